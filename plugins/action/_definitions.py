@@ -9,14 +9,14 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.terminal import WIDTH
-from ansible_collections.drover.compute.plugins.plugin_utils.definitions import check, differences, document, identity
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups
-from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
-from ansible_collections.drover.compute.plugins.plugin_utils.report import text
-from ansible_collections.drover.compute.plugins.plugin_utils.store import instances
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.terminal import WIDTH
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, differences, document, identity
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
+from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
+from ansible_collections.drover.compute.plugins.plugin_utils._report import text
+from ansible_collections.drover.compute.plugins.plugin_utils._store import instances
 
 
 class ActionModule(DroverAction):

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import ConductorAction
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lease_holder import Actor
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import Hand
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.building import Building
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, selections
-from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.building import Building
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, selections
+from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
 
 
 class ActionModule(ConductorAction):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import Hand
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
 
 
 class ActionModule(DroverAction):

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, difference
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import (
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, difference
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     RESIZE_SPEC,
     ConductorAction,
     refuse_orphan,
     resize_settings,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import Hand
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize_steps import ResizeSteps, Step
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_steps import ResizeSteps, Step
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 
 #: {state: method of ResizeSteps}, without begun.
 STEPS = {

@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import (
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     DRAIN_SPEC,
     DRAIN_VARIABLES,
     ConductorAction,
     drain_request,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.scheduler_options import policy_of
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.drain import FAIL, SHUTDOWN, DrainRequest
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import RollingQuestion
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.rolling import PURPOSE, STEPS, Rolling
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.rolling_request import ALWAYS, NEEDED, NEVER, SKIP, RollingRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import policy_of
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import FAIL, SHUTDOWN, DrainRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import RollingQuestion
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling import PURPOSE, STEPS, Rolling
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling_request import ALWAYS, NEEDED, NEVER, SKIP, RollingRequest
 
 
 class ActionModule(ConductorAction):

@@ -9,10 +9,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import answering
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction, variables_of
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import evidence
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import fencing, host_answer
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import answering
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction, variables_of
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import evidence
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing, host_answer
 
 
 class ActionModule(DroverAction):

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction, difference
-from ansible_collections.drover.compute.plugins.plugin_utils.store import aggregates
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction, difference
+from ansible_collections.drover.compute.plugins.plugin_utils._store import aggregates
 
 
 class ActionModule(DroverAction):

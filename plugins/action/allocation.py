@@ -9,17 +9,17 @@ import time
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lease_holder import Actor
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.scheduler_options import SCHEDULER_SPEC, policy_of
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import refusals, scheduling
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, refuse_unknown_rules
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, reshaper, selections
-from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import ResizeTarget
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, continuity, instances, migrations_open
-from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import SCHEDULER_SPEC, policy_of
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import refusals, scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, refuse_unknown_rules
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, reshaper, selections
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import ResizeTarget
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, continuity, instances, migrations_open
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
 STATES = (
     "scheduled",

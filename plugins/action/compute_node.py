@@ -10,16 +10,17 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.drover.compute.plugins.plugin_utils import certainty, sizes
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction, variables_of
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lease_holder import Actor
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import Hand
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.progress import milestone
-from ansible_collections.drover.compute.plugins.plugin_utils.definitions import guest
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, Unreachable
-from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, evacuations, leases, occupancy, services
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import checked_facts, node, node_data, record, sharing_facts
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker.node import NodeReport
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils import _sizes as sizes
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction, variables_of
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import milestone
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import guest
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, evacuations, leases, occupancy, services
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import checked_facts, node, node_data, record, sharing_facts
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker.node import NodeReport
 
 NODE_SPEC: dict[str, dict[str, Any]] = {
     "instances_path": {"type": "path", "default": "/var/lib/libvirt/images"},

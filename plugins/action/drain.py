@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import (
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     DRAIN_SPEC,
     DRAIN_VARIABLES,
     ConductorAction,
     drain_request,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.scheduler_options import policy_of
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.drain import Drain, DrainRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import policy_of
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import Drain, DrainRequest
 
 
 class ActionModule(ConductorAction):

@@ -9,10 +9,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import sizes
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction, difference
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_fields import extra_specs
-from ansible_collections.drover.compute.plugins.plugin_utils.store import flavors
+from ansible_collections.drover.compute.plugins.plugin_utils import _sizes as sizes
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction, difference
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_fields import extra_specs
+from ansible_collections.drover.compute.plugins.plugin_utils._store import flavors
 
 
 class ActionModule(DroverAction):

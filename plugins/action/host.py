@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils.store import drained, services
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
+from ansible_collections.drover.compute.plugins.plugin_utils._store import drained, services
 
 
 class ActionModule(DroverAction):

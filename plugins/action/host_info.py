@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.terminal import WIDTH
-from ansible_collections.drover.compute.plugins.plugin_utils.records.hosts import HostStatus
-from ansible_collections.drover.compute.plugins.plugin_utils.report.hosts import hosts_table
-from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, hosts, services
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.terminal import WIDTH
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import HostStatus
+from ansible_collections.drover.compute.plugins.plugin_utils._report.hosts import hosts_table
+from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, hosts, services
 
 
 class ActionModule(DroverAction):

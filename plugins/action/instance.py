@@ -10,13 +10,13 @@ from typing import Any
 
 from ansible import constants as C
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import ConductorAction
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import Hand
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.instance_operations import InstanceOperations
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.operations import NOT_DONE, Operations
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.store import instance_lookup
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_operations import InstanceOperations
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.operations import NOT_DONE, Operations
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._store import instance_lookup
 
 
 class ActionModule(ConductorAction):

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.terminal import WIDTH
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import resize_destination
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.instance_migrations import by_policy
-from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
-from ansible_collections.drover.compute.plugins.plugin_utils.report import text
-from ansible_collections.drover.compute.plugins.plugin_utils.report.instance import console, instance_lines
-from ansible_collections.drover.compute.plugins.plugin_utils.store import clock, hosts, instance_lookup, instances
-from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker.checked_facts import STATES
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.terminal import WIDTH
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import resize_destination
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_migrations import by_policy
+from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
+from ansible_collections.drover.compute.plugins.plugin_utils._report import text
+from ansible_collections.drover.compute.plugins.plugin_utils._report.instance import console, instance_lines
+from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, hosts, instance_lookup, instances
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker.checked_facts import STATES
 
 #: How many of the newest migrations of an instance are returned.
 MIGRATIONS = 5

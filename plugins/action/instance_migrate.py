@@ -8,20 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, difference
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import (
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, difference
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     INSTANCES_SPEC,
     LIMITS_SPEC,
     ConductorAction,
     resize_settings,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.scheduler_options import SCHEDULER_VARIABLES
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.instance_migrations import (
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import SCHEDULER_VARIABLES
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_migrations import (
     InstanceMigrationRequest,
     InstanceMigrations,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations import limits as migration_limits
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import limits as migration_limits
 
 
 class ActionModule(ConductorAction):

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, difference
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import (
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, difference
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     INSTANCES_SPEC,
     ConductorAction,
     resize_settings,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.scheduler_options import SCHEDULER_VARIABLES
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize import CONFIRM, REVERT, Resize, ResizeRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import SCHEDULER_VARIABLES
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize import CONFIRM, REVERT, Resize, ResizeRequest
 
 
 class ActionModule(ConductorAction):

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.plan_info import PLAN_INFO_SPEC, PLAN_INFO_VARIABLES, PlanInfo
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.scheduler_options import REBALANCE_VARIABLES
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import plan_file
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import RebalanceQuestion
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.plan_info import PLAN_INFO_SPEC, PLAN_INFO_VARIABLES, PlanInfo
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import REBALANCE_VARIABLES
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import plan_file
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import RebalanceQuestion
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
 #: Options that are fields of RebalanceQuestion.
 SAME_SPEC: dict[str, dict[str, Any]] = {

@@ -12,11 +12,11 @@ from typing import Any
 
 from ansible import constants as C
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.scheduler_options import SCHEDULER_SPEC, policy_of
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import report_data
-from ansible_collections.drover.compute.plugins.plugin_utils.report import html
-from ansible_collections.drover.compute.plugins.plugin_utils.report.summary import report_lines
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import SCHEDULER_SPEC, policy_of
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import report_data
+from ansible_collections.drover.compute.plugins.plugin_utils._report import html
+from ansible_collections.drover.compute.plugins.plugin_utils._report.summary import report_lines
 
 
 class ActionModule(DroverAction):

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import resource_providers
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.provider_info import ProviderDescription
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import resource_providers
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.provider_info import ProviderDescription
 
 IDENTITY = ("name", "uuid", "generation")
 WANTED = ("parent", "inventories", "traits", "aggregates")

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.plan_info import PLAN_INFO_SPEC, PLAN_INFO_VARIABLES, PlanInfo
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import decide
-from ansible_collections.drover.compute.plugins.plugin_utils.report.placing import schedule_lines
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import clock
-from ansible_collections.drover.compute.plugins.plugin_utils.store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.plan_info import PLAN_INFO_SPEC, PLAN_INFO_VARIABLES, PlanInfo
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import decide
+from ansible_collections.drover.compute.plugins.plugin_utils._report.placing import schedule_lines
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store import clock
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
 
 class ActionModule(PlanInfo):

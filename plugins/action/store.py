@@ -10,11 +10,11 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import audit
-from ansible_collections.drover.compute.plugins.plugin_utils.report.text import audit_table
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, schema, transfer, transfer_file
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import audit
+from ansible_collections.drover.compute.plugins.plugin_utils._report.text import audit_table
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, schema, transfer, transfer_file
 
 
 class ActionModule(DroverAction):

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.custom_names import CustomNames
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import classes_and_traits
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.custom_names import CustomNames
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import classes_and_traits
 
 
 class ActionModule(CustomNames):

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import STORE_SPEC
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.conducting import ConductorAction
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.undrain import Undrain, UndrainRequest
-from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.undrain import Undrain, UndrainRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 
 
 class ActionModule(ConductorAction):

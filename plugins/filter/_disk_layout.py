@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.definitions import disk_files
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files
 
 
 def disk_layout(disks: list[dict[str, Any]], base: str) -> list[dict[str, Any]]:

@@ -10,9 +10,9 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.drover.compute.plugins.plugin_utils.definitions import guest as hardware
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import guest as hardware
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
 
 
 def guest(claim: Any, domain_type: Any = None, cpu: Any = None) -> dict[str, Any]:

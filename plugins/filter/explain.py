@@ -10,8 +10,8 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.drover.compute.plugins.plugin_utils.plain import to_plain
-from ansible_collections.drover.compute.plugins.plugin_utils.report.explanation import render
+from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
+from ansible_collections.drover.compute.plugins.plugin_utils._report.explanation import render
 
 
 def explain(value: Any, numbers: bool = False) -> list[str]:

@@ -79,10 +79,10 @@ from ansible.inventory.data import InventoryData
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
 from ansible.utils.unsafe_proxy import wrap_var
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import instance_names, options
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, clock, inventory
-from ansible_collections.drover.compute.plugins.plugin_utils.validation import check_keys
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import instance_names, options
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, clock, inventory
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import check_keys
 
 HOSTS = "hypervisors"
 INSTANCES = "instances"

@@ -87,8 +87,8 @@ _raw:
 
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import capacity
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import DroverLookup
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import capacity
 
 
 class LookupModule(DroverLookup):

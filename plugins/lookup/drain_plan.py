@@ -152,8 +152,8 @@ _raw:
 
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import DrainQuestion
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import DroverLookup
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
 
 #: Options that the variables of the same names set.
 SAME = (

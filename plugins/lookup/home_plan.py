@@ -82,9 +82,9 @@ _raw:
 
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup, flat
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import homes_of, plan_home
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations import limits as migration_limits
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import DroverLookup, flat
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import homes_of, plan_home
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import limits as migration_limits
 
 
 class LookupModule(DroverLookup):

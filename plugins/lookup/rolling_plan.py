@@ -100,8 +100,8 @@ _raw:
 
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup, flat
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import RollingQuestion
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import DroverLookup, flat
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import RollingQuestion
 
 
 class LookupModule(DroverLookup):

@@ -138,9 +138,9 @@ _raw:
 
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lookup import DroverLookup, flat
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import decide
-from ansible_collections.drover.compute.plugins.plugin_utils.store import clock
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import DroverLookup, flat
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import decide
+from ansible_collections.drover.compute.plugins.plugin_utils._store import clock
 
 
 class LookupModule(DroverLookup):

@@ -32,10 +32,10 @@ importlib.import_module("conftest")
 
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims, selections
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node_data, record
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, selections
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
 
 RESOURCES = {"VCPU": 1, "MEMORY_MB": 256, "DISK_GB": 10}
 

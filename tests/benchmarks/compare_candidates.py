@@ -20,7 +20,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
     import conftest  # noqa: F401  pylint: disable=unused-import
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.tests.benchmarks import candidates, topology_file
 
 

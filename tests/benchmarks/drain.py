@@ -21,8 +21,8 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 importlib.import_module("conftest")
 
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain  # noqa: E402
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy  # noqa: E402
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain import plan_drain  # noqa: E402
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy  # noqa: E402
 
 CLASSES = {"VCPU": "vcpus", "MEMORY_MB": "mem_mb", "DISK_GB": "disk_gb"}
 

@@ -11,7 +11,7 @@ import uuid
 
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import tables
 
 #: The peers give things these uuids.
 SPACE = uuid.UUID("8d5f2f0e-5d1c-4a33-9c59-6a3a0f6b7f11")

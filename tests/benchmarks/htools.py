@@ -24,9 +24,9 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 importlib.import_module("conftest")
 
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import plan_rebalance  # noqa: E402
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.rolling import plan_rolling  # noqa: E402
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy  # noqa: E402
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.rebalance import plan_rebalance  # noqa: E402
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.rolling import plan_rolling  # noqa: E402
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy  # noqa: E402
 
 RATIO = 4
 #: hbal measures vCPUs per CPU, which goes from 0 to RATIO, where we take the share of what may be used.

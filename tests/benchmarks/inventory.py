@@ -27,8 +27,8 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
 importlib.import_module("conftest")
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, aggregates
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node_data, record
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, aggregates
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
 
 AT_ONCE = 2000
 SIZES = ((32, 131072), (64, 262144), (96, 393216), (128, 524288))

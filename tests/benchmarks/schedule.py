@@ -30,14 +30,14 @@ importlib.import_module("conftest")
 
 import numpy as np
 
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import scheduling
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import drivers
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filter_scheduler import Ranking
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
-from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import ColumnQuery, read_columns
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import drivers
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filter_scheduler import Ranking
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import ColumnQuery, read_columns
 from ansible_collections.drover.compute.tests.benchmarks import fleet_file
 
 
@@ -171,7 +171,7 @@ def run(arguments):
 def make_policy(arguments):
     mapping = {}
     if arguments.policy:
-        from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy_file import read_policy
+        from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy_file import read_policy
 
         mapping = read_policy(arguments.policy)
     if arguments.filters is not None:

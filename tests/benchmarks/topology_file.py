@@ -10,7 +10,7 @@ import time
 
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import tables
 
 #: Last to first: what refers to something goes before it.
 EMPTIED = (

@@ -19,7 +19,7 @@ from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.drover.compute.plugins.module_utils import _images
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.tests.matrix.world import FAILURES, Killed, Run, TimedOut
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of

@@ -12,7 +12,7 @@ import os
 
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, flavors, rolling, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, flavors, rolling, services
 from ansible_collections.drover.compute.tests.matrix.world import Run, TimedOut, Violation
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -154,7 +154,7 @@ class Settle(LiveMove):
 
     def prepare(self, world):
         super().prepare(world)
-        from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
+        from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 
         with Store.open(world.url).write(together=True) as connection:
             migration_claims.begin(connection, uuid_of("web"), "kvm2", "kvm2", "live-migration", fleets.NOW, "kvm1")

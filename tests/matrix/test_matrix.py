@@ -22,7 +22,7 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.tests.matrix.faults import FAULTS
 from ansible_collections.drover.compute.tests.matrix.operations import OPERATIONS
 from ansible_collections.drover.compute.tests.matrix.world import FAILURES, Killed, Run, TimedOut, World

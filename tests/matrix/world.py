@@ -25,11 +25,11 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
 from ansible_collections.drover.compute.plugins.module_utils import _power
 from ansible_collections.drover.compute.plugins.module_utils._migration import record as migration_record
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import lease_holder as actor_module
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.action import DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import building
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import lease_holder as actor_module
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import building
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.action import running
 from ansible_collections.drover.compute.tests.unit.store import fleets

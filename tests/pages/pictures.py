@@ -16,11 +16,11 @@ import zlib
 
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import report_data, scheduling
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
-from ansible_collections.drover.compute.plugins.plugin_utils.report import html
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, bulk, flavors, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import report_data, scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
+from ansible_collections.drover.compute.plugins.plugin_utils._report import html
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, bulk, flavors, services, tables
 from ansible_collections.drover.compute.tests.pages import recorded, svg
 from ansible_collections.drover.compute.tests.unit import examples
 from ansible_collections.drover.compute.tests.unit.store import fleets

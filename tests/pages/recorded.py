@@ -21,17 +21,17 @@ import time
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.drain import Drain, DrainRequest
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation import Evacuation
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_request import EvacuationRequest
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.leasing import Leasing
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import DrainQuestion
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import fencing
-from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node, record
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import Drain, DrainRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation import Evacuation
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_request import EvacuationRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node, record
 from ansible_collections.drover.compute.tests.scenarios.migrating import MIB_PER_SECOND
 from ansible_collections.drover.compute.tests.scenarios.ports import Actor, Fate, FatedStore, SimulatedHosts
 from ansible_collections.drover.compute.tests.scenarios.running import Scenario

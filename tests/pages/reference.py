@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import known_variables
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import known_variables
 from ansible_collections.drover.compute.tests.unit import examples
 
 ROOT = examples.ROOT

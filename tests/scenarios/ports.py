@@ -8,12 +8,12 @@ from __future__ import annotations
 import base64
 import contextlib
 
-from ansible_collections.drover.compute.plugins.plugin_utils import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import Hand
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError, Unreachable
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import host_answer
-from ansible_collections.drover.compute.plugins.plugin_utils.store import clock as store_clock
-from ansible_collections.drover.compute.plugins.plugin_utils.store import occupancy, services
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
+from ansible_collections.drover.compute.plugins.plugin_utils._store import clock as store_clock
+from ansible_collections.drover.compute.plugins.plugin_utils._store import occupancy, services
 from ansible_collections.drover.compute.tests.scenarios.migrating import Module
 from ansible_collections.drover.compute.tests.scenarios.resizing import Modules, Refused
 from ansible_collections.drover.compute.tests.scenarios.simulated import Broken, Domain

@@ -5,14 +5,14 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.instance_migrations import (
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_migrations import (
     InstanceMigrationRequest,
     InstanceMigrations,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize import Resize, ResizeRequest
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings, ResizeSettings
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.undrain import Undrain, UndrainRequest
-from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize import Resize, ResizeRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings, ResizeSettings
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.undrain import Undrain, UndrainRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 from ansible_collections.drover.compute.tests.scenarios.simulated import Broken
 
 #: Seconds that a guest takes to start.

@@ -12,24 +12,24 @@ import contextlib
 
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import operations
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.drain import Drain, DrainRequest
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation import Evacuation
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_request import EvacuationRequest
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.host_moves import HostMoves
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.leasing import Leasing
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import DrainQuestion
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import fencing
-from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, flavors, power, services, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store import clock as store_clock
-from ansible_collections.drover.compute.plugins.plugin_utils.store.migrations_open import RESIZE
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node_data, record
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import operations
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import Drain, DrainRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation import Evacuation
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_request import EvacuationRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.host_moves import HostMoves
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, flavors, power, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import clock as store_clock
+from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import RESIZE
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
 from ansible_collections.drover.compute.tests.scenarios.clock import Clock
 from ansible_collections.drover.compute.tests.scenarios.maintenance import Maintenance
 from ansible_collections.drover.compute.tests.scenarios.ports import Actor, Fate, FatedStore, Killed, SimulatedHosts

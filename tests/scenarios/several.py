@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.abort import Abort
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.host_moves import HostMoves
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
-from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.abort import Abort
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.host_moves import HostMoves
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 from ansible_collections.drover.compute.tests.scenarios import together
 from ansible_collections.drover.compute.tests.unit.store import fleets
 

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import rolling
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.drain import Drain
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation import Evacuation
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.instance_migrations import InstanceMigrations
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize import Resize
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.resize_steps import ResizeSteps, Step
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.rolling import Rolling
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.rolling_records import RollingRecords
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.staged_moves import StagedMoves
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.undrain import Undrain
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import rolling
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import Drain
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation import Evacuation
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_migrations import InstanceMigrations
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize import Resize
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_steps import ResizeSteps, Step
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling import Rolling
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling_records import RollingRecords
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.staged_moves import StagedMoves
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.undrain import Undrain
 from ansible_collections.drover.compute.tests.scenarios.simulated import Violation
 from ansible_collections.drover.compute.tests.scenarios.test_scenarios import (  # noqa: F401  pylint: disable=unused-import
     HERE,

@@ -22,7 +22,7 @@ import tempfile
 import pytest
 import yaml
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.tests.scenarios.running import Scenario
 
 HERE = pathlib.Path(__file__).parent

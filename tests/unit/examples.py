@@ -19,8 +19,8 @@ import time
 
 import yaml
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node, record
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node, record
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

@@ -35,8 +35,8 @@ from ansible_collections.drover.compute.plugins.module_utils._migration import r
 from ansible_collections.drover.compute.plugins.module_utils._migration import state
 from ansible_collections.drover.compute.plugins.module_utils._migration import worker as migration_worker
 from ansible_collections.drover.compute.plugins.modules import _domain_restart, domain_power, hypervisor_info
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import delegation
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import Hand, plain_result
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import delegation
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand, plain_result
 from ansible_collections.drover.compute.tests.unit.action import running
 from ansible_collections.drover.compute.tests.unit.module_args import patch_module_args
 

@@ -11,8 +11,8 @@ import shutil
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.tests.unit import examples
 
 pytestmark = pytest.mark.long

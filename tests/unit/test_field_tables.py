@@ -22,8 +22,8 @@ ENGINE = "ansible_collections.drover.compute.plugins.plugin_utils"
 #: Adds rows before the rest of the engine is imported, and follows them from the facts of a host to the scheduler.
 SCRIPT = """
 import json
-from {engine}.records import node_fields
-from {engine} import resource_classes
+from {engine}._records import node_fields
+from {engine} import _resource_classes as resource_classes
 
 number = node_fields.NodeField("watts", node_fields.NUMBER, ("power", "watts"), given=True, read=node_fields.ON_DEMAND, volatile=True)
 text = node_fields.NodeField("rack", node_fields.TEXT, ("rack",), read=node_fields.ON_DEMAND)
@@ -32,11 +32,11 @@ count = node_fields.NodeField("alarms", node_fields.NUMBER, given=True, read=nod
 node_fields.NODE_FIELDS += (number, text, structure, count)
 resource_classes.DISCOVERED["VGPU"] = resource_classes.DiscoveredClass("vgpus", ("gpu", "vgpus"))
 
-from {engine}.errors import DroverError
-from {engine}.store import Store, host_columns, tables
-from {engine}.scheduler import attributes
-from {engine}.scheduler.host_states import HostStates
-from {engine}.tracker import node_data, record
+from {engine}._errors import DroverError
+from {engine}._store import Store, host_columns, tables
+from {engine}._scheduler import attributes
+from {engine}._scheduler.host_states import HostStates
+from {engine}._tracker import node_data, record
 
 store = Store.open("sqlite:////" + {path!r})
 with store.write() as connection:

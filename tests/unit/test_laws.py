@@ -23,13 +23,13 @@ FREEING = {"undo", "finish", "confirm", "revert", "clear_source", "release", "re
 MAY_TAKE = {
     "word": {"action/allocation.py"},
     "never_begun": {
-        "plugin_utils/conductor/building.py",
-        "plugin_utils/conductor/evacuation_restarts.py",
-        "plugin_utils/conductor/evacuation_settling.py",
-        "plugin_utils/placement/audit/repair.py",
-        "plugin_utils/placement/claims.py",
+        "plugin_utils/_conductor/building.py",
+        "plugin_utils/_conductor/evacuation_restarts.py",
+        "plugin_utils/_conductor/evacuation_settling.py",
+        "plugin_utils/_placement/audit/repair.py",
+        "plugin_utils/_placement/claims.py",
     },
-    "is_off": {"plugin_utils/conductor/evacuation_settling.py"},
+    "is_off": {"plugin_utils/_conductor/evacuation_settling.py"},
 }
 
 
@@ -62,12 +62,12 @@ def calls_of(tree):
 def hypervisors_by_one_way(name, tree):
     """Action plugins reach modules on hypervisors through remote_module only."""
     ways = {"_execute_module", "_low_level_execute_command", "AnsibleConnectionFailure"}
-    return [] if name == "plugin_utils/ansible_border/remote_module.py" else sorted(ways & set(names_of(tree)))
+    return [] if name == "plugin_utils/_ansible_border/remote_module.py" else sorted(ways & set(names_of(tree)))
 
 
 def proofs_from_one_place(name, tree):
     """Only certainty makes a Proof, and only those who may take a word, or the journal, for one."""
-    found = [function for owner, function, dummy in calls_of(tree) if function == "Proof" and name != "plugin_utils/certainty.py"]
+    found = [function for owner, function, dummy in calls_of(tree) if function == "Proof" and name != "plugin_utils/_certainty.py"]
     found += [
         f"certainty.{function}"
         for owner, function, dummy in calls_of(tree)
@@ -98,7 +98,7 @@ def _is_proof(node):
 
 def answers_are_judged(name, tree):
     """Nobody on the controller but certainty decides by the keys in which a module says what it is certain of."""
-    if not name.startswith(("action/", "plugin_utils/")) or name == "plugin_utils/certainty.py":
+    if not name.startswith(("action/", "plugin_utils/")) or name == "plugin_utils/_certainty.py":
         return []
     read = [call.args[0] for dummy, function, call in calls_of(tree) if function == "get" and call.args]
     read += [node.slice for node in ast.walk(tree) if isinstance(node, ast.Subscript)]

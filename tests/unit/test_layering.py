@@ -36,80 +36,80 @@ CONTRACTS = {
 # contract -> violations, each (file that breaks it, its import).
 VIOLATIONS = {
     "one-direction": [
-        ("plugin_utils/conductor/part.py", f"from {PACKAGE}.plugin_utils.ansible_border import part"),
-        ("plugin_utils/tracker/part.py", f"from {PACKAGE}.plugin_utils.conductor import part"),
-        ("plugin_utils/tracker/part.py", f"from {PACKAGE}.plugin_utils.definitions import part"),
-        ("plugin_utils/migrations/part.py", f"from {PACKAGE}.plugin_utils.tracker import part"),
-        ("plugin_utils/planner/part.py", f"from {PACKAGE}.plugin_utils.migrations import part"),
-        ("plugin_utils/planner/part.py", f"from {PACKAGE}.plugin_utils.report import part"),
-        ("plugin_utils/placement/part.py", f"from {PACKAGE}.plugin_utils.migrations import part"),
-        ("plugin_utils/store/part.py", f"from {PACKAGE}.plugin_utils.placement import part"),
-        ("plugin_utils/scheduler/part.py", f"from {PACKAGE}.plugin_utils.store import part"),
-        ("plugin_utils/validation.py", f"from {PACKAGE}.plugin_utils.store import part"),
+        ("plugin_utils/_conductor/part.py", f"from {PACKAGE}.plugin_utils._ansible_border import part"),
+        ("plugin_utils/_tracker/part.py", f"from {PACKAGE}.plugin_utils._conductor import part"),
+        ("plugin_utils/_tracker/part.py", f"from {PACKAGE}.plugin_utils._definitions import part"),
+        ("plugin_utils/_migrations/part.py", f"from {PACKAGE}.plugin_utils._tracker import part"),
+        ("plugin_utils/_planner/part.py", f"from {PACKAGE}.plugin_utils._migrations import part"),
+        ("plugin_utils/_planner/part.py", f"from {PACKAGE}.plugin_utils._report import part"),
+        ("plugin_utils/_placement/part.py", f"from {PACKAGE}.plugin_utils._migrations import part"),
+        ("plugin_utils/_store/part.py", f"from {PACKAGE}.plugin_utils._placement import part"),
+        ("plugin_utils/_scheduler/part.py", f"from {PACKAGE}.plugin_utils._store import part"),
+        ("plugin_utils/_validation.py", f"from {PACKAGE}.plugin_utils._store import part"),
         # A package and a file that have no place yet.
         ("plugin_utils/drawer/part.py", "import os"),
         ("plugin_utils/drawer.py", "import os"),
     ],
     "scheduler-is-pure": [
-        ("plugin_utils/scheduler/part.py", "import sqlalchemy"),
-        ("plugin_utils/scheduler/part.py", "from ansible.errors import AnsibleError"),
-        ("plugin_utils/scheduler/host_filters/deep.py", "import libvirt"),
-        ("plugin_utils/scheduler/part.py", f"from {PACKAGE}.plugin_utils.store import part"),
-        ("plugin_utils/scheduler/part.py", f"from {PACKAGE}.plugin_utils.conductor import part"),
+        ("plugin_utils/_scheduler/part.py", "import sqlalchemy"),
+        ("plugin_utils/_scheduler/part.py", "from ansible.errors import AnsibleError"),
+        ("plugin_utils/_scheduler/host_filters/deep.py", "import libvirt"),
+        ("plugin_utils/_scheduler/part.py", f"from {PACKAGE}.plugin_utils._store import part"),
+        ("plugin_utils/_scheduler/part.py", f"from {PACKAGE}.plugin_utils._conductor import part"),
         # Indirectly: by a file that everybody may use.
-        ("plugin_utils/errors.py", f"from {PACKAGE}.plugin_utils.placement import part"),
+        ("plugin_utils/_errors.py", f"from {PACKAGE}.plugin_utils._placement import part"),
     ],
     "planner-is-pure": [
-        ("plugin_utils/planner/part.py", "import sqlite3"),
-        ("plugin_utils/planner/part.py", f"from {PACKAGE}.plugin_utils.store import part"),
-        ("plugin_utils/planner/part.py", f"from {PACKAGE}.plugin_utils.tracker import part"),
-        ("plugin_utils/planner/part.py", f"from {PACKAGE}.plugin_utils.report import part"),
+        ("plugin_utils/_planner/part.py", "import sqlite3"),
+        ("plugin_utils/_planner/part.py", f"from {PACKAGE}.plugin_utils._store import part"),
+        ("plugin_utils/_planner/part.py", f"from {PACKAGE}.plugin_utils._tracker import part"),
+        ("plugin_utils/_planner/part.py", f"from {PACKAGE}.plugin_utils._report import part"),
     ],
     "database-in-the-store-only": [
-        ("plugin_utils/tracker/part.py", "import sqlalchemy as sa"),
-        ("plugin_utils/placement/part.py", "import sqlalchemy as sa"),
+        ("plugin_utils/_tracker/part.py", "import sqlalchemy as sa"),
+        ("plugin_utils/_placement/part.py", "import sqlalchemy as sa"),
         ("action/part.py", "from sqlalchemy import orm"),
-        ("plugin_utils/placement/part.py", "import psycopg"),
-        ("plugin_utils/migrations/part.py", "import sqlite3"),
+        ("plugin_utils/_placement/part.py", "import psycopg"),
+        ("plugin_utils/_migrations/part.py", "import sqlite3"),
     ],
     "sql-in-three-packages-only": [
-        ("plugin_utils/tracker/part.py", f"from {PACKAGE}.plugin_utils.store.sql import sa"),
-        ("plugin_utils/conductor/part.py", f"from {PACKAGE}.plugin_utils.store.sql import sa"),
-        ("action/part.py", f"from {PACKAGE}.plugin_utils.store.sql import sa"),
+        ("plugin_utils/_tracker/part.py", f"from {PACKAGE}.plugin_utils._store.sql import sa"),
+        ("plugin_utils/_conductor/part.py", f"from {PACKAGE}.plugin_utils._store.sql import sa"),
+        ("action/part.py", f"from {PACKAGE}.plugin_utils._store.sql import sa"),
     ],
     "libvirt-on-hypervisors-only": [
-        ("plugin_utils/tracker/part.py", "import libvirt"),
+        ("plugin_utils/_tracker/part.py", "import libvirt"),
         ("action/part.py", "import libvirt"),
     ],
     "hypervisor-code-stands-alone": [
-        ("modules/part.py", f"from {PACKAGE}.plugin_utils import errors"),
+        ("modules/part.py", f"from {PACKAGE}.plugin_utils import _errors"),
         ("module_utils/part.py", "import numpy"),
-        ("module_utils/_migration/part.py", f"from {PACKAGE}.plugin_utils import errors"),
+        ("module_utils/_migration/part.py", f"from {PACKAGE}.plugin_utils import _errors"),
     ],
     "engine-knows-no-plugin": [
-        ("plugin_utils/tracker/part.py", f"from {PACKAGE}.action import part"),
-        ("plugin_utils/errors.py", f"from {PACKAGE}.lookup import part"),
+        ("plugin_utils/_tracker/part.py", f"from {PACKAGE}.action import part"),
+        ("plugin_utils/_errors.py", f"from {PACKAGE}.lookup import part"),
     ],
     "store-stands-alone": [
-        ("plugin_utils/store/part.py", f"from {PACKAGE}.plugin_utils.placement import part"),
-        ("plugin_utils/store/part.py", f"from {PACKAGE}.plugin_utils.migrations import part"),
-        ("plugin_utils/store/part.py", "import ansible.constants"),
+        ("plugin_utils/_store/part.py", f"from {PACKAGE}.plugin_utils._placement import part"),
+        ("plugin_utils/_store/part.py", f"from {PACKAGE}.plugin_utils._migrations import part"),
+        ("plugin_utils/_store/part.py", "import ansible.constants"),
     ],
     "ansible-at-the-border-only": [
-        ("plugin_utils/conductor/part.py", "from ansible.errors import AnsibleError"),
-        ("plugin_utils/report/part.py", "from ansible.utils.display import Display"),
-        ("plugin_utils/plain.py", "import ansible"),
+        ("plugin_utils/_conductor/part.py", "from ansible.errors import AnsibleError"),
+        ("plugin_utils/_report/part.py", "from ansible.utils.display import Display"),
+        ("plugin_utils/_plain.py", "import ansible"),
     ],
     "placement-is-below-the-deciders": [
-        ("plugin_utils/placement/part.py", f"from {PACKAGE}.plugin_utils.scheduler import part"),
-        ("plugin_utils/tracker/part.py", f"from {PACKAGE}.plugin_utils.planner import part"),
-        ("plugin_utils/migrations/part.py", f"from {PACKAGE}.plugin_utils.scheduler import part"),
+        ("plugin_utils/_placement/part.py", f"from {PACKAGE}.plugin_utils._scheduler import part"),
+        ("plugin_utils/_tracker/part.py", f"from {PACKAGE}.plugin_utils._planner import part"),
+        ("plugin_utils/_migrations/part.py", f"from {PACKAGE}.plugin_utils._scheduler import part"),
     ],
     "lookups-only-read": [
-        ("lookup/part.py", f"from {PACKAGE}.plugin_utils.placement import claims"),
-        ("lookup/part.py", f"from {PACKAGE}.plugin_utils.migrations.claims import begin"),
-        ("lookup/part.py", f"from {PACKAGE}.plugin_utils.conductor import migrate"),
-        ("inventory/part.py", f"from {PACKAGE}.plugin_utils.tracker import part"),
+        ("lookup/part.py", f"from {PACKAGE}.plugin_utils._placement import claims"),
+        ("lookup/part.py", f"from {PACKAGE}.plugin_utils._migrations.claims import begin"),
+        ("lookup/part.py", f"from {PACKAGE}.plugin_utils._conductor import migrate"),
+        ("inventory/part.py", f"from {PACKAGE}.plugin_utils._tracker import part"),
     ],
 }
 
@@ -122,42 +122,43 @@ TREE = (
     "module_utils/_migration/part.py",
     "module_utils/part.py",
     "modules/part.py",
-    "plugin_utils/ansible_border/part.py",
-    "plugin_utils/arrays.py",
-    "plugin_utils/capacity_rule.py",
-    "plugin_utils/certainty.py",
-    "plugin_utils/conductor/building.py",
-    "plugin_utils/conductor/evacuation.py",
-    "plugin_utils/conductor/evacuation_restarts.py",
-    "plugin_utils/conductor/evacuation_settling.py",
-    "plugin_utils/conductor/migrate.py",
-    "plugin_utils/conductor/operations.py",
-    "plugin_utils/conductor/part.py",
-    "plugin_utils/conductor/refusals.py",
-    "plugin_utils/definitions/part.py",
-    "plugin_utils/errors.py",
-    "plugin_utils/migrations/claims.py",
-    "plugin_utils/migrations/holdings.py",
-    "plugin_utils/migrations/options.py",
-    "plugin_utils/migrations/orders.py",
-    "plugin_utils/migrations/part.py",
-    "plugin_utils/placement/allocations.py",
-    "plugin_utils/placement/claims.py",
-    "plugin_utils/placement/part.py",
-    "plugin_utils/plain.py",
-    "plugin_utils/records/part.py",
-    "plugin_utils/resource_classes.py",
-    "plugin_utils/planner/part.py",
-    "plugin_utils/report/part.py",
-    "plugin_utils/scheduler/host_filters/deep.py",
-    "plugin_utils/scheduler/part.py",
-    "plugin_utils/sizes.py",
-    "plugin_utils/storage_identity.py",
-    "plugin_utils/store/part.py",
-    "plugin_utils/store/sql.py",
-    "plugin_utils/tracker/part.py",
-    "plugin_utils/validation.py",
-    "plugin_utils/yaml_errors.py",
+    "plugin_utils/_ansible_border/part.py",
+    "plugin_utils/_arrays.py",
+    "plugin_utils/_capacity_rule.py",
+    "plugin_utils/_certainty.py",
+    "plugin_utils/_conductor/building.py",
+    "plugin_utils/_conductor/evacuation.py",
+    "plugin_utils/_conductor/evacuation_restarts.py",
+    "plugin_utils/_conductor/evacuation_settling.py",
+    "plugin_utils/_conductor/migrate.py",
+    "plugin_utils/_conductor/operations.py",
+    "plugin_utils/_conductor/part.py",
+    "plugin_utils/_conductor/refusals.py",
+    "plugin_utils/_definitions/part.py",
+    "plugin_utils/_errors.py",
+    "plugin_utils/_migrations/claims.py",
+    "plugin_utils/_migrations/holdings.py",
+    "plugin_utils/_migrations/options.py",
+    "plugin_utils/_migrations/orders.py",
+    "plugin_utils/_migrations/part.py",
+    "plugin_utils/_placement/allocations.py",
+    "plugin_utils/_placement/claims.py",
+    "plugin_utils/_placement/part.py",
+    "plugin_utils/_plain.py",
+    "plugin_utils/_records/part.py",
+    "plugin_utils/_resource_classes.py",
+    "plugin_utils/_planner/part.py",
+    "plugin_utils/_report/part.py",
+    "plugin_utils/_scheduler/host_filters/deep.py",
+    "plugin_utils/_scheduler/part.py",
+    "plugin_utils/_sizes.py",
+    "plugin_utils/_storage_identity.py",
+    "plugin_utils/_store/part.py",
+    "plugin_utils/_store/sql.py",
+    "plugin_utils/_tracker/part.py",
+    "plugin_utils/_validation.py",
+    "plugin_utils/_yaml_errors.py",
+    "plugin_utils/scheduler.py",
 )
 
 
@@ -229,9 +230,9 @@ def test_every_contract_has_a_violation():
 )
 def test_contract_breaks(clean_tree, contract, name, line):
     path = clean_tree / "ansible_collections" / "drover" / "compute" / "plugins" / name
-    if name == "plugin_utils/errors.py":
-        user = path.parent / "scheduler" / "part.py"
-        user.write_text(f"from {PACKAGE}.plugin_utils import errors\n")
+    if name == "plugin_utils/_errors.py":
+        user = path.parent / "_scheduler" / "part.py"
+        user.write_text(f"from {PACKAGE}.plugin_utils import _errors\n")
     path.parent.mkdir(exist_ok=True)
     path.write_text(f"try:\n    {line}\nexcept ImportError:\n    pass\n")
     try:
@@ -281,14 +282,14 @@ def test_database_is_named_in_its_packages_only(path):
     """Also for folders without an __init__.py beside folders with one, which import-linter skips."""
     names = imported_names(path)
     package = path.relative_to(PLUGINS).parts[:2]
-    if package != ("plugin_utils", "store"):
+    if package != ("plugin_utils", "_store"):
         found = top_level(names) & {"sqlalchemy", "alembic", "sqlite3", "psycopg"}
-        assert not found, f"{short(path)} imports {sorted(found)}: SQL belongs to plugin_utils/store"
-    if package not in [("plugin_utils", each) for each in ("store", "migrations", "placement")]:
-        assert f"{PACKAGE}.plugin_utils.store.sql" not in names, f"{short(path)}: SQL belongs to plugin_utils/store"
+        assert not found, f"{short(path)} imports {sorted(found)}: SQL belongs to plugin_utils/_store"
+    if package not in [("plugin_utils", each) for each in ("_store", "_migrations", "_placement")]:
+        assert f"{PACKAGE}.plugin_utils._store.sql" not in names, f"{short(path)}: SQL belongs to plugin_utils/_store"
 
 
-GUARDS = {"numpy": "plugin_utils/arrays.py", "sqlalchemy": "plugin_utils/store/sql.py", "alembic": "plugin_utils/store/revisions.py"}
+GUARDS = {"numpy": "plugin_utils/_arrays.py", "sqlalchemy": "plugin_utils/_store/sql.py", "alembic": "plugin_utils/_store/revisions.py"}
 
 
 @pytest.mark.parametrize("path", python_files("."), ids=short)
@@ -314,6 +315,7 @@ def test_every_file_of_the_engine_is_in_a_package_that_is_named():
     files = [path.relative_to(PLUGINS / "plugin_utils").parts for path in python_files("plugin_utils")]
     packages = {parts[0] for parts in files if len(parts) > 1}
     beside = {pathlib.PurePath(parts[0]).stem for parts in files if len(parts) == 1}
+    assert [name for name in packages | beside if not name.startswith("_")] == ["scheduler"], "all but what is public begins with _"
     assert packages | beside == set(re.findall(r"\w+", _PARSER["importlinter:contract:one-direction"]["layers"]))
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     assert packages == set(re.findall(r"^\| `plugin_utils/(\w+)` \|", page, re.MULTILINE))
@@ -341,7 +343,7 @@ def test_import_linter_sees_every_folder():
         if not (path.parent / "__init__.py").exists()
         and any((folder / "__init__.py").exists() for folder in path.parents[1:] if folder != ROOT)
     }
-    assert hidden <= {"plugins/plugin_utils/store/migrations/versions"}
+    assert hidden <= {"plugins/plugin_utils/_store/migrations/versions"}
 
 
 @pytest.mark.parametrize("path", python_files("."), ids=short)
@@ -366,7 +368,7 @@ SQL_TEXT = re.compile(r"^\s*(SELECT\b.+\bFROM|INSERT\s+INTO|UPDATE\b.+\bSET|DELE
 
 @pytest.mark.parametrize("path", python_files("."), ids=short)
 def test_sql_text_is_in_the_store_only(path):
-    if path.relative_to(PLUGINS).parts[:2] == ("plugin_utils", "store"):
+    if path.relative_to(PLUGINS).parts[:2] == ("plugin_utils", "_store"):
         return
     found = [
         node.lineno
@@ -379,12 +381,14 @@ def test_sql_text_is_in_the_store_only(path):
 @pytest.mark.parametrize("kind", ["host_filters", "weighers"])
 def test_one_class_in_one_file(kind):
     """A host filter or a weigher is one class in one file, and no file names another of its kind."""
-    folder = PLUGINS / "plugin_utils" / "scheduler" / kind
+    folder = PLUGINS / "plugin_utils" / "_scheduler" / kind
     files = [path for path in sorted(folder.glob("*.py")) if not path.name.startswith("_")]
     assert files, f"{short(folder)} is empty"
     others = {path.stem for path in files}
     for path in files:
         classes = [n for n in ast.parse(path.read_text()).body if isinstance(n, ast.ClassDef)]
         assert len(classes) == 1, f"{short(path)} holds {len(classes)} classes"
-        siblings = {name.rsplit(".", 1)[1] for name in imported_names(path) if name.startswith(f"{PACKAGE}.plugin_utils.scheduler.{kind}.")}
+        siblings = {
+            name.rsplit(".", 1)[1] for name in imported_names(path) if name.startswith(f"{PACKAGE}.plugin_utils._scheduler.{kind}.")
+        }
         assert not siblings & (others - {path.stem}), f"{short(path)} imports {siblings}"

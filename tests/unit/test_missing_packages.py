@@ -23,9 +23,9 @@ MODULES = [
 ]
 # Each with what an operator would have begun with.
 USES = {
-    "numpy": "from {0}.scheduler.host_states import HostStates; HostStates({{'host': ['kvm1'], 'node': ['kvm1']}})",
-    "SQLAlchemy": "from {0}.store import Store; Store.open('sqlite:////nowhere/fleet.db')",
-    "alembic": "from {0}.store import schema; schema.revisions()",
+    "numpy": "from {0}._scheduler.host_states import HostStates; HostStates({{'host': ['kvm1'], 'node': ['kvm1']}})",
+    "SQLAlchemy": "from {0}._store import Store; Store.open('sqlite:////nowhere/fleet.db')",
+    "alembic": "from {0}._store import schema; schema.revisions()",
 }
 
 

@@ -21,9 +21,9 @@ RETIRED = {
 }  # fmt: skip
 #: Words with a plain meaning that these files need.
 PLAIN = {
-    ("ansible_border/remote_module.py", "reach"),
-    ("conductor/ports.py", "reach"),
-    ("report/view.py", "once"),
+    ("_ansible_border/remote_module.py", "reach"),
+    ("_conductor/ports.py", "reach"),
+    ("_report/view.py", "once"),
 }
 FILES = sorted(ENGINE.rglob("*.py"))
 

@@ -20,8 +20,8 @@ import pytest
 import yaml
 from ansible.parsing.splitter import parse_kv
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import known_variables
-from ansible_collections.drover.compute.plugins.plugin_utils.definitions import check
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import known_variables
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check
 from ansible_collections.drover.compute.tests.unit import examples, pages
 
 ROOT = examples.ROOT

@@ -13,7 +13,7 @@ import re
 import pytest
 import yaml
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import known_variables
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import known_variables
 from ansible_collections.drover.compute.tests.pages import pictures, recorded, reference, write
 
 NAMES = {page.name: [name for name, dummy in write.SHOWN.findall(page.read_text())] for page in write.PAGES}

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations.options import Options
-from ansible_collections.drover.compute.plugins.plugin_utils.store import schema
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations.options import Options
+from ansible_collections.drover.compute.plugins.plugin_utils._store import schema
 from ansible_collections.drover.compute.tests.unit.action.running import failure, is_plain, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, selection, uuid_of

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, aggregates, flavors
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, aggregates, flavors
 from ansible_collections.drover.compute.tests.unit.action.running import play
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host

@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lease_holder import Actor
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, decisions
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, decisions
 from ansible_collections.drover.compute.tests.unit.action.running import is_plain, play, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host

@@ -9,8 +9,8 @@ from __future__ import annotations
 import pytest
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import remote_module
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, flavors
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import remote_module
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, flavors
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of

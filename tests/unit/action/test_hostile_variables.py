@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, leases, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, leases, services
 from ansible_collections.drover.compute.tests.unit.action.running import play
 
 pytestmark = pytest.mark.long

@@ -15,7 +15,7 @@ from ansible.errors import AnsibleActionFail
 libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils import _power
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, decisions, flavors
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, decisions, flavors
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of

@@ -11,7 +11,7 @@ import sqlalchemy as sa
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, leases, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, leases, services, tables
 from ansible_collections.drover.compute.tests.unit.action.running import failure, run
 from ansible_collections.drover.compute.tests.unit.action.test_instances import (
     BIG,

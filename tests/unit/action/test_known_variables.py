@@ -13,7 +13,7 @@ import pytest
 import yaml
 from ansible.utils.display import Display
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import known_variables
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import known_variables
 from ansible_collections.drover.compute.tests.unit.action.running import play, run
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]

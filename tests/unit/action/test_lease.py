@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, leases
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, leases
 from ansible_collections.drover.compute.tests.unit.action.running import play, run
 
 

@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, flavors
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, flavors
 from ansible_collections.drover.compute.tests.unit.action.running import failure, is_plain, play, playbook, run
 from ansible_collections.drover.compute.tests.unit.lookup.test_lookups import ask
 from ansible_collections.drover.compute.tests.unit.store import fleets

@@ -225,9 +225,9 @@ def test_a_play_warns_of_capacity_below_use(tmp_path):
 def hold(url, name, held):
     """Let a consumer hold something of a provider."""
     engine = "ansible_collections.drover.compute.plugins.plugin_utils"
-    store = importlib.import_module(f"{engine}.store")
-    allocations = importlib.import_module(f"{engine}.placement.allocations")
-    providers = importlib.import_module(f"{engine}.placement.providers")
+    store = importlib.import_module(f"{engine}._store")
+    allocations = importlib.import_module(f"{engine}._placement.allocations")
+    providers = importlib.import_module(f"{engine}._placement.providers")
     uuid = run("resource_provider_info", name=name, store_url=url)["resource_providers"][0]["uuid"]
     with store.Store.open(url).write() as connection:
         key = providers.ids(connection, [uuid])[uuid]

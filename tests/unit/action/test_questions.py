@@ -10,11 +10,11 @@ import re
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.times import with_iso
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils.report.instance import console
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.sql import sa
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.times import with_iso
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
+from ansible_collections.drover.compute.plugins.plugin_utils._report.instance import console
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
 from ansible_collections.drover.compute.tests.unit.action.running import failure, playbook, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, uuid_of

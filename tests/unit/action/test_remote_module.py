@@ -9,7 +9,7 @@ import types
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.remote_module import Hand
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
 from ansible_collections.drover.compute.tests.unit.action.running import is_plain
 
 

@@ -14,9 +14,9 @@ import time
 import pytest
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import evidence
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, power, services
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import evidence
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, power, services
 from ansible_collections.drover.compute.tests.unit.action.running import is_plain, play, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 

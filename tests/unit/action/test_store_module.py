@@ -10,10 +10,10 @@ import pathlib
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations
-from ansible_collections.drover.compute.plugins.plugin_utils.report.text import WIDEST, audit_table
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, schema, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations
+from ansible_collections.drover.compute.plugins.plugin_utils._report.text import WIDEST, audit_table
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, schema, tables
 from ansible_collections.drover.compute.tests.unit.action.running import failure, is_plain, playbook, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of

@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import options
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import options
 from ansible_collections.drover.compute.tests.unit.action.running import play, run
 
 SECRET = "s3cr3t"

@@ -17,7 +17,7 @@ import termios
 import pytest
 import yaml
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.tests.unit.action.running import ansible
 
 pytestmark = pytest.mark.long

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import batch, query, response
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import batch, query, response
 from ansible_collections.drover.compute.tests.benchmarks import topology_file
 
 POOL = str(uuid.UUID(int=1))

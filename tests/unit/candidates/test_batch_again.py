@@ -10,7 +10,7 @@ import uuid
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import batch, query, response
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import batch, query, response
 from ansible_collections.drover.compute.tests.benchmarks import topology_file
 from ansible_collections.drover.compute.tests.unit.candidates.test_batch import provider
 

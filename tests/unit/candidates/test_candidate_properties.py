@@ -11,7 +11,7 @@ import uuid
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import query, response
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import query, response
 from ansible_collections.drover.compute.tests.benchmarks import candidates, topology_file
 from ansible_collections.drover.compute.tests.benchmarks.compare_candidates import as_set
 from ansible_collections.drover.compute.tests.unit.candidates import naive

@@ -11,7 +11,7 @@ import pathlib
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.tests.benchmarks import candidates
 from ansible_collections.drover.compute.tests.benchmarks.compare_candidates import differences
 

@@ -17,11 +17,11 @@ import pytest
 libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils import _images, _power
-from ansible_collections.drover.compute.plugins.plugin_utils import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.building import Building
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import audit, claims
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, orders
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.building import Building
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import audit, claims
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, orders
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of

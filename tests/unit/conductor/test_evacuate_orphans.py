@@ -12,12 +12,12 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.dead_host import DeadHost
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_restarts import EvacuationRestarts
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.evacuation_settling import EvacuationSettling
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import DeadHost
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_restarts import EvacuationRestarts
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_settling import EvacuationSettling
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of

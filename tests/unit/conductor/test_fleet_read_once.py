@@ -8,11 +8,11 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import plans, scheduling
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
-from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_instances
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import plans, scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_instances
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, uuid_of
 

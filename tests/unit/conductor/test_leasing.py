@@ -9,16 +9,16 @@ import types
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import drain as drain_module
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.leasing import Leasing
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import DrainQuestion
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.settings import MoveSettings
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, leases, occupancy, services
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import drain as drain_module
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, leases, occupancy, services
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host
 

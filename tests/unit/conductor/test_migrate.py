@@ -14,14 +14,14 @@ import time
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.migrate import Mover
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.restarting import Restarts
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations import orders as migration_orders
-from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
-from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import MeasuredMove
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instances, leases, measured_moves, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.migrate import Mover
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.restarting import Restarts
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders as migration_orders
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
+from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MeasuredMove
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, instances, leases, measured_moves, services, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 

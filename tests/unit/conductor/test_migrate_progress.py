@@ -10,7 +10,7 @@ import types
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.progress import MENTION, Progress, pause
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import MENTION, Progress, pause
 from ansible_collections.drover.compute.tests.unit.conductor import test_migrate
 from ansible_collections.drover.compute.tests.unit.conductor.test_migrate import NAMES, World, mover, plan
 

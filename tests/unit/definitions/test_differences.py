@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.definitions import check, differences
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, differences
 
 THERE = {
     "name": "web",

@@ -17,9 +17,9 @@ import sqlalchemy as sa
 import yaml
 from hypothesis import given, strategies
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import instance_names
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, aggregates, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import instance_names
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, aggregates, tables
 from ansible_collections.drover.compute.tests.unit import examples
 from ansible_collections.drover.compute.tests.unit import postgres as server
 from ansible_collections.drover.compute.tests.unit.store import fleets, prepared

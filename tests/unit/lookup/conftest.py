@@ -9,8 +9,8 @@ import time
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node, record
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node, record
 from ansible_collections.drover.compute.tests.unit import postgres as server
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import uuid_of
 

@@ -18,9 +18,9 @@ from ansible.errors import AnsibleError
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 
-from ansible_collections.drover.compute.plugins.plugin_utils import errors
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, aggregates, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import record
+from ansible_collections.drover.compute.plugins.plugin_utils import _errors as errors
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, aggregates, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record
 from ansible_collections.drover.compute.tests.unit.lookup.conftest import domain, report
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import uuid_of
 
@@ -143,7 +143,7 @@ def test_no_store_yet(tmp_path):
     assert not (tmp_path / "none.db").exists()
 
 
-@pytest.mark.parametrize(("module", "name", "package"), [("scheduler.node_columns", "np", "numpy"), ("store.engine", "sa", "SQLAlchemy")])
+@pytest.mark.parametrize(("module", "name", "package"), [("_scheduler.node_columns", "np", "numpy"), ("_store.engine", "sa", "SQLAlchemy")])
 def test_a_missing_package_is_named(fleet_url, monkeypatch, module, name, package):
     base = "ansible_collections.drover.compute.plugins.plugin_utils"
     monkeypatch.setattr(f"{base}.{module}.{name}", errors.MissingPackage(package))

@@ -11,9 +11,9 @@ import time
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, flavors, services, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import record
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, flavors, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record
 from ansible_collections.drover.compute.tests.unit.lookup.conftest import domain, report
 from ansible_collections.drover.compute.tests.unit.lookup.test_lookups import ask, contents, refusal
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import uuid_of

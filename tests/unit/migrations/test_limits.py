@@ -12,16 +12,16 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import migrate as mover_module
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.migrate import Mover
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.restarting import Restarts
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations.limits import Busy, of_options
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups
-from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, instances, migrations_open, tables
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import migrate as mover_module
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.migrate import Mover
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.restarting import Restarts
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations.limits import Busy, of_options
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, instances, migrations_open, tables
 from ansible_collections.drover.compute.tests.unit.conductor.test_migrate import NO_POWER, Killed, World
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of

@@ -9,10 +9,10 @@ import json
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import PlanError
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import milp
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import PlanError
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import milp
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain import plan_drain
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.planner.guests import drain, guest
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import host, uuid_of
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils import storage_identity
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import evacuation
+from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import evacuation
 
 
 def mount(path, shared_id):

@@ -9,12 +9,12 @@ import random
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import PlanError
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import capacity
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.capacity import plan_capacity
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import plan_rebalance
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.rolling import plan_rolling
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import PlanError
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import capacity
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import plan_capacity
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.rebalance import plan_rebalance
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.rolling import plan_rolling
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.planner.guests import guest
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host
 

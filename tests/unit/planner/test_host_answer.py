@@ -10,8 +10,8 @@ import itertools
 import pytest
 from hypothesis import given, strategies
 
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import host_answer
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.host_answer import LOGIN, REFUSED, SILENT, UNCLEAR
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.host_answer import LOGIN, REFUSED, SILENT, UNCLEAR
 
 #: Words of OpenSSH 9.2 as it said them to this project, of a host by itself.
 DIRECT = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_order import assign_waves
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.move_order import assign_waves
 
 HOSTS = ("kvm1", "kvm2", "kvm3", "kvm4")
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_times import (
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.move_times import (
     ASSUMED_MIB,
     LEAST_SECONDS,
     PAIR_MOVES,
@@ -19,9 +19,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils.planner.move_times 
     Rates,
     expect,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import MeasuredMove
-from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import LocalDisks
-from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import estimate_lines
+from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MeasuredMove
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import LocalDisks
+from ansible_collections.drover.compute.plugins.plugin_utils._report.plans import estimate_lines
 
 HOSTS = ("kvm1", "kvm2", "kvm3")
 TIB = 1024 * 1024

@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils.planner import maintenance_batches, milp
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.capacity import plan_capacity
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.destinations import packing_state_of
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.movability import is_to_shut_down, why_unmovable
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import plan_rebalance
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.return_home import plan_return
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.rolling import plan_rolling
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import maintenance_batches, milp
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import plan_capacity
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.destinations import packing_state_of
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain import plan_drain
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import is_to_shut_down, why_unmovable
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.rebalance import plan_rebalance
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.return_home import plan_return
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.rolling import plan_rolling
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.planner.checking import CLASSES, check_moves, moved_to
 from ansible_collections.drover.compute.tests.unit.planner.crowds import GROUPS, crowds
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import plan_rebalance
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.rebalance import plan_rebalance
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.planner.guests import guest
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host
 

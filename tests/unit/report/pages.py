@@ -10,12 +10,12 @@ import tempfile
 
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import refusals, report_data, scheduling
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
-from ansible_collections.drover.compute.plugins.plugin_utils.report.heat import heat_map
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import (
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import refusals, report_data, scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
+from ansible_collections.drover.compute.plugins.plugin_utils._report.heat import heat_map
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
     Store,
     aggregates,
     bulk,

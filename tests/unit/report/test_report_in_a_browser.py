@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting, html
+from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting, html
 from ansible_collections.drover.compute.tests.unit.report import browser as chromium
 from ansible_collections.drover.compute.tests.unit.report import pages
 from ansible_collections.drover.compute.tests.unit.report.reading import truth

@@ -11,12 +11,12 @@ import re
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting, html, migrations, version
-from ansible_collections.drover.compute.plugins.plugin_utils.report.anchor import command
-from ansible_collections.drover.compute.plugins.plugin_utils.report.plan import DRAWN, plan_view
-from ansible_collections.drover.compute.plugins.plugin_utils.report.summary import SHOWN, report_lines
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, bulk, rolling, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting, html, migrations, version
+from ansible_collections.drover.compute.plugins.plugin_utils._report.anchor import command
+from ansible_collections.drover.compute.plugins.plugin_utils._report.plan import DRAWN, plan_view
+from ansible_collections.drover.compute.plugins.plugin_utils._report.summary import SHOWN, report_lines
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, bulk, rolling, services, tables
 from ansible_collections.drover.compute.tests.unit.report import pages
 from ansible_collections.drover.compute.tests.unit.report.pages import NASTY, NOW
 from ansible_collections.drover.compute.tests.unit.report.reading import Reader, truth

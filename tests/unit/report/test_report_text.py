@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils.report import formatting
-from ansible_collections.drover.compute.plugins.plugin_utils.report.hosts import EMPTY, hosts_table
-from ansible_collections.drover.compute.plugins.plugin_utils.report.plans import evacuation_lines
-from ansible_collections.drover.compute.plugins.plugin_utils.report.text import align, folded, instances_table, width
+from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
+from ansible_collections.drover.compute.plugins.plugin_utils._report.hosts import EMPTY, hosts_table
+from ansible_collections.drover.compute.plugins.plugin_utils._report.plans import evacuation_lines
+from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align, folded, instances_table, width
 
 
 def test_columns_line_up():

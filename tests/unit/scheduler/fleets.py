@@ -9,7 +9,7 @@ import uuid
 
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
 
 CLASSES = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "disk_gb"}
 SPACE = uuid.UUID("8d5f2f0e-5d1c-4a33-9c59-6a3a0f6b7f11")

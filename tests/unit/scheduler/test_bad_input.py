@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import drivers, prefilters, request_fields, request_spec
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import find
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import DRIVER_OPTIONS, Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import drivers, prefilters, request_fields, request_spec
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import find
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import DRIVER_OPTIONS, Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, request
 
 SCALARS = st.one_of(

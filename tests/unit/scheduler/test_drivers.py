@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import drivers
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import (
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import drivers
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import (
     NoValidHost,
     PolicyError,
     RequestError,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, request, uuid_of
 
 

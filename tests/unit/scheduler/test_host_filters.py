@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import find
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_fields import ServerGroupRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import find
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_fields import ServerGroupRequest
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, request, uuid_of
 
 

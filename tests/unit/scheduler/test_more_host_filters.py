@@ -9,10 +9,10 @@ import json
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import find
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import find
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import RequestError
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, request
 
 

@@ -10,11 +10,11 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import drivers
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import find
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import drivers
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import find
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import CLASSES, fleet, hosts, request, requests
 
 DRIVERS = st.sampled_from(["filter_scheduler", "chance", "simple", "least_cost"])

@@ -11,8 +11,8 @@ import pathlib
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.tests.benchmarks import fleet_file
 from ansible_collections.drover.compute.tests.benchmarks.compare import differences
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy as policies
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import find
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import PolicyError
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import policy as policies
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import find
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import PolicyError
 
 Policy = policies.Policy
 

@@ -10,12 +10,12 @@ import re
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.report.explanation import render
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import policy_file
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import PolicyError, SchedulerError
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filter_scheduler import schedule
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._report.explanation import render
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import policy_file
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import PolicyError, SchedulerError
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filter_scheduler import schedule
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, request
 
 DOCS = pathlib.Path(__file__).resolve().parents[3] / "docs"
@@ -63,11 +63,11 @@ def write(folder, kind, name, text):
 
 def test_the_guide_s_own_filter_and_weigher_work(tmp_path):
     blocks = dict(re.findall(r"```python\n# ((?:host_filters|weighers)/\S+)\n(.*?)```", GUIDES, re.S))
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     for path, text in blocks.items():
         kind, name = path.split("/")
         write(tmp_path, kind, name, text)
-    policy = Policy.from_mapping({"enabled_filters": ["EvenHostFilter", "RoomyFilter"], "weighers": {"NameWeigher": 2.0}}, [str(tmp_path)])
+    policy = Policy.from_mapping({"enabled_filters": ["EvenHostFilter", "RoomyFilter", "SpareFilter"], "spare_mb": 2048, "weighers": {"NameWeigher": 2.0}}, [str(tmp_path)])
     columns = fleet(host("kvm1"), host("kvm2"), host("kvm3"), host("kvm4"), host("kvm6", memory_mb=100))
     (chosen,) = schedule(HostStates(columns), [request()], policy)
     assert (chosen["host"], chosen["weight"], [each["host"] for each in chosen["alternates"]]) == (

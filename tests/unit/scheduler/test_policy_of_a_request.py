@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler import drivers
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost, RequestError
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy, merged
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import drivers
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost, RequestError
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy, merged
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, request
 
 NODES = fleet(host("a", memory_mb=2048), host("b", memory_mb=4096), host("c", memory_mb=8192))
@@ -72,7 +72,7 @@ def test_a_mixed_batch_is_all_or_nothing():
 
 
 def test_alike_instances_of_a_request_share_it():
-    from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
+    from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
 
     asked = {"name": "w", "vcpus": 1, "memory_mb": 64, "num_instances": 3, "scheduler": PACK}
     specs = RequestSpec.expand(asked)

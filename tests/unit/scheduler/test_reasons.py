@@ -10,11 +10,11 @@ import random
 import numpy as np
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.components import find
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.explanation import NEAREST, explain_failure
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filtering import Filtering
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import find
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.explanation import NEAREST, explain_failure
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filtering import Filtering
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, request, uuid_of
 
 FLEETS = 60

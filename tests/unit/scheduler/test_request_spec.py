@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import RequestError
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.request_spec import RequestSpec
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import RequestError
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
 
 GOOD = {"name": "web1", "vcpus": 1, "memory_mb": 64, "disk_gb": 1}
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import PolicyError, SchedulerError
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.filter_scheduler import schedule
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.host_states import HostStates
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.weighing import normalise, weigh
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import PolicyError, SchedulerError
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filter_scheduler import schedule
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.weighing import normalise, weigh
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host, request
 
 try:

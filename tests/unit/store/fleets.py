@@ -12,9 +12,9 @@ import uuid
 
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, bulk, host_columns, instances_for_plans, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node_data, record
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, bulk, host_columns, instances_for_plans, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
 
 NOW = 1_800_000_000.0
 RACE_SECONDS = 60

@@ -18,7 +18,7 @@ import shutil
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
 

@@ -11,11 +11,11 @@ import random
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import allocations
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.audit import audit, findings
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit import audit, findings
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, selection, uuid_of
 

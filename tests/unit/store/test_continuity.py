@@ -14,8 +14,8 @@ import time
 import pytest
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, continuity, power, services
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import record
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, continuity, power, services
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import host, selection

@@ -11,14 +11,14 @@ import math
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import refusals, scheduling
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
-from ansible_collections.drover.compute.plugins.plugin_utils.report.explanation import render
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.errors import NoValidHost
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, decisions, tables
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import refusals, scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
+from ansible_collections.drover.compute.plugins.plugin_utils._report.explanation import render
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, decisions, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, selection, uuid_of
 

@@ -14,10 +14,10 @@ import types
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border import lease_holder as actor_module
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.lease_holder import Actor
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, clock, leases
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import lease_holder as actor_module
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, clock, leases
 
 
 def actor(name, gone=(), alive=()):

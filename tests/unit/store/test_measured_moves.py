@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import DrainQuestion, count_disks, plan_home
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
-from ansible_collections.drover.compute.plugins.plugin_utils.records.outcomes import MeasuredMove
-from ansible_collections.drover.compute.plugins.plugin_utils.records.plans import LocalDisks
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, local_disks, measured_moves
-from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_instances
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion, count_disks, plan_home
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
+from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MeasuredMove
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import LocalDisks
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, local_disks, measured_moves
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_instances
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, uuid_of
 from ansible_collections.drover.compute.tests.unit.store.test_sharing import on_pool

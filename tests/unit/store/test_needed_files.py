@@ -11,14 +11,14 @@ import time
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import used_files
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import claims
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, files, schema, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import domain as domain_facts
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import record
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, files, schema, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain as domain_facts
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record
 from ansible_collections.drover.compute.tests.unit.store import fleets, test_upgrades
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, uuid_of
 

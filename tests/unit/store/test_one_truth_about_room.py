@@ -8,14 +8,14 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import scheduling
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import selections
-from ansible_collections.drover.compute.plugins.plugin_utils.placement.candidates import batch
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, host_columns, hosts, provider_arrays, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_host_instances
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import selections
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import batch
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain import plan_drain
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, host_columns, hosts, provider_arrays, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_host_instances
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, uuid_of
 from ansible_collections.drover.compute.tests.unit.store.test_claims_spread import add_provider, held

@@ -10,20 +10,20 @@ import random
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import scheduling
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.plans import DrainQuestion
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.capacity import plan_capacity
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.evacuation import plan_evacuation
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.rebalance import plan_rebalance
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.return_home import plan_return
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.rolling import plan_rolling
-from ansible_collections.drover.compute.plugins.plugin_utils.records.orders import MigrationLimits
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, clock, evacuations, provider_arrays, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.host_columns import ALL
-from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_amounts, read_instances
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import plan_capacity
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.evacuation import plan_evacuation
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.rebalance import plan_rebalance
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.return_home import plan_return
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.rolling import plan_rolling
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, clock, evacuations, provider_arrays, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import ALL
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_amounts, read_instances
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, hold, host, uuid_of
 from ansible_collections.drover.compute.tests.unit.store.test_claims_spread import add_provider, held

@@ -8,10 +8,10 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import report_data, scheduling
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, host_columns, hosts, instances_for_plans, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import report_data, scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, host_columns, hosts, instances_for_plans, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host
 

@@ -13,8 +13,8 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
     allocations,
     classes_and_traits,
     inventory,
@@ -24,7 +24,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
     resource_providers,
     usages,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import selections
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import selections
 from ansible_collections.drover.compute.tests.unit.store.fleets import selection, uuid_of
 
 GOOD = selection("web", "kvm1", "kvm2", server_group="web", project="p")

@@ -19,8 +19,8 @@ import traceback
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, engine, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, engine, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
 NOBODY = 65534
@@ -423,7 +423,7 @@ import sys
 sys.path.insert(0, {root!r})
 import conftest
 import sqlalchemy as sa
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, engine, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, engine, tables
 for number in range({count}):
     with Store.open({url!r}).write() as connection:
         connection.execute(sa.insert(tables.traits).values(name=f"CUSTOM_{{number}}"))

@@ -16,9 +16,9 @@ import uuid
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, schema, tables, transfer, transfer_file
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, schema, tables, transfer, transfer_file
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, selection, uuid_of
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor.scheduling import columns_for_moves
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import server_groups
-from ansible_collections.drover.compute.plugins.plugin_utils.planner.drain import plan_drain
-from ansible_collections.drover.compute.plugins.plugin_utils.scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, host_columns, migrations_open, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.store.instances_for_plans import read_host_instances, read_instances
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import columns_for_moves
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain import plan_drain
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, host_columns, migrations_open, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_host_instances, read_instances
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 

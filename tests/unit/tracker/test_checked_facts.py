@@ -17,9 +17,9 @@ from hypothesis import given, settings, strategies
 
 from ansible_collections.drover.compute.plugins.action import compute_node
 from ansible_collections.drover.compute.plugins.module_utils import _domain_xml, _storage
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.store import Store, tables
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import checked_facts, domain, node
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import checked_facts, domain, node
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node, node_data
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node, node_data
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, uuid_of
 
 WEB = {"uuid": uuid_of("web"), "name": "web"}

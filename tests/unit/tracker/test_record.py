@@ -10,11 +10,11 @@ import time
 import pytest
 import sqlalchemy as sa
 
-from ansible_collections.drover.compute.plugins.plugin_utils import certainty
-from ansible_collections.drover.compute.plugins.plugin_utils.conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.migrations import claims as migration_claims
-from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
     allocations,
     classes_and_traits,
     provider_info,
@@ -22,7 +22,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils.placement import (
     resource_providers,
     server_groups,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils.store import (
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
     Store,
     hosts,
     instances,
@@ -30,8 +30,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils.store import (
     services,
     tables,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import domain as tracker_domain
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node, record
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain as tracker_domain
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node, record
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, selection, uuid_of
 

@@ -11,8 +11,8 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.module_utils import _mounts, _shared_storage
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
-from ansible_collections.drover.compute.plugins.plugin_utils.errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils.tracker import node, sharing_facts
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node, sharing_facts
 
 POOL = "<pool type='{kind}'><name>vms</name><source>{source}</source><target><path>/srv/vms</path></target></pool>"
 # As libvirt's formatstorage documentation writes them.

@@ -13,7 +13,7 @@ import socket
 
 from ansible.plugins.callback import CallbackBase
 
-from ansible_collections.drover.compute.plugins.plugin_utils.ansible_border.delegation import Delegation
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.delegation import Delegation
 
 DOCUMENTATION = """
 name: drover_stops

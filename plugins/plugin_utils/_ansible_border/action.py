@@ -1,0 +1,108 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The base class of all action plugins."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible.utils.vars import load_extra_vars
+
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import known_variables, options, terminal, times
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+
+STORE_SPEC: dict[str, dict[str, Any]] = {"store_url": {"type": "str", "no_log": True}}
+
+
+def variables_of(task_vars: Mapping[str, Any], host: str) -> Mapping[str, Any]:
+    """Return the variables of a host in the inventory; none if the inventory does not have it."""
+    # Ansible's hostvars has no get(): for an unknown host it returns a value that fails when it is used.
+    known = task_vars.get("hostvars") or {}
+    return known[host] if host in known else {}  # noqa: SIM401
+
+
+class DroverAction(ActionBase):
+    """Validate the arguments, call ``act`` and show each DroverError as a message.
+
+    A subclass sets ARGUMENT_SPEC and defines ``act``, which returns plain types. It may set VARIABLES: options that the variable
+    ``drover_<option>`` sets too; a pair is an option and the name of its variable without ``drover_``.
+    """
+
+    ARGUMENT_SPEC: dict[str, dict[str, Any]] = {}
+    REQUIREMENTS: dict[str, Any] = {}
+    VARIABLES: Sequence[str | tuple[str, str]] = ()
+    _supports_check_mode = True
+    _supports_async = False
+
+    def __init_subclass__(cls) -> None:
+        # All imported objects stay until the process ends. Without this, the garbage collection at the end of ansible-playbook, and of each
+        # process that it forks, takes a tenth of the time of a short command.
+        gc.freeze()
+
+    def run(self, tmp: Any = None, task_vars: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        task_vars = task_vars or {}
+        result = super().run(tmp, task_vars)
+        # A misspelt variable on the command line, such as one for the plan alone, must not begin a real run.
+        typed = known_variables.unknown(load_extra_vars(self._loader))
+        if typed:
+            raise AnsibleActionFail(f"Nothing was done. {' '.join(typed)}")
+        # Ansible shows equal warnings of all tasks and hosts once.
+        for sentence in known_variables.unknown({*task_vars, *self.variables(task_vars)}):
+            Display().warning(sentence)
+        try:
+            args = self._arguments(task_vars)
+            result.update(times.with_iso(self.act(args, task_vars)))
+        except DroverError as problem:
+            # With a cause, Ansible would append its text, which the message already has.
+            raise AnsibleActionFail(str(problem), result=to_plain(problem.details)) from None
+        result.setdefault("changed", False)
+        return result
+
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        raise NotImplementedError
+
+    def store(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Store:
+        """Open the store of this task. In check mode its writes are rolled back."""
+        return Store.open(options.store_url(args, task_vars, self._templar), check_mode=self._task.check_mode)
+
+    def show(self, line: str) -> None:
+        """Show a line in the terminal or job log, folded where it is too wide."""
+        terminal.show(line)
+
+    def variables(self, task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the variables in which VARIABLES are looked up."""
+        return task_vars
+
+    def target(self, task_vars: Mapping[str, Any]) -> str:
+        """Return the inventory host of this task."""
+        return str(self._task.delegate_to or task_vars.get("inventory_hostname") or "localhost")
+
+    def _arguments(self, task_vars: Mapping[str, Any]) -> dict[str, Any]:
+        given = dict(self._task.args)
+        pairs = [(each, each) if isinstance(each, str) else each for each in self.VARIABLES]
+        known = {option: variable for option, variable in pairs if option in self.ARGUMENT_SPEC}
+        options.add_variables(given, known, self.variables(task_vars), self._templar)
+        self._task.args = given
+        dummy, args = self.validate_argument_spec(argument_spec=self.ARGUMENT_SPEC, **self.REQUIREMENTS)
+        args = to_plain(args)
+        for name, spec in self.ARGUMENT_SPEC.items():
+            if spec.get("type") in ("int", "float") and args[name] is not None and args[name] < 0:
+                raise DroverError(f"{name} must be 0 or more, not {args[name]}.")
+        return args
+
+
+def difference(name: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return an entry of ``diff``; None means that the thing does not exist.
+
+    The uuid is left out, because check mode cannot know the uuid of a real run.
+    """
+    shown = [{key: value for key, value in (each or {}).items() if key != "uuid"} for each in (before, after)]
+    return {"before": shown[0], "after": shown[1], "before_header": name, "after_header": name}

@@ -1,0 +1,29 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Find out if a host answers this controller, over SSH or TCP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.module_utils import _probe
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
+
+#: Time limit of the TCP connection, in seconds.
+PATIENCE = 5
+
+
+def answer(host: str, tried: Mapping[str, Any], variables: Mapping[str, Any]) -> host_answer.Answer:
+    """Judge the answer of a host; try TCP if the result of a task on it is not conclusive.
+
+    :param tried: the result of a module on the host that only reads.
+    :param variables: of the host in the inventory.
+    """
+    said = host_answer.read(tried)
+    reached, seen = None, ""
+    if not said.settled:
+        address, port = str(variables.get("ansible_host") or host), variables.get("ansible_port") or 22
+        reached, seen = _probe.reach(address, int(port), PATIENCE)
+    return host_answer.Answer(host_answer.judge(said, reached), " ".join(f"{said.words}\n{seen}".split()), reached)

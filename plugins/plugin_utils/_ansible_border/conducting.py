@@ -1,0 +1,125 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The base class, options and ports of the action plugins that call the conductor."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.delegation import AnsibleHosts
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import (
+    SCHEDULER_SPEC,
+    SCHEDULER_VARIABLES,
+    policy_of,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import FAIL, SHUTDOWN, SKIP, DrainRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.migrate import PATIENCE
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings, ResizeSettings
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+
+# Each spec has a fragment drover.compute.migration_options.<name>; the variable ``drover_<option>`` sets each option of LIMITS_SPEC too.
+
+#: How many migrations run at a time, and how long one waits, in seconds.
+LIMITS_SPEC: dict[str, dict[str, Any]] = {
+    "max_migrations": {"type": "int", "default": 2},
+    "max_migrations_per_destination": {"type": "int"},
+    "max_migrations_overall": {"type": "int"},
+    "max_wait": {"type": "int", "default": PATIENCE},
+    "shutdown_timeout": {"type": "int", "default": 300},
+}
+#: Actions that drain hosts; ``unmovable`` is documented in each module, as their choices differ.
+DRAIN_SPEC: dict[str, dict[str, Any]] = {
+    "unmovable": {"type": "str", "choices": [FAIL, SKIP, SHUTDOWN], "default": FAIL},
+    "plan_only": {"type": "bool", "default": False},
+    "solver_seconds": {"type": "float", "default": 0},
+    "migration": {"type": "dict", "default": {}},
+    **LIMITS_SPEC,
+    **SCHEDULER_SPEC,
+}
+DRAIN_VARIABLES: tuple[str | tuple[str, str], ...] = ("solver_seconds", "migration", *LIMITS_SPEC, *SCHEDULER_VARIABLES)
+#: Actions that shut instances down, resize or move them, and start them again.
+RESIZE_SPEC: dict[str, dict[str, Any]] = {
+    "timeout": {"type": "int", "default": 60},
+    "force": {"type": "bool", "default": False},
+    "despite_policy": {"type": "bool", "default": False},
+    **SCHEDULER_SPEC,
+}
+#: Actions that move instances that are named one by one.
+INSTANCES_SPEC: dict[str, dict[str, Any]] = {
+    "instances": {"type": "list", "elements": "raw", "required": True},
+    "migration": {"type": "dict", "default": {}},
+    **RESIZE_SPEC,
+}
+
+
+class ConductorAction(DroverAction):
+    """An action that works on several hosts."""
+
+    def ports(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Ports:
+        """Return the ports of the conductor. They refuse new calls if the playbook has ended.
+
+        :raises DroverError: it has ended.
+        """
+        store, actor, go_on = self.store(args, task_vars), Actor.of_this_task(), refuse_orphan()
+        given = {"store_url": args["store_url"]} if args.get("store_url") else {}
+        hosts = AnsibleHosts(self, task_vars, go_on, self.warn, given)
+        return Ports(store, hosts, Leasing(store, actor, self.show), self.show, time)
+
+    def warn(self, sentence: str) -> None:
+        """Add a warning to the result of this task."""
+        self.warnings.append(sentence)
+
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        self.warnings: list[str] = []
+        result = self.conduct(args, task_vars)
+        return {**result, "warnings": self.warnings} if self.warnings else result
+
+    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        raise NotImplementedError
+
+
+def drain_request(
+    host: str, policy: Policy, args: Mapping[str, Any], reason: str, rounds: int, extra_moves: int = 0, plan_only: bool = False
+) -> DrainRequest:
+    """Return the DrainRequest of a task with the options of DRAIN_SPEC.
+
+    :raises DroverError: a number is too small.
+    """
+    if rounds < 1:
+        raise DroverError("rounds must be at least 1, or nothing would ever move.")
+    question = DrainQuestion.of_options(policy, {**args, "extra_moves": extra_moves})
+    moves = MoveSettings(question.limits, args["migration"], args["max_wait"], args["shutdown_timeout"])
+    return DrainRequest(host, question, moves, reason, args["unmovable"], plan_only, rounds)
+
+
+def resize_settings(args: Mapping[str, Any], task_vars: Mapping[str, Any], migration: dict[str, Any], check_mode: bool) -> ResizeSettings:
+    """Return the ResizeSettings of a task with the options of RESIZE_SPEC.
+
+    :param migration: the options of each move.
+    """
+    given = {name: args[name] for name in ("timeout", "force", "despite_policy", "service_down_time")}
+    return ResizeSettings(policy_of(args, task_vars), migration=migration, check_mode=check_mode, **given)
+
+
+def refuse_orphan() -> Callable[[], None]:
+    """Return a function that raises DroverError if the playbook of this task has ended.
+
+    The workers of a killed ansible-playbook stay alive, but must not continue beside the next run.
+    """
+    playbook = os.getppid()
+
+    def go_on() -> None:
+        if os.getppid() != playbook:
+            raise DroverError("The playbook of this task is gone. Run it again.")
+
+    return go_on

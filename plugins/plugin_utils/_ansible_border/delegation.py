@@ -1,0 +1,195 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run tasks on other hosts from an action plugin, like ``delegate_to`` in a playbook.
+
+Ansible has no public call for this. Its own TaskExecutor runs the tasks, so that connection, become, interpreter and variables of a
+host are the usual ones. Only this file depends on the differences between versions of ansible-core.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import math
+import signal
+import time
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from ansible.executor.task_executor import TaskExecutor
+from ansible.utils.unsafe_proxy import wrap_var
+
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import answering
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import variables_of
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import RemoteHand, plain_result
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Discovery
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Late, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
+
+#: Time limit in which a living host answers, in seconds.
+ANSWER = 30
+#: Keywords of the calling task that do not apply to the delegated tasks.
+RESET: dict[str, Any] = {
+    "loop": None, "loop_with": None, "when": [], "until": [], "register": None, "delegate_facts": None,
+    "ignore_errors": False, "ignore_unreachable": False, "run_once": False, "changed_when": [], "failed_when": [],
+    # The time limit of the calling task continues.
+    "timeout": 0,
+}  # fmt: skip
+
+
+class Delegation:
+    """Run one task after the other on hosts of the inventory.
+
+    :param action: the calling action plugin.
+    :param task_vars: its variables.
+    """
+
+    def __init__(self, action: Any, task_vars: Mapping[str, Any]) -> None:
+        self._action, self._variables = action, task_vars
+        # True if the time limit of the calling task has passed.
+        self._over = False
+
+    def run(
+        self, host: str, name: str, args: Mapping[str, Any], check_mode: bool | None = None, limit: int | None = None
+    ) -> dict[str, Any]:
+        """Run a module or an action on a host.
+
+        :param name: FQCN.
+        :param check_mode: None for that of the calling task.
+        :param limit: time limit in seconds; None for that of the calling task only.
+        :returns: the result, of plain types, with Ansible's ``failed`` and ``unreachable``, and ``timedout`` after the time limit.
+        :raises DroverError: the time limit of the calling task has passed.
+        """
+        self._refuse_overtime()
+        task = self._action._task.copy()
+        for key, value in RESET.items():
+            if hasattr(task, key):
+                setattr(task, key, value)
+        # Data of a host is never a template.
+        task.action, task.args, task.delegate_to = name, wrap_var(dict(args)), host
+        if check_mode is not None:
+            task.check_mode = check_mode
+        began = time.monotonic()
+        with self._limited(task, limit) if limit else self._alarm():
+            found = plain_result(_execute(self._action, task, dict(self._variables)))
+        if limit and found.get("failed") and time.monotonic() - began >= limit:
+            # Before ansible-core 2.19 only the text of the message shows a time limit.
+            found["timedout"] = {"period": limit}
+        if isinstance(found.get("msg"), str):
+            found["msg"] = found["msg"].removeprefix("Task failed: ")
+        self._refuse_overtime()
+        return found
+
+    @contextlib.contextmanager
+    def _alarm(self) -> Iterator[None]:
+        """Note the alarm of the calling task, which rings once and which the executor of the delegated task catches."""
+        before = signal.getsignal(signal.SIGALRM)
+        if not callable(before):
+            yield
+            return
+
+        def ring(number: int, frame: types.FrameType | None) -> None:
+            self._over = True
+            before(number, frame)
+
+        signal.signal(signal.SIGALRM, ring)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGALRM, before)
+
+    @contextlib.contextmanager
+    def _limited(self, task: Any, limit: int) -> Iterator[None]:
+        """Give a task its own time limit. A process has one alarm, so that of the calling task is suspended and resumed."""
+        left, handler, began = signal.alarm(0), signal.signal(signal.SIGALRM, signal.SIG_DFL), time.monotonic()
+        task.timeout = min(limit, left) if left else limit
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGALRM, handler)
+            if left:
+                remaining = left - (time.monotonic() - began)
+                self._over = remaining <= 0
+                signal.alarm(max(1, math.ceil(remaining)))
+
+    def _refuse_overtime(self) -> None:
+        if self._over:
+            limit = self._action._task.timeout
+            raise DroverError(
+                f"The time limit of the task has passed: {limit} s. Operations that have begun on hypervisors continue there. Run the task "
+                "again with a longer limit, or without one: it follows them first.",
+                timedout={"period": limit},
+            )
+
+
+def _execute(action: Any, task: Any, variables: dict[str, Any]) -> dict[str, Any]:
+    """Run a task in this process."""
+    hostvars = variables["hostvars"]
+    given = {
+        "host": hostvars._inventory.get_host(variables["inventory_hostname"]),
+        "task": task,
+        "job_vars": variables,
+        "play_context": action._play_context.copy(),
+        "new_stdin": None,
+        "loader": action._loader,
+        "shared_loader_obj": action._shared_loader_obj,
+        "final_q": None,
+        "variable_manager": hostvars._variable_manager,
+    }
+    wanted = inspect.signature(TaskExecutor).parameters
+    executor = TaskExecutor(**{key: value for key, value in given.items() if key in wanted})
+    with contextlib.nullcontext() if "task" in wanted else _context(task, variables, given["host"].name):
+        found = executor.run()
+    return found if isinstance(found, dict) else found.as_result_dict()
+
+
+def _context(task: Any, variables: dict[str, Any], host: str) -> Any:
+    """Return the context in which newer versions of ansible-core look for the task."""
+    from ansible._internal._task import TaskContext
+
+    return TaskContext.create(task=task, task_vars=variables, host_name=host)
+
+
+class AnsibleHosts:
+    """The hypervisors of a task: conductor.ports.Hosts.
+
+    :param go_on: is called before each call of a host, and raises if nothing may begin.
+    :param warn: takes a warning.
+    :param args: arguments that delegated tasks need too, such as store_url.
+    """
+
+    def __init__(
+        self, action: Any, task_vars: Mapping[str, Any], go_on: Callable[[], None], warn: Callable[[str], None], args: Mapping[str, Any]
+    ) -> None:
+        self._delegation, self._task_vars = Delegation(action, task_vars), task_vars
+        self._go_on, self._warn, self._args = go_on, warn, args
+
+    def discover(self, host: str, limit: int | None = None) -> Discovery:
+        """Read a host by the module compute_node, with the variables of that host."""
+        result = self.hand(host, limit).read("compute_node", self._args)
+        for sentence in result.get("warnings") or []:
+            self._warn(sentence)
+        if result.get("failed"):
+            answers = {"answers": True} if result.get("answers") else {}
+            raise DroverError(result.get("msg") or f"Host {host} was not read. No cause is known.", **answers)
+        return {"occupants": result["occupants"], "changed": bool(result.get("changed"))}
+
+    def hand(self, host: str, limit: int | None = None) -> RemoteHand:
+        """Return the connection that runs modules on a host."""
+        return RemoteHand(self._delegation, host, self._go_on, limit)
+
+    def answer(self, host: str) -> host_answer.Answer:
+        """Find out how a host answers, see answering.answer()."""
+        try:
+            tried = self.hand(host, ANSWER).read("ansible.builtin.slurp", {"src": "/proc/sys/kernel/random/boot_id"})
+        except Late as problem:
+            tried = {"failed": True, "timedout": True, "msg": str(problem)}
+        except Unreachable as problem:
+            tried = {"unreachable": True, "msg": str(problem.cause_of_it)}
+        return answering.answer(host, tried, self.variables(host))
+
+    def variables(self, host: str) -> Mapping[str, Any]:
+        """Return the variables of a host in the inventory, templated."""
+        return variables_of(self._task_vars, host)

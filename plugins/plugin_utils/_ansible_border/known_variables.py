@@ -1,0 +1,41 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""All variables that the collection reads or sets; a test compares them with the code and the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import did_you_mean
+
+PREFIX = "drover_"
+_NAMES = """
+audit audit_data audit_heal audit_release_expired audit_strict availability_zone awx_approval_timeout awx_approvers awx_audit_rrule
+awx_credentials awx_discover_forks awx_discover_rrule awx_discover_slices awx_hypervisors awx_image awx_inventory_variables
+awx_notifications awx_operators awx_organization awx_playbooks awx_power awx_prefix awx_project awx_project_branch awx_project_credential
+awx_project_url awx_report awx_report_host awx_report_rrule awx_roles awx_store_url awx_viewers build_timeout cell compute cpu
+cpu_allocation_ratio cpu_dedicated_set cpu_shared_set definitions delete_keep_disks despite_policy destination disk_allocation_ratio
+disk_gb domain_template domain_type drain_result drain_rounds evacuate_down_percent evacuate_down_seconds evacuate_force
+evacuate_quiet_seconds evacuate_result evacuate_rounds evacuate_start_seconds extra_moves flavor fleet host host_is_off hosts_result
+hypervisors instance instance_action instance_definitions instance_force instance_state instance_timeout instances instances_path ip_pools
+libvirt_service max_evacuations max_migrations max_migrations_overall max_migrations_per_destination max_wait memory_mb migrate_cold
+migration migration_address migration_uri num_instances place_force place_result plan plan_drain plan_file plan_only power_action
+power_address power_boot_timeout power_broadcast power_ca_path power_confirmations power_domain power_driver power_force power_mac
+power_password power_reboot_command power_resource_id power_shutdown_command power_timeout power_user power_validate_certs probe_kvm
+project ram_allocation_ratio reason rebalance_cooldown rebalance_cost_per_gib rebalance_despite_maintenance rebalance_margin
+rebalance_max_moves rebalance_result rebalance_threshold rebalance_weights reboot_hard reboot_sentinel report report_host report_result
+reserved_host_cpus reserved_host_disk_mb reserved_host_memory_mb resize rolling rolling_all_hosts rolling_batch_size rolling_blocked
+rolling_bring_back rolling_hooks rolling_reboot rolling_restart rolling_spare_hosts scheduler scheduler_file server_groups
+service_down_time shared_block_devices shared_pools shutdown_timeout solver_seconds start_timeout store_url unmovable uris vcpus
+"""
+KNOWN = frozenset(PREFIX + name for name in _NAMES.split())
+
+
+def unknown(names: Iterable[str]) -> list[str]:
+    """Return a warning for each name with the prefix that is no variable of the collection."""
+    return [
+        f"drover.compute has no variable {name}{did_you_mean(name, KNOWN, PREFIX)}, so that it changes nothing. "
+        f"Correct its name; a variable of your own needs one that does not begin with {PREFIX}."
+        for name in sorted(each for each in names if each.startswith(PREFIX) and each not in KNOWN)
+    ]

@@ -1,0 +1,68 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The base class of all lookups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible.errors import AnsibleError
+from ansible.plugins.lookup import LookupBase
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import options
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import policy_file
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+
+
+def flat(terms: Iterable[Any]) -> list[Any]:
+    """Flatten terms, each of which may be a list, into one list."""
+    return [each for term in terms for each in (term if isinstance(term, list) else [term])]
+
+
+class DroverLookup(LookupBase):
+    """Collect the options, call ``answer`` and show each DroverError as a message. It never writes.
+
+    A subclass defines ``answer``, which returns plain types. It sets VARIABLES ({option: variable without ``drover_``}) and OPTIONS
+    (options without a variable).
+    """
+
+    VARIABLES: dict[str, str] = {}
+    OPTIONS: Sequence[str] = ()
+
+    def run(self, terms: Any, variables: Mapping[str, Any] | None = None, **kwargs: Any) -> list[Any]:
+        try:
+            self._collect(variables or {}, to_plain(kwargs))
+            return self.answer(to_plain(terms))
+        except DroverError as problem:
+            raise AnsibleError(str(problem)) from None
+
+    def answer(self, terms: list[Any]) -> list[Any]:
+        raise NotImplementedError
+
+    def policy(self) -> Policy:
+        """Return the scheduler policy; ``policy`` overrides ``policy_file``."""
+        given, file = self.get_option("policy"), self.get_option("policy_file")
+        return policy_file.combined(given, file, self._playbook_folder)
+
+    def store(self) -> Store:
+        """Open the store."""
+        return Store.open(self._store_url)
+
+    def _collect(self, variables: Mapping[str, Any], given: dict[str, Any]) -> None:
+        known = sorted({*self.VARIABLES, "store_url", *self.OPTIONS})
+        validation.check_keys("This lookup", given, known, "option")
+        self._playbook_folder = variables.get("playbook_dir")
+        self._store_url = options.store_url(given, variables, self._templar)
+        # Ansible does not template a value that it takes from a variable.
+        for option, variable in self.VARIABLES.items():
+            if given.get(option) is None:
+                value = options.from_variable(variable, variables, self._templar)
+                if value is not None:
+                    given[option] = to_plain(value)
+        self.set_options(direct={option: value for option, value in given.items() if value is not None})

@@ -1,0 +1,42 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The base class of the actions that plan, schedule or count with what the store has now. They write nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import (
+    SCHEDULER_SPEC,
+    SCHEDULER_VARIABLES,
+    policy_of,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+
+#: The options of all of them, as in the fragments drover.compute.scheduler and drover.compute.scheduler.show.
+PLAN_INFO_SPEC: dict[str, dict[str, Any]] = {"show": {"type": "bool", "default": False}, **SCHEDULER_SPEC, **STORE_SPEC}
+PLAN_INFO_VARIABLES = SCHEDULER_VARIABLES
+
+
+class PlanInfo(DroverAction):
+    """Answer from the store, and show the lines of the answer if the option ``show`` is set."""
+
+    _requires_connection = False
+
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        policy = policy_of(args, task_vars)
+        with self.store(args, task_vars).read() as connection:
+            result, lines = self.answer(connection, policy, args)
+        if args["show"]:
+            # Shown here, because some output formats of Ansible fold the long lines of a result.
+            for line in lines:
+                self.show(line)
+        return result
+
+    def answer(self, connection: Connection, policy: Policy, args: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+        """Return the result of the task, and the lines for people."""
+        raise NotImplementedError

@@ -1,0 +1,132 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The only way for action plugins to run modules on a hypervisor.
+
+Every change of a hypervisor goes through Hand.act(). Its answer is certain only if the hypervisor confirmed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ansible.errors import AnsibleConnectionFailure
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import Late, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
+from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import DomainLook
+
+
+class Hand:
+    """The operations of a task on its host.
+
+    :param action: the action plugin, connected to the host.
+    :param go_on: is called before each module, and raises if nothing may begin.
+    """
+
+    def __init__(self, action: Any, host: str, task_vars: Mapping[str, Any] | None, go_on: Callable[[], None] = lambda: None) -> None:
+        self.action, self.host, self.task_vars, self._go_on = action, host, task_vars, go_on
+
+    def reach(self) -> None:
+        """Verify that the host answers.
+
+        :raises Unreachable: it does not.
+        """
+        try:
+            self.action._low_level_execute_command("true")
+        except AnsibleConnectionFailure as problem:
+            raise Unreachable(self.host, problem) from None
+
+    def read(self, module: str, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Run a module that changes nothing; also return the result of a failure.
+
+        :raises Unreachable: the host cannot be reached.
+        """
+        return self._run(module, args)
+
+    def foretell(self, module: str, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Run a module in check mode, whatever the mode of the task.
+
+        :raises Unreachable: the host cannot be reached.
+        """
+        before = self.action._task.check_mode
+        self.action._task.check_mode = True
+        try:
+            return self._run(module, args)
+        finally:
+            self.action._task.check_mode = before
+
+    def act(self, module: str, args: Mapping[str, Any]) -> certainty.Answer:
+        """Run a module that may change the hypervisor; also return an Answer if the host is lost."""
+        try:
+            result = self._run(module, args)
+        except (Late, Unreachable) as problem:
+            return certainty.lost(str(problem))
+        return certainty.judge(result)
+
+    def look(self, uri: str, orders: Mapping[str, Iterable[str]], patience: int) -> dict[str, DomainLook | None]:
+        """Withdraw orders and read the domains of their instances.
+
+        :param orders: {uuid of an instance: orders that must not begin any more}.
+        :param patience: seconds to wait for other calls that work on a domain.
+        :returns: by uuid; None if the host did not answer.
+        """
+        wanted = [{"uuid": uuid, "withdraw": list(withdrawn)} for uuid, withdrawn in orders.items()]
+        answer = self.act("_domain_order", {"uri": uri, "domains": wanted, "patience": patience})
+        found = {each["uuid"]: each for each in answer.result.get("domains") or []}
+        return {uuid: found.get(uuid) for uuid in orders}
+
+    def _run(self, module: str, args: Mapping[str, Any], check_mode: bool | None = None) -> dict[str, Any]:
+        self._go_on()
+        try:
+            result = self.action._execute_module(module_name=full_name(module), module_args=_given(args), task_vars=self.task_vars)
+        except AnsibleConnectionFailure as problem:
+            raise Unreachable(self.host, problem) from None
+        return plain_result(result)
+
+
+def plain_result(result: Mapping[str, Any]) -> dict[str, Any]:
+    """Convert a result to plain types; objects of ansible-core 2.19 and later are left out or converted to text."""
+    found = {key: value for key, value in result.items() if key not in ("exception", "deprecations")}
+    if found.get("warnings"):
+        found["warnings"] = [each if isinstance(each, str) else each.event.msg for each in found["warnings"]]
+    return to_plain(found)
+
+
+class RemoteHand(Hand):
+    """The operations of a task on another host than its own.
+
+    :param delegation: a delegation.Delegation.
+    :param limit: time limit of each call in seconds, or None. After it Late is raised.
+    """
+
+    def __init__(self, delegation: Any, host: str, go_on: Callable[[], None], limit: int | None = None) -> None:
+        super().__init__(None, host, None, go_on)
+        self._delegation, self._limit = delegation, limit
+
+    def foretell(self, module: str, args: Mapping[str, Any]) -> dict[str, Any]:
+        return self._run(module, args, check_mode=True)
+
+    def reach(self) -> None:
+        self._run("ansible.builtin.raw", {"_raw_params": "true"})
+
+    def _run(self, module: str, args: Mapping[str, Any], check_mode: bool | None = None) -> dict[str, Any]:
+        self._go_on()
+        result = self._delegation.run(self.host, full_name(module), _given(args), check_mode, self._limit)
+        if result.get("unreachable"):
+            raise Unreachable(self.host, result.get("msg") or "it does not answer")
+        if self._limit and result.get("timedout"):
+            raise Late(self.host, self._limit)
+        return result
+
+
+def full_name(module: str) -> str:
+    """Return the FQCN of a module; a name without a dot is a module of this collection."""
+    return module if "." in module else f"drover.compute.{module}"
+
+
+def _given(args: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in args.items() if value is not None}

@@ -1,0 +1,36 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The options of actions that call the scheduler, as in the fragment drover.compute.scheduler."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import policy_file
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+
+SCHEDULER_SPEC: dict[str, dict[str, Any]] = {
+    "policy": {"type": "dict", "default": {}},
+    "policy_file": {"type": "path"},
+    "service_down_time": {"type": "int", "default": 0},
+}
+#: The variables that set them too, see action.DroverAction.
+SCHEDULER_VARIABLES: tuple[str | tuple[str, str], ...] = ("service_down_time", ("policy", "scheduler"), ("policy_file", "scheduler_file"))
+#: The options of the plan of a rebalance, and their variables without ``drover_``.
+REBALANCE_VARIABLES = {
+    **{
+        name: f"rebalance_{name}"
+        for name in ("max_moves", "threshold", "margin", "cost_per_gib", "cooldown", "weights", "despite_maintenance")
+    },
+    "max_migrations": "max_migrations",
+}
+
+
+def policy_of(args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> Policy:
+    """Return the Policy of a task with the options of SCHEDULER_SPEC.
+
+    :raises PolicyError: it is not valid.
+    """
+    return policy_file.combined(args["policy"], args["policy_file"], task_vars.get("playbook_dir"))

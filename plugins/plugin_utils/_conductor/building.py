@@ -1,0 +1,253 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Build the instance of a claim on its hypervisor, or find out what became of a build.
+
+The order is in the store before the hypervisor has it, and is closed once it is known what became of it. A build
+goes to an alternate, and a claim is given back, only with the proof that nothing of the instance is there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, TypedDict
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Alternate, Claim
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, instances, orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain, record
+
+#: Seconds more than the time limit of a build that a look waits for it to end.
+GRACE = 30
+#: States of a domain that was built.
+BUILT = ("running", "blocked")
+#: The sentence on a build whose end is not certain.
+UNSETTLED = "It may have been built, so it is not built elsewhere and keeps its room."
+#: How often an order that another run opens meanwhile is settled before this one gives up.
+TRIES = 3
+
+
+#: A domain as its host shows it.
+Facts = dict[str, Any]
+
+
+class Settled(TypedDict):
+    """What became of a build. built: it is there after all. claim: where to build it now, or None."""
+
+    built: bool
+    claim: Claim | None
+
+
+def _paths(wanted: Mapping[str, Any]) -> list[str]:
+    """Return the files that a build may write to, as its definition names them."""
+    return [each["path"] for each in (*(wanted.get("disks") or ()), wanted.get("seed") or {}) if each.get("path")]
+
+
+class Building:
+    """The builds on one host.
+
+    :param timeout: seconds that a domain may take to run.
+    """
+
+    def __init__(self, store: Store, hand: Hand, host: str, timeout: int) -> None:
+        self.store, self.hand, self.host, self.timeout = store, hand, host, timeout
+
+    def build(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """Build an instance where its claim is.
+
+        :param wanted: the arguments of the module domain: uuid, name, xml, disks and so on.
+        :returns: a dict: changed, domain (as the module returns it, None where it was built before), diff if there is one.
+        :raises DroverError: it is not built. ``uncertain`` in its details is False where that is proven.
+        """
+        uuid, name, order = wanted["uuid"], wanted["name"], bulk.new_uuid()
+        self._refuse_taken(wanted)
+        if not self._begin(wanted, order):
+            return {"changed": False, "domain": None}
+        try:
+            self.hand.reach()
+        except DroverError as problem:
+            self._close(uuid, order, certainty.never_begun(f"{self.host} was not reached, so nothing was begun there."))
+            raise DroverError(f"Instance {name}: {problem}. Nothing was begun there.", host=self.host, uncertain=False) from None
+        answer = self._order(wanted, order)
+        if answer.outcome == certainty.DONE:
+            self._record(uuid, order, answer.result["domain"])
+            return {key: answer.result[key] for key in ("changed", "domain", "diff") if key in answer.result}
+        proof, seen = certainty.unable(self.host, answer), None
+        if proof is None:
+            proof, seen = self._look(uuid, wanted.get("uri"), order)
+        if proof is not None:
+            self._close(uuid, order, proof)
+            raise DroverError(f"Instance {name} on {self.host}: {answer.message}", host=self.host, uncertain=False)
+        if seen is not None and seen["state"] in BUILT:
+            self._record(uuid, order, seen)
+            return {"changed": True, "domain": seen}
+        raise self._unsettled(name, seen, answer.message)
+
+    def foretell(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what build() would do; nothing is changed."""
+        self._refuse_taken(wanted)
+        given = self._given(wanted)
+        foreseen = self.hand.foretell("domain", given)
+        if foreseen.get("failed") and foreseen.get("links"):
+            foreseen = self.hand.foretell("domain", self._with_links(given, foreseen["links"]))
+        if foreseen.get("failed"):
+            raise DroverError(f"Instance {wanted['name']} on {self.host}: {foreseen.get('msg')}", host=self.host)
+        return {key: foreseen[key] for key in ("changed", "domain", "diff") if key in foreseen}
+
+    def settle(self, uuid: str, alternates: Sequence[Alternate], lifetime: int, message: str, actor: str | None = None) -> Settled:
+        """Find out what became of a build that failed or was cut off, and claim the next alternate where it may be built.
+
+        :param alternates: those that are left.
+        :param lifetime: seconds until the new claim expires.
+        :param message: why the build failed, a sentence.
+        :raises DroverError: that is not certain; or there is no alternate, and its room was given back.
+        """
+        with self.store.read() as connection:
+            row, node = orders.read(connection, uuid), instances.place(connection, uuid)
+        if row is None:
+            raise DroverError(f"{message} Its room was given back by another run: run drover.compute.place again.")
+        claims.require_claim(row, node, self.host)
+        if row.order_uuid is not None:
+            proof, seen = self._look(uuid, None if node is None else node.uri, row.order_uuid)
+            if seen is not None and seen["state"] in BUILT:
+                self._record(uuid, row.order_uuid, seen)
+                return {"built": True, "claim": None}
+            if proof is None:
+                raise self._unsettled(row.name, seen, message)
+            self._close(uuid, row.order_uuid, proof)
+        elif row.state != claims.BUILDING:
+            return {"built": True, "claim": None}
+        else:
+            proof = certainty.never_begun(f"No order to build it is open at {self.host}.")
+        return self._go_on(row, alternates, proof, lifetime, message, actor)
+
+    def _go_on(
+        self, row: Any, alternates: Sequence[Alternate], proof: certainty.Proof, lifetime: int, message: str, actor: str | None
+    ) -> Settled:
+        with self.store.write(together=True) as connection:
+            if alternates:
+                claim = claims.reclaim(connection, row.uuid, alternates, proof, time.time(), lifetime, actor)
+                return {"built": False, "claim": claim}
+            claims.release(connection, [row.uuid], proof, time.time())
+        raise DroverError(
+            f"{message} Instance {row.name} could not be built and no alternate is left. What was made was removed and its room "
+            "given back: correct the cause and run again.",
+            uncertain=False,
+        )
+
+    def _order(self, wanted: Mapping[str, Any], order: str) -> certainty.Answer:
+        """Have it built."""
+        given = {**self._given(wanted), "order": order}
+        answer = self.hand.act("domain", given)
+        if answer.outcome == certainty.NOTHING and answer.result.get("links"):
+            try:
+                given = self._with_links(given, answer.result["links"])
+            except DroverError as problem:
+                message = str(problem).removeprefix(f"Instance {wanted['name']} on {self.host}: ")
+                return dataclasses.replace(answer, message=message)
+            answer = self.hand.act("domain", given)
+        return answer
+
+    def _given(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        return {**wanted, "state": "running", "timeout": self.timeout, "looked_up": _paths(wanted)}
+
+    def _with_links(self, given: Mapping[str, Any], links: Mapping[Any, Any]) -> dict[str, Any]:
+        """Return the arguments, once it is certain that no other instance uses the files to which their paths link.
+
+        :param links: dict path -> real path, as the host answered.
+        """
+        links = {str(path): str(real) for path, real in links.items()}
+        self._refuse_taken(given, links.values())
+        return {**given, "looked_up": [*given["looked_up"], *links.values()]}
+
+    def _refuse_taken(self, wanted: Mapping[str, Any], paths: Collection[str] | None = None) -> None:
+        """Refuse a path that an instance of any host uses."""
+        paths = _paths(wanted) if paths is None else paths
+        images = [each["backing_file"] for each in wanted.get("disks") or () if each.get("backing_file")]
+        with self.store.read() as connection:
+            used_files.refuse_taken(connection, wanted["uuid"], wanted["name"], self.host, paths)
+            used_files.refuse_written(connection, wanted["uuid"], wanted["name"], self.host, images)
+
+    def _begin(self, wanted: Mapping[str, Any], order: str) -> bool:
+        """Open the order, once what another run has ordered is settled.
+
+        :returns: False where it is built already.
+        """
+        uuid, settled = wanted["uuid"], None
+        for _dummy in range(TRIES):
+            try:
+                return self._open(uuid, order, settled)
+            except orders.Open as other:
+                settled = other.row.order_uuid
+                proof, seen = self._look(uuid, wanted.get("uri"), settled)
+                if seen is not None and seen["state"] in BUILT:
+                    self._record(uuid, settled, seen)
+                    return False
+                if proof is None and seen is None:
+                    raise self._unsettled(wanted["name"], seen, str(other)) from None
+        raise self._unsettled(wanted["name"], None, "Other runs build it at the same time.")
+
+    def _open(self, uuid: str, order: str, settled: str | None) -> bool:
+        with self.store.write(together=True) as connection:
+            row = orders.begin(connection, uuid, orders.SPAWNING, order, settled)
+            claims.require_claim(row, instances.place(connection, uuid), self.host)
+            if row.state == claims.BUILDING:
+                return True
+            orders.end(connection, uuid, order)
+            return False
+
+    def _look(self, uuid: str, uri: str | None, order: str) -> tuple[certainty.Proof | None, Facts | None]:
+        """Withdraw an order and look: return the Proof that nothing is there, or None, and the domain that is there, or None."""
+        entry = self.hand.look(uri or DEFAULT_URI, {uuid: [order]}, self.timeout + GRACE)[uuid]
+        proof = certainty.is_absent(self.host, entry)
+        return proof, None if entry is None or entry["busy"] else entry["domain"]
+
+    def _record(self, uuid: str, order: str, facts: Facts) -> None:
+        """Write down that it is there; whatever fails now, it runs."""
+        if facts.get("uuid") != uuid:
+            raise DroverError(
+                f"{self.host} answered about the domain {facts.get('uuid')} where {uuid} was meant, so what is there is not known. "
+                "See what is wrong there: its libvirt, or who is root on it.",
+                host=self.host,
+                uncertain=True,
+            )
+        try:
+            with self.store.write(together=True) as connection:
+                record.record_built(connection, uuid, self.host, domain.describe(facts), time.time())
+                orders.end(connection, uuid, order)
+        except DroverError as problem:
+            raise DroverError(
+                f"Instance {facts['name']} runs on {self.host}, and that could not be written down: {problem} "
+                "Run drover.compute.place again, which looks there and writes it down.",
+                host=self.host,
+                uncertain=True,
+            ) from None
+
+    def _close(self, uuid: str, order: str, proof: certainty.Proof) -> None:
+        """Close the order, as nothing of the instance is there."""
+        certainty.require(proof)
+        try:
+            with self.store.write(together=True) as connection:
+                row = orders.end(connection, uuid, order)
+                if row is not None and row.state == "active":
+                    # A discovery saw it while it was being built.
+                    orders.unseen(connection, uuid, row.compute_node_id)
+        except DroverError as problem:
+            raise DroverError(f"{problem} {proof.sentence}", host=self.host, uncertain=True) from None
+
+    def _unsettled(self, name: str, seen: Facts | None, message: str) -> DroverError:
+        """Return the error of a build whose end is not certain."""
+        title = f"Instance {name} on {self.host}: "
+        # The sentence of an earlier look says the same once more.
+        cause = message.removeprefix(title).partition(UNSETTLED)[0].strip().rstrip(".")
+        state = f"It is {seen['state']} there." if seen is not None else f"{self.host} did not show what is there."
+        advice = f"When {self.host} answers, run drover.compute.place again, which goes on with it there."
+        return DroverError(f"{title}{cause}. {UNSETTLED} {state} {advice}", host=self.host, uncertain=True)

@@ -1,0 +1,62 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How many more instances fit into what the store has now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import plan_capacity
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, flavors
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import ALL, read_columns
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_amounts
+
+
+def count(connection: Connection, wanted: Sequence[Any], policy: Policy, loss: bool, service_down_time: int = 0) -> list[dict[str, Any]]:
+    """Count how many more instances of each flavor or request fit.
+
+    :param wanted: names of flavors, and requests as the lookup schedule takes them, with or without a name.
+    :param loss: whether to count too what fits after the loss of the worst host.
+    :param service_down_time: seconds.
+    :returns: for each a CapacityPlan with its name.
+    :raises DroverError: an unknown flavor, or a request that is malformed or for several instances.
+    """
+    found = [scheduling.read_specs(connection, [_request(each)]) for each in wanted]
+    if any(len(each) != 1 for each in found):
+        raise DroverError("num_instances of a request for capacity must be 1, because the answer is how many fit.")
+    specs = [each[0] for each in found]
+    query = scheduling.columns_for_specs(specs, policy)
+    instances = None
+    if loss:
+        query.groups = query.instances = ALL
+        instances = read_amounts(connection)
+        query.classes |= scheduling.classes_of(instances)
+    columns = read_columns(connection, clock.now(connection), service_down_time, query)
+    return [{"name": spec.name, **plan_capacity(columns, spec, policy, instances)} for spec in specs]
+
+
+def all_flavors(connection: Connection) -> list[str]:
+    """Return the names of all flavors, the smallest first.
+
+    :raises DroverError: there is none.
+    """
+    found = flavors.read_all(connection)
+    if not found:
+        raise DroverError(
+            "The store has no flavor to count. Make one with drover.compute.flavor, or give a size, such as vcpus and memory_mb."
+        )
+    return sorted(found, key=lambda name: (found[name]["memory_mb"], found[name]["vcpus"], found[name]["disk_gb"], natural(name)))
+
+
+def _request(wanted: Any) -> dict[str, Any]:
+    """Return a request, for one or for the name of a flavor."""
+    if isinstance(wanted, dict):
+        flavor = wanted.get("flavor")
+        return {"name": flavor if isinstance(flavor, str) else "one more", **wanted}
+    return {"name": wanted, "flavor": wanted}

@@ -1,0 +1,171 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A dead, fenced host as the store has it, and the verdict on each of its instances (rules S8 and S9).
+
+Nothing of the host runs any more; the caller has a proof of that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import NamedTuple
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Clock
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import some
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.evacuation import RAN, blind_nodes, why_lost
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.fencing import UNREAD_HOSTS
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NodeStorage, Sighting, StorageOfNode
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import EvacuatedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import HostMigration
+from ansible_collections.drover.compute.plugins.plugin_utils._store import evacuations, orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection, Store
+
+# Start an instance elsewhere, go on with a start that was begun, record it where another host has it, leave it, or give it up as lost.
+RESTART, RESUME, FOUND, LEAVE, LOST = "restart", "resume", "found", "leave", "lost"
+
+
+class Verdict(NamedTuple):
+    """What to do about one instance.
+
+    - migration: its open migration off the dead host; RESUME goes on with that.
+    - act: RESTART, RESUME, FOUND, LEAVE or LOST.
+    - place: for FOUND; else None.
+    - why: for LEAVE and LOST, in words; else empty.
+    """
+
+    instance: EvacuatedInstance
+    migration: HostMigration | None
+    act: str
+    place: Sighting | None
+    why: str
+
+
+class DeadHost:
+    """The instances of one dead host, and where else they are shown.
+
+    :param read: names of the hosts that were read in this run; the run takes those out that it loses on the way.
+    :param keep: renew the lease of the host, or raise DroverError where it is lost; in the transaction of each step.
+    :param lifted: names of rules that the operator lifts.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        host: str,
+        read: Iterable[str],
+        keep: Callable[[Connection], None],
+        lifted: Collection[str] = (),
+        clock: Clock = time,
+    ) -> None:
+        self.store, self.host, self.read = store, host, set(read)
+        self._keep, self._lifted, self._clock = keep, lifted, clock
+
+    @contextlib.contextmanager
+    def step(self) -> Iterator[tuple[Connection, float]]:
+        """Begin a write transaction by renewing the lease, so that a run that has lost it writes nothing; with the time."""
+        with self.store.write() as connection:
+            self._keep(connection)
+            yield connection, self._clock.time()
+
+    def verdicts(self, connection: Connection) -> list[Verdict]:
+        """Decide what to do about each instance, the most important first."""
+        instances = evacuations.instances(connection, self.host)
+        shown = evacuations.shown(connection, [each["uuid"] for each in instances], self.host)
+        migrations = {
+            each["instance_uuid"]: each for each in evacuations.open_migrations(connection, self.host) if each["source"] == self.host
+        }
+        storage = evacuations.storage(connection)
+        nodes = {each["node"]: each for each in storage.values() if each["host"] == self.host}
+        unread = {} if UNREAD_HOSTS in self._lifted else evacuations.unread_nodes(connection, self.host, self.read)
+        instances.sort(key=lambda each: (-each["priority"], each["name"], each["uuid"]))
+        found = []
+        for each in instances:
+            migration, node = migrations.get(each["uuid"]), nodes[each["node"]]
+            may_have = _may_have(each, node, storage, unread)
+            act, place, why = sort_out(each, shown.get(each["uuid"], []), migration, node, self.read, may_have)
+            found.append(Verdict(each, migration, act, place, why))
+        return found
+
+
+def sort_out(
+    instance: EvacuatedInstance,
+    shown: list[Sighting],
+    migration: HostMigration | None,
+    node: NodeStorage,
+    read: Collection[str],
+    unread: Collection[str] = (),
+) -> tuple[str, Sighting | None, str]:
+    """Decide what to do about one instance of the dead host (rules S8 and S9).
+
+    :param shown: the other hosts that show it.
+    :param migration: its open migration off the dead host.
+    :param node: the storage of the node that it was on.
+    :param read: the hosts that were read in this run.
+    :param unread: the hosts that may have it and were not.
+    :returns: act, place and why of a Verdict.
+    """
+    ours = migration if migration is not None and migration["type"] == migration_claims.EVACUATION else None
+    if len(shown) > 1:
+        hosts = " and ".join(place["host"] for place in shown)
+        return LEAVE, None, f"it is on {hosts} at once: destroy and undefine all but one of them, and run this again"
+    if shown:
+        return _shown(instance, shown[0], ours, read)
+    if migration is not None:
+        known = migration["destination"] in read
+        # Accepted: the destination has no order yet.
+        begun = ours is None or ours["status"] != "accepted"
+        if not known and begun:
+            where = migration["destination"]
+            why = f"it was on its way to {where}, which does not answer, and may run there: bring {where} back, or evacuate it"
+            return LEAVE, None, why
+        if ours is not None and known:
+            return RESUME, None, ""
+    if instance["task_state"] == orders.DELETING:
+        return LEAVE, None, "it is being removed: run drover.compute.instance_delete again when its host is back"
+    reason = why_lost(instance, node)
+    if reason:
+        return LOST, None, reason
+    if unread:
+        hosts = some(sorted(unread))
+        why = (
+            f"it may run on {hosts}, not read now, where somebody may have moved it: bring {hosts} back, or evacuate it first. To go on all the "
+            f"same: -e drover_evacuate_force={UNREAD_HOSTS}, which lifts just this rule"
+        )
+        return LEAVE, None, why
+    return RESTART, None, ""
+
+
+def _shown(
+    instance: EvacuatedInstance, place: Sighting, ours: HostMigration | None, read: Collection[str]
+) -> tuple[str, Sighting | None, str]:
+    host = place["host"]
+    if host not in read:
+        return (
+            LEAVE,
+            None,
+            f"{host} had it when it was last read, and does not answer now: bring {host} back, or evacuate it first",
+        )
+    ran = instance["state"] in RAN
+    if place["state"] in ("running", "blocked"):
+        return FOUND, place, ""
+    if place["state"] == "shutoff":
+        if not ran:
+            return FOUND, place, ""
+        if ours is not None and ours["provider"] == place["provider"]:
+            return RESUME, None, ""
+        why = "is defined there, shut off, and not by an evacuation: start it there or undefine it there"
+    else:
+        why = f"is {place['state']} there: resume it there, or destroy and undefine it there"
+    return LEAVE, None, f"on {host} it {why}, and run this again"
+
+
+def _may_have(instance: EvacuatedInstance, node: NodeStorage, storage: dict[str, StorageOfNode], unread: dict[str, str]) -> list[str]:
+    """Return the hosts that were not read and see the storage of an instance."""
+    if not unread:
+        return []
+    blind = set(blind_nodes(instance, node, {provider: storage[provider] for provider in unread if provider in storage}))
+    return sorted({host for provider, host in unread.items() if provider not in blind})

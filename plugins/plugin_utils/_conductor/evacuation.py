@@ -1,0 +1,360 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Evacuate a dead host: the order of things, from the first look to the last restart.
+
+Power drivers are tasks of the role power, so the order has two halves: judge() before the power is cut, restart() after it.
+The lease of the host stays with the run between them. Each step is in the store before it is done. If an evacuation is killed, the
+next one settles what is open and goes on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import evidence, host_state
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import DeadHost
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_request import FAIL, EvacuationRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_restarts import EvacuationRestarts
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_settling import EvacuationSettling
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing, host_answer
+from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import EvacuationResult, RestartOutcome
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import EvacuationPlan, StayingInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._report.plans import evacuation_lines
+from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, evacuations, leases, power, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+
+#: Seconds for which the lease is held: as long as reading the whole fleet may take. A run that ends or is killed holds nothing.
+LEASE = 3600
+#: Seconds that the service manager of the host may take to restart libvirt.
+SERVICE = 120
+#: Seconds for which the last probe of the dead host counts. A start that comes later probes it again.
+SILENCE = 15
+#: How often, and how many seconds apart, a libvirt that was restarted is asked.
+TRIES, DELAY = 6, 2
+
+
+class Evacuation:
+    """One run of an evacuation."""
+
+    #: The last plan.
+    plan: EvacuationPlan
+
+    def __init__(self, ports: Ports, request: EvacuationRequest) -> None:
+        self.request, self.host, self._ports = request, request.host, ports
+        self._store, self._hosts, self._leasing, self._clock = ports.store, ports.hosts, ports.leasing, ports.clock
+        self._show = ports.say
+        #: Its instances, and the hosts that were read and not lost since.
+        self._dead = DeadHost(ports.store, self.host, (), self._keep, request.lifted, ports.clock)
+        self._settling, self._restarts = EvacuationSettling(self._dead), EvacuationRestarts(self._dead)
+        #: Where a start has failed: dict uuid -> {provider: why, in words}.
+        self.failed: dict[str, dict[str, str]] = {}
+        #: What is at its destination now.
+        self.restarted: list[RestartOutcome] = []
+        #: Sentences on what did not go well.
+        self.messages: list[str] = []
+        self.changed = False
+        #: When the host was silent last, by the clock of the run.
+        self._silent_at: float | None = None
+
+    # Before its power is cut
+
+    def judge(self, power_state: str) -> dict[str, Any]:
+        """See that the host is dead, and whether its power is to be cut. The lease of the host stays with the run.
+
+        :param power_state: on, off, unknown or none, as its power driver says.
+        :returns: a dict: changed, fence (its power is to be cut and seen to be off), message.
+        :raises DroverError: it is not to be evacuated now; the lease is given back.
+        """
+        self._refuse_request()
+        if self.request.plan_only:
+            return self._judge(power_state)
+        self._leasing.take(self.host, "evacuate", LEASE)
+        try:
+            return self._judge(power_state)
+        except BaseException:
+            self._leasing.release([self.host])
+            raise
+
+    def _judge(self, power_state: str) -> dict[str, Any]:
+        self._refuse_alive(self._answers())
+        known = evidence.collect(self._ports, self.host, self.request.others, power_state, bool(self.request.said))
+        decision = self._decide(known)
+        if self.request.plan_only:
+            return self._judged(False, decision)
+        if decision.act == fencing.SOFT_FENCE:
+            self._restart_libvirt()
+            decision = self._decide(dataclasses.replace(known, soft_fenced=True))
+        if decision.act not in (fencing.HARD_FENCE, fencing.RESTART, fencing.WORD):
+            raise DroverError(f"{decision.sentence} Nothing was started elsewhere.")
+        if self.request.said:
+            self._take_word()
+        # Whatever the driver has said: it confirms it, or a person says it in so many words, which are recorded (rule S1).
+        return self._judged(not self.request.said, decision)
+
+    def _judged(self, fence: bool, decision: fencing.Decision) -> dict[str, Any]:
+        return {"changed": self.changed, "fence": fence, "message": decision.sentence}
+
+    def _refuse_request(self) -> None:
+        with self._store.read() as connection:
+            service = services.get(connection, self.host)
+            down = services.down_reason(service, clock.now(connection), self.request.service_down_time)
+        if down is None:
+            raise DroverError(
+                f"{self.host} is up in the store, so it is not evacuated; nothing was changed. A host that answers is emptied with "
+                "drover.compute.drain. Where it does not answer, drover.compute.discover notices that; or say it with the module "
+                "drover.compute.host, forced_down true."
+            )
+        words = f"{self.host} is powered off"
+        if self.request.said not in ("", words):
+            raise DroverError(
+                f'drover_host_is_off is "{self.request.said}", which is not taken for an answer; nothing was changed. Go and see that '
+                f"{self.host} is off, and then say exactly: -e 'drover_host_is_off=\"{words}\"'"
+            )
+
+    def _answers(self) -> bool:
+        """Read the host: whether its libvirt answers. One whose answer cannot be used answers all the same.
+
+        A host of which only libvirt is dead may still run its guests; the evidence covers that.
+        """
+        try:
+            self._hosts.discover(self.host, self.request.call_timeout)
+        except DroverError as problem:
+            return problem.details.get("answers", False)
+        if not self.request.plan_only:
+            self._close_open()
+        return True
+
+    def _close_open(self) -> None:
+        """The host came back before a run that was killed had been run again: close what that run left open."""
+        said, left = self._settling.settle_returned()
+        if left:
+            self._read_others(self.request.others)
+            self._withdraw()
+            more, left = self._settling.settle_returned()
+            said += more
+            # What is stale there is removed by reading it.
+            self._hosts.discover(self.host, self.request.call_timeout)
+        self._say(said)
+        self.messages += [*said, *(f"{each['name']}: {each['reason']}." for each in left)]
+
+    def _refuse_alive(self, answers: bool, before: str = "") -> None:
+        if answers:
+            raise DroverError(
+                " ".join(
+                    [
+                        f"{before}{self.host} answers, so it is not evacuated: its instances may run. Empty it with drover.compute.drain, or "
+                        "bring it back with drover.compute.undrain.",
+                        *self._messages(),
+                    ]
+                )
+            )
+
+    def _decide(self, known: fencing.Evidence) -> fencing.Decision:
+        decision = fencing.decide(known, self.request.limits, self.request.lifted)
+        self._show(decision.sentence)
+        return decision
+
+    def _restart_libvirt(self) -> None:
+        """Guests do not need libvirt to run: restarting it harms none of them."""
+        service = self._hosts.variables(self.host).get("drover_libvirt_service") or "libvirtd"
+        answer = self._hosts.hand(self.host, SERVICE).act("ansible.builtin.service", {"name": service, "state": "restarted"})
+        if "Could not find the requested service" in answer.message:
+            raise DroverError(
+                f"{self.host} answers over SSH and has no service {service} that could be restarted, so its instances may run. Set "
+                "drover_libvirt_service in its variables (virtqemud where the daemons are split). Nothing was started elsewhere."
+            )
+        for _dummy in range(TRIES):
+            self._refuse_alive(
+                self._answers(),
+                f"The libvirt of {self.host} was dead. It was restarted, and answers again; its instances went on. ",
+            )
+            self._clock.sleep(DELAY)
+
+    def _take_word(self) -> None:
+        """Write down that a person says that the host is off."""
+        message = f"{self.request.operator} says: {self.request.said}"
+        with self._dead.step() as (connection, _dummy):
+            now = clock.now(connection)
+            event = power.begin(connection, self.host, "fence", power.OPERATOR, None, now)
+            power.finish(connection, event["uuid"], "completed", "off", None, message, now)
+        self.changed = True
+
+    # After its power is off
+
+    def restart(self, read: list[str] | None = None) -> EvacuationResult:
+        """Restart its instances elsewhere. The lease of the host is given back, whatever comes of it.
+
+        :param read: names of hosts that were read since judge(); None to read the others now.
+        :raises DroverError: something is left, or could not be done; what is done stays done.
+        """
+        if self.request.plan_only:
+            self._read_others(self.request.others, read)
+            self._plan(claim=False)
+            return self._result(len(self.plan["restarts"]), "would be restarted", self.plan["left"] + self.plan["lost"])
+        try:
+            self._leasing.take(self.host, "evacuate", LEASE)
+            self._keep_off()
+            self._read_others(self.request.others, read)
+            self._withdraw()
+            for _dummy in range(self.request.rounds):
+                self._settle()
+                self._plan(claim=True)
+                if not self.plan["restarts"]:
+                    break
+                self._restart_all()
+            return self._report()
+        finally:
+            self._leasing.release([self.host])
+
+    def _keep_off(self) -> None:
+        """Keep everything off the host.
+
+        :raises DroverError: it is not proven to be off: this run has not seen that, or the host was seen up since.
+        """
+        with self._dead.step() as (connection, _dummy):
+            service, event = services.get(connection, self.host), power.last(connection, self.host) or {}
+            # What was seen before the run had the lease is old: somebody may have switched the host on since.
+            begun = leases.begun(connection, self.host)
+            off = (event.get("status"), event.get("power_state")) == ("completed", "off")
+            if not service.last_error or not off or begun is None or event["updated_at"] < begun:
+                raise DroverError(
+                    f"It is not proven that {self.host} is off: this run has not seen that, or the host was up since. Nothing was started. "
+                    "Run drover.compute.evacuate again from its beginning."
+                )
+            before, after = host_state.change(connection, self.host, "draining", self.request.reason, forced_down=True)
+        self.changed = self.changed or before != after
+
+    def _read_others(self, others: list[str], read: list[str] | None = None) -> None:
+        """Look at every other host (rule S9), unless that was done."""
+        if read is None:
+            read = [name for name in others if self._is_read(name)]
+        self._dead.read = set(read)
+        silent = [name for name in others if name not in self._dead.read]
+        if silent:
+            self._show(f"Not read, as they do not answer: {', '.join(silent)}. What they were last seen to have is left alone.")
+
+    def _is_read(self, name: str) -> bool:
+        try:
+            self._hosts.discover(name, self.request.call_timeout)
+        except DroverError:
+            return False
+        return True
+
+    def _withdraw(self) -> None:
+        """Find out at destinations what became of the starts that an earlier run ordered there, before anything is begun elsewhere."""
+        with self._store.read() as connection:
+            begun = evacuations.begun_destinations(connection, self.host)
+        patience = self.request.start_timeout
+        for place in begun:
+            if place in self._dead.read:
+                hand = self._hosts.hand(place, self.request.call_timeout + patience)
+                self._say(self._settling.withdraw(place, hand, patience))
+
+    def _settle(self) -> None:
+        self._say(self._settling.settle())
+
+    def _plan(self, claim: bool) -> None:
+        self.plan = self._planned(claim)
+        self.changed = self.changed or claim and bool(self.plan["restarts"])
+        for line in evacuation_lines(self.host, self.plan):
+            self._show(line)
+
+    def _planned(self, claim: bool) -> EvacuationPlan:
+        return self._restarts.plan(self.request.policy, self.request.service_down_time, self.failed, claim)
+
+    def _restart_all(self) -> None:
+        """Start what is claimed, one destination after the other; where a start fails, the next round tries another."""
+        for place in dict.fromkeys(each["host"] for each in self.plan["restarts"]):
+            self._refuse_returned()
+            wanted = [each["migration"] for each in self.plan["restarts"] if each["host"] == place and each["migration"] is not None]
+            # No start takes so long that all one after the other would take longer.
+            timeout = self.request.start_timeout
+            hand = self._hosts.hand(place, self.request.call_timeout + timeout * len(wanted))
+            done = self._restarts.start(place, wanted, hand, self.request.at_once, timeout)
+            for each in done["restarted"]:
+                self._show(f"{each['name']}: {self.host} -> {place}, {each['state']} there{each['message']}")
+            for each in done["failed"]:
+                self._show(f"{each['name']}: {self.host} -> {place}, did not start: {each['message']}")
+                self.failed.setdefault(each["uuid"], {})[each["provider"]] = f"it did not start: {each['message']}"
+                self.messages.append(f"{each['name']} did not start on {place}: {each['message'].rstrip('.')}.")
+            for each in done["uncertain"]:
+                self._show(f"{each['name']}: {self.host} -> {place}, it is not known what became of it: {each['message']}")
+                self.messages.append(f"It is not known what became of {each['name']} on {place}: {each['message'].rstrip('.')}.")
+            if done["uncertain"]:
+                # What was asked for may be done all the same: it stays open in the store, and nothing more is begun there.
+                self._dead.read.discard(place)
+            self.restarted += done["restarted"]
+
+    def _refuse_returned(self) -> None:
+        """Ask the host itself right before a start: somebody may have switched it on since, and its instances with it.
+
+        :raises DroverError: it answers, or it is not known whether it does.
+        """
+        if self._silent_at is not None and self._clock.monotonic() - self._silent_at < SILENCE:
+            return
+        answer = self._hosts.answer(self.host)
+        if answer.means == host_answer.SILENT or (answer.means == host_answer.UNCLEAR and "unclear_answer" in self.request.lifted):
+            self._silent_at = self._clock.monotonic()
+            return
+        if answer.means == host_answer.UNCLEAR:
+            raise DroverError(
+                f"It is not clear any more whether {self.host} answers: {answer.words.rstrip('.')}. Nothing more was started elsewhere. "
+                "Run drover.compute.evacuate again, which begins with that."
+            )
+        started = ", ".join(f"{each['name']} on {each['host']}" for each in self.restarted)
+        before = f"{self.host} has come back while its instances were to be started elsewhere. "
+        if started:
+            before += f"Started before that: {started}. See that none of them runs on {self.host} too. "
+        # What is claimed and was not started is given back, if its libvirt tells what runs.
+        self._answers()
+        self._refuse_alive(True, before)
+
+    def _report(self) -> EvacuationResult:
+        self.plan = self._planned(claim=False)
+        remaining = self.plan["left"] + self.plan["lost"]
+        for each in self.plan["restarts"]:
+            remaining.append({"uuid": each["uuid"], "name": each["name"], "reason": "it did not start"})
+        result = self._result(len(self.restarted), "restarted", remaining)
+        if remaining and self.request.unmovable == FAIL:
+            self._show(result["message"])
+            reasons = [f"{staying['name']}: {staying['reason']}." for staying in remaining]
+            raise DroverError(
+                " ".join(
+                    [
+                        f"{len(remaining)} instance(s) of {self.host} are not restarted; the others are.",
+                        *reasons,
+                        *self._messages(),
+                        "Correct that and run it again; drover_unmovable=skip takes it as it is.",
+                    ]
+                ),
+                plan=result["plan"],
+                restarted=result["restarted"],
+                remaining=result["remaining"],
+            )
+        return result
+
+    def _result(self, done: int, words: str, remaining: list[StayingInstance]) -> EvacuationResult:
+        reasons = " ".join(f"{each['name']}: {each['reason']}." for each in remaining)
+        return {
+            "changed": self.changed,
+            "plan": self.plan,
+            "restarted": self.restarted,
+            "remaining": remaining,
+            "message": f"{self.host}: {done} instance(s) {words}, {len(remaining)} not. {reasons}".rstrip(),
+        }
+
+    def _messages(self) -> list[str]:
+        return list(dict.fromkeys(self.messages))
+
+    def _say(self, sentences: Sequence[str]) -> None:
+        self.changed = self.changed or bool(sentences)
+        for sentence in sentences:
+            self._show(sentence)
+
+    def _keep(self, connection: Connection) -> None:
+        self._leasing.renew(connection, self.host)

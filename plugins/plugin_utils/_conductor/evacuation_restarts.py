@@ -1,0 +1,202 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Find destinations for the instances of a dead host, claim the room, and start them there.
+
+Each restart is claimed in the store before anything is defined, and closed once the destination has shown the instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, TypedDict
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import LEAVE, LOST, RESTART, RESUME, DeadHost
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_settling import looked_at
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import columns_for_moves
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.evacuation import RAN, files_of, images_of, plan_evacuation
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import StorageOfNode
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import EvacuatedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import RestartOrder
+from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import DomainLook, RestartAnswer, RestartOutcome
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import DrainMove, EvacuationPlan, Restart
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, clock, evacuations
+from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import read_columns
+
+
+class Starts(TypedDict):
+    """What starts came to: what runs, what does not, and what is not certain."""
+
+    restarted: list[RestartOutcome]
+    failed: list[RestartOutcome]
+    uncertain: list[RestartOutcome]
+
+
+class EvacuationRestarts:
+    """Plans and carries out the restarts of one dead host's instances."""
+
+    def __init__(self, dead: DeadHost) -> None:
+        self._dead, self._host, self._store = dead, dead.host, dead.store
+
+    def plan(self, policy: Policy, service_down_time: int, failed: dict[str, dict[str, str]], claim: bool) -> EvacuationPlan:
+        """Find destinations and, with ``claim``, claim them.
+
+        :param failed: dict instance uuid -> {provider where its start has failed: why, in words}.
+        """
+        with self._store.read() as connection:
+            found = self._dead.verdicts(connection)
+            nodes = evacuations.storage(connection)
+        result: EvacuationPlan = {"restarts": [], "found": [], "left": [], "lost": []}
+        kept = {LEAVE: result["left"], LOST: result["lost"]}
+        waiting: dict[int, list[EvacuatedInstance]] = {}
+        for instance, migration, act, place, why in found:
+            uuid, name = instance["uuid"], instance["name"]
+            if act == RESTART:
+                waiting.setdefault(instance["priority"], []).append(instance)
+            elif act == RESUME and migration is not None:
+                host, provider = migration["destination"], migration["provider"]
+                result["restarts"].append({"uuid": uuid, "name": name, "migration": migration["uuid"], "host": host, "provider": provider})
+            elif place is not None:
+                result["found"].append({"uuid": uuid, "name": name, "host": place["host"], "state": place["state"]})
+            else:
+                kept[act].append({"uuid": uuid, "name": name, "reason": why})
+        # The important ones get their places before the others are looked at.
+        for _priority, instances in sorted(waiting.items(), reverse=True):
+            self._place(instances, policy, service_down_time, nodes, failed, claim, result)
+        return result
+
+    def _place(
+        self,
+        instances: list[EvacuatedInstance],
+        policy: Policy,
+        service_down_time: int,
+        nodes: Mapping[str, StorageOfNode],
+        failed: Mapping[str, Mapping[str, str]],
+        claim: bool,
+        result: EvacuationPlan,
+    ) -> None:
+        """Find destinations for instances of one priority and, with ``claim``, claim them; add that to the result."""
+        with self._store.read() as connection:
+            columns = read_columns(connection, clock.now(connection), service_down_time, columns_for_moves(instances, policy))
+        wanted, stuck = plan_evacuation(columns, instances, self._host, policy, nodes, failed)
+        result["left"] += stuck
+        for move in wanted:
+            self._claim(move, claim, result)
+
+    def _claim(self, move: DrainMove, claim: bool, result: EvacuationPlan) -> None:
+        restart: Restart = {
+            "uuid": move["uuid"],
+            "name": move["name"],
+            "host": move["host"],
+            "node": move["node"],
+            "provider": move["provider"],
+            "migration": None,
+        }
+        if not claim:
+            result["restarts"].append(restart)
+            return
+        try:
+            with self._dead.step() as (connection, now):
+                kind, chosen = migration_claims.EVACUATION, move.get("allocations")
+                opened = migration_claims.begin(
+                    connection, move["uuid"], move["host"], move["node"], kind, now, self._host, allocations=chosen
+                )
+        except DroverError as problem:
+            result["left"].append({"uuid": move["uuid"], "name": move["name"], "reason": str(problem)})
+            return
+        result["restarts"].append({**restart, "migration": opened["uuid"]})
+
+    def start(self, destination: str, migrations: Sequence[str], hand: Hand, at_once: int, timeout: int) -> Starts:
+        """Start claimed instances at one destination and record what became of them.
+
+        :param migrations: uuids of evacuations to it, in the order to start them.
+        :param at_once: how many start at the same time.
+        :param timeout: seconds that the start of one may take.
+        """
+        result: Starts = {"restarted": [], "failed": [], "uncertain": []}
+        with self._store.read() as connection:
+            wanted = evacuations.orders(connection, migrations, destination)
+        try:
+            hand.reach()
+        except DroverError as problem:
+            for order in wanted:
+                begun = order["status"] != "accepted"
+                answer: RestartAnswer = {"uuid": order["uuid"], "status": "uncertain" if begun else "failed", "message": str(problem)}
+                self._record(destination, order, answer, result)
+            return result
+        wanted = self._first(destination, wanted, looked_at([each for each in wanted if each["orders"]], hand, timeout), result)
+        for order in wanted:
+            order["order"] = bulk.new_uuid()
+        with self._dead.step() as (connection, now):
+            for order in wanted:
+                migration_claims.running(connection, order["migration"], order["order"], now)
+        for uri in sorted({order["uri"] for order in wanted}):
+            of_uri = {order["uuid"]: order for order in wanted if order["uri"] == uri}
+            given = {"uri": uri, "instances": [_instance(order) for order in of_uri.values()], "at_once": at_once, "timeout": timeout}
+            for found in _each(hand.act("_domain_restart", given), of_uri):
+                self._record(destination, of_uri[found["uuid"]], found, result)
+        return result
+
+    def _first(
+        self, destination: str, wanted: Iterable[RestartOrder], found: Mapping[str, DomainLook | None], result: Starts
+    ) -> list[RestartOrder]:
+        """Return the orders that no earlier call can begin there any more; leave the others to the next run."""
+        first = []
+        for order in wanted:
+            seen = found.get(order["uuid"])
+            if not order["orders"] or (seen is not None and not seen["busy"]):
+                first.append(order)
+            else:
+                message = "what an earlier run ordered there may still begin"
+                self._record(destination, order, {"uuid": order["uuid"], "status": "uncertain", "message": message}, result)
+        return first
+
+    def _record(self, destination: str, order: RestartOrder, answer: RestartAnswer, result: Starts) -> None:
+        outcome: RestartOutcome = {
+            "uuid": order["uuid"],
+            "name": order["name"],
+            "host": destination,
+            "provider": order["provider"],
+            "state": answer.get("state"),
+            "message": answer.get("message") or "",
+        }
+        state = outcome["state"]
+        if answer["status"] in ("restarted", "there") and state is not None:
+            proof = certainty.is_shown(destination, state)
+            with self._dead.step() as (connection, now):
+                migration_claims.finish(connection, order["migration"], proof, state, now)
+            result["restarted"].append(outcome)
+        elif answer["status"] == "failed":
+            proof = certainty.never_begun(f"{destination} says that nothing of it is there, or was not reached.")
+            with self._dead.step() as (connection, now):
+                migration_claims.undo(connection, order["migration"], proof, outcome["message"], now)
+            result["failed"].append(outcome)
+        else:
+            result["uncertain"].append(outcome)
+
+
+def _each(answer: certainty.Answer, uuids: Collection[str]) -> list[RestartAnswer]:
+    """Return what the module _domain_restart answered about each instance."""
+    if answer.outcome == certainty.DONE:
+        return answer.result["instances"]
+    status = "failed" if answer.outcome == certainty.NOTHING else "uncertain"
+    return [{"uuid": uuid, "status": status, "message": answer.message} for uuid in uuids]
+
+
+def _instance(order: RestartOrder) -> dict[str, Any]:
+    """Return an instance as the module _domain_restart takes it."""
+    return {
+        "uuid": order["uuid"],
+        "name": order["name"],
+        "xml": order["xml"],
+        "running": order["state"] in RAN,
+        "autostart": bool(order["autostart"]),
+        "files": files_of(order["disks"]),
+        "order": order["order"],
+        "images": images_of(order["disks"], order["node"], order["there"]),
+    }

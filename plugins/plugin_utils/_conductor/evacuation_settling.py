@@ -1,0 +1,196 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Close what an evacuation, or a migration from or to a dead host, has left open: by what the living hosts show.
+
+Each restart is in the store before its destination is given the order. So a run that is killed leaves open evacuations, and the
+next run finds out from the destinations what became of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import LOST, RESTART, DeadHost
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import Sighting
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import EvacuatedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import BegunRestart, HostMigration
+from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import DomainLook
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import StayingInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._store import evacuations, orders
+
+
+class EvacuationSettling:
+    """Closes what is open of one host."""
+
+    def __init__(self, dead: DeadHost) -> None:
+        self._dead, self._host, self._store = dead, dead.host, dead.store
+
+    def withdraw(self, destination: str, hand: Hand, patience: int) -> list[str]:
+        """Withdraw the starts that a destination was given, find out there what became of them, and close those.
+
+        :param patience: seconds to wait for a call that works on one of them.
+        :returns: sentences on what was closed, and on what is not certain.
+        """
+        with self._store.read() as connection:
+            begun = evacuations.begun_at(connection, self._host, destination)
+        found = looked_at(begun, hand, patience)
+        return [self._withdrawn(destination, each, found[each["uuid"]]) for each in begun]
+
+    def _withdrawn(self, destination: str, each: BegunRestart, entry: DomainLook | None) -> str:
+        name, proof = each["name"], certainty.is_absent(destination, entry)
+        seen = entry["domain"] if entry is not None and not entry["busy"] else None
+        if proof is not None:
+            with self._dead.step() as (connection, now):
+                migration_claims.undo(connection, each["migration"], proof, f"it was not started on {destination}", now)
+            return f"{name}: it was not started on {destination}."
+        if seen is not None and seen["state"] in ("running", "blocked"):
+            proof = certainty.is_shown(destination, seen["state"])
+            with self._dead.step() as (connection, now):
+                migration_claims.finish(connection, each["migration"], proof, seen["state"], now)
+            return f"{name}: it runs on {destination}."
+        state = f"is {seen['state']} there" if seen is not None else "cannot be told"
+        return f"{name}: its start on {destination} was begun, and what became of it {state}: left as it is."
+
+    def settle(self) -> list[str]:
+        """Close what can be closed by what the living hosts show.
+
+        :returns: sentences on what was closed, and on what is not certain.
+        """
+        said = self._settle_arrivals()
+        with self._store.read() as connection:
+            found = self._dead.verdicts(connection)
+        for instance, migration, act, place, _why in found:
+            if place is not None:
+                said.append(self._record_found(instance, place, migration))
+            elif act in (RESTART, LOST) and migration is not None:
+                proof = self._is_over(migration)
+                if proof is None:
+                    continue
+                with self._dead.step() as (connection, now):
+                    migration_claims.undo(connection, migration["uuid"], proof, f"{self._host} died before it had moved", now)
+                said.append(f"{instance['name']}: its {migration['type']} to {migration['destination']} came to nothing; it is closed.")
+            if instance["state"] == claims.BUILDING:
+                said.append(self._release(instance))
+        return said
+
+    def _release(self, instance: EvacuatedInstance) -> str:
+        """Give back the claim of an instance that was only being built: nothing of it runs, and its disks are new."""
+        proof = certainty.is_off(self._host)
+        with self._dead.step() as (connection, now):
+            row = orders.read(connection, instance["uuid"])
+            orders.end(connection, instance["uuid"], None if row is None else row.order_uuid)
+            claims.release(connection, [instance["uuid"]], proof, now)
+        return f"{instance['name']}: it was only being built; its claim is given back, so that it can be placed again."
+
+    def _is_over(self, migration: HostMigration) -> certainty.Proof | None:
+        """Return the Proof that a migration off the dead host is not carried on, or None."""
+        if migration["type"] != migration_claims.EVACUATION:
+            return certainty.is_off(self._host)
+        if migration["status"] == "accepted":
+            return certainty.never_begun(f"{migration['destination']} has no order for it.")
+        return None
+
+    def settle_returned(self) -> tuple[list[str], list[StayingInstance]]:
+        """Close what an evacuation that was cut short has left open of a host that answers again.
+
+        :returns: (sentences on what was closed, the instances of which it is not certain where they are).
+        """
+        said: list[str] = []
+        left: list[StayingInstance] = []
+        with self._store.read() as connection:
+            found = [
+                each
+                for each in evacuations.open_migrations(connection, self._host)
+                if each["source"] == self._host and each["type"] == migration_claims.EVACUATION
+            ]
+            shown = evacuations.shown(connection, [each["instance_uuid"] for each in found], self._host)
+        for each in found:
+            name, where, places = each["name"], each["destination"], shown.get(each["instance_uuid"], [])
+            proof, reason = self._is_over(each), None
+            if where not in self._dead.read:
+                reason = f"it may run on {where}, which was not read"
+            elif not places and proof is None:
+                reason = f"it may be about to start on {where}: run this again"
+            elif not places and proof is not None:
+                with self._dead.step() as (connection, now):
+                    migration_claims.undo(connection, each["uuid"], proof, f"{self._host} is back", now)
+                said.append(f"{name}: it was not started on {where}, and is on {self._host} as before.")
+            elif [place["provider"] for place in places] == [each["provider"]] and places[0]["state"] in (
+                "running",
+                "blocked",
+            ):
+                proof = certainty.is_shown(where, places[0]["state"])
+                with self._dead.step() as (connection, now):
+                    migration_claims.finish(connection, each["uuid"], proof, places[0]["state"], now)
+                said.append(f"{name}: it runs on {where}.")
+            else:
+                seen = " and ".join(f"{place['state']} on {place['host']}" for place in places)
+                reason = f"it is {seen}: undefine it there, or start it there, and run this again"
+            if reason:
+                left.append({"uuid": each["instance_uuid"], "name": name, "reason": reason})
+        return said, left
+
+    def _settle_arrivals(self) -> list[str]:
+        """Close the migrations to the dead host, by what their living source shows."""
+        said = []
+        with self._store.read() as connection:
+            coming = [each for each in evacuations.open_migrations(connection, self._host) if each["source"] != self._host]
+            shown = evacuations.shown(connection, [each["instance_uuid"] for each in coming], self._host)
+        for each in coming:
+            name, source = each["name"], each["source"]
+            there = any(place["host"] == source for place in shown.get(each["instance_uuid"], ()))
+            if each["type"] != migration_claims.EVACUATION and source not in self._dead.read:
+                said.append(f"{name}: it was on its way from {source}, which does not answer: left as it is.")
+                continue
+            with self._dead.step() as (connection, now):
+                if there or each["type"] == migration_claims.EVACUATION:
+                    migration_claims.undo(connection, each["uuid"], certainty.is_off(self._host), f"{self._host} died", now)
+                    said.append(f"{name}: it was on its way from {source} and is still there.")
+                else:
+                    migration_claims.finish(connection, each["uuid"], certainty.is_not_shown(source), None, now)
+                    said.append(f"{name}: it had arrived from {source}, which no longer has it.")
+        return said
+
+    def _record_found(self, instance: EvacuatedInstance, place: Sighting, migration: HostMigration | None) -> str:
+        """Record an instance where another host has it already, as one that was evacuated."""
+        uuid, name, host, state = instance["uuid"], instance["name"], place["host"], place["state"]
+        opened, proof = None, None
+        if migration is not None and migration["type"] == migration_claims.EVACUATION and migration["provider"] == place["provider"]:
+            opened = migration["uuid"]
+        elif migration is not None:
+            proof = self._is_over(migration)
+            if proof is None:
+                return (
+                    f"{name}: it is {state} on {host}, and its start on {migration['destination']} was begun too: left as it is until that "
+                    "host answers."
+                )
+        try:
+            with self._dead.step() as (connection, now):
+                if migration is not None and proof is not None:
+                    migration_claims.undo(connection, migration["uuid"], proof, f"{self._host} died; found on {host}", now)
+                if opened is None:
+                    opened = migration_claims.begin(connection, uuid, host, place["node"], migration_claims.EVACUATION, now, self._host)[
+                        "uuid"
+                    ]
+                migration_claims.finish(connection, opened, certainty.is_shown(host, state), state, now)
+        except DroverError as problem:
+            return f"{name}: it is {state} on {host} already, but cannot be recorded there: {problem}"
+        return f"{name}: it is {state} on {host} already."
+
+
+def looked_at(begun: Sequence[BegunRestart], hand: Hand, patience: int) -> Mapping[str, DomainLook | None]:
+    """Look what a destination has of instances, after their earlier orders are withdrawn.
+
+    :param hand, patience: see EvacuationSettling.withdraw().
+    :returns: dict uuid -> what the destination shows, None where it did not answer.
+    """
+    found: dict[str, DomainLook | None] = {}
+    for uri in sorted({each["uri"] for each in begun}):
+        found.update(hand.look(uri, {each["uuid"]: each["orders"] for each in begun if each["uri"] == uri}, patience))
+    return found

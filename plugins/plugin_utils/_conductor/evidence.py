@@ -1,0 +1,152 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is known of a host that does not answer, from other hypervisors and from the store."""
+
+from __future__ import annotations
+
+import time
+import urllib.parse
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hosts, Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import Late, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing, host_answer
+from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, evacuations, power, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+
+#: Enough to see that it is not just one link; each may cost the time of a timeout.
+WITNESSES = 3
+DISKS = 32
+#: Seconds that another hypervisor may take to look at the host.
+PROBE = 60
+
+
+class Witnesses(NamedTuple):
+    """The hypervisors that look at a host: at which addresses, and at which disks, which nothing else should use."""
+
+    peers: list[str]
+    addresses: list[str]
+    disks: list[str]
+
+
+def collect(ports: Ports, host: str, others: Iterable[str], power_state: str, said: bool) -> fencing.Evidence:
+    """Look at a host from here and from other hypervisors (rules S2 and S3).
+
+    :param others, power_state, said: see witnesses() and gather().
+    """
+    answer, variables = ports.hosts.answer(host), ports.hosts.variables(host)
+    with ports.store.read() as connection:
+        asked = witnesses(connection, host, others, variables)
+    question = {"addresses": asked.addresses, "port": int(variables.get("ansible_port") or 22), "disks": asked.disks}
+    seen = [{**_seen_from(ports.hosts, peer, question), "item": peer} for peer in asked.peers]
+    with ports.store.read() as connection:
+        return gather(connection, host, answer, seen, power_state, said, uptime(ports.clock))
+
+
+def _seen_from(reached_by: Hosts, peer: str, question: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return reached_by.hand(peer, PROBE).read("_host_probe", question)
+    except Unreachable:
+        return {"unreachable": True}
+    except Late:
+        return {}
+
+
+def witnesses(connection: Connection, host: str, others: Iterable[str], variables: Mapping[str, Any]) -> Witnesses:
+    """Find hypervisors that can look at a host: those that were up when they were last read, where there are any.
+
+    :param others: the other hypervisors of the inventory.
+    :param variables: those of the host in the inventory.
+    :raises DroverError: the store does not know the host.
+    """
+    services.get(connection, host)
+    others = sorted(set(others) - {host})
+    up = sorted(services.up_hosts(connection, others, clock.now(connection)))
+    return Witnesses((up or others)[:WITNESSES], _addresses(connection, host, variables), _disks(connection, host)[:DISKS])
+
+
+def gather(
+    connection: Connection,
+    host: str,
+    answer: host_answer.Answer,
+    seen: Sequence[Mapping[str, Any]],
+    power_state: str,
+    said: bool,
+    started: float | None,
+    soft_fenced: bool = False,
+) -> fencing.Evidence:
+    """Put together the Evidence on a host.
+
+    :param answer: how it answers this controller.
+    :param seen: for each hypervisor item (its name), and reached and storage of the module _host_probe; or unreachable.
+    :param power_state: on, off, unknown or none, as its power driver says.
+    :param said: a person says that it is off.
+    :param started: seconds since this controller started, or None.
+    :param soft_fenced: its libvirt was restarted in this run, and does not answer.
+    :raises DroverError: the store does not know the host.
+    """
+    service, now = services.get(connection, host), clock.now(connection)
+    counted, down = power.looking_dead(connection, host)
+    # A hypervisor that is not reached looks dead from here as well.
+    lost = {str(each.get("item")) for each in seen if each.get("unreachable")}
+    storages = {each.get("storage") for each in seen}
+    fenced = power.last_fencing(connection)
+    return fencing.Evidence(
+        host=host,
+        ssh=answer.means == host_answer.LOGIN,
+        refused=answer.means == host_answer.REFUSED,
+        unclear=(answer.words or "nothing") if answer.means == host_answer.UNCLEAR else "",
+        peers={str(each.get("item")): each.get("reached") for each in seen},
+        storage=next((state for state in ("active", "silent") if state in storages), "unknown"),
+        power=power_state,
+        said=said,
+        soft_fenced=soft_fenced,
+        maintenance=service.maintenance,
+        hosts=len(counted | lost),
+        down=len(down | lost),
+        unseen=None if service.last_seen_up is None else max(0, now - service.last_seen_up),
+        started=started,
+        fenced=None if fenced is None else max(0, now - fenced),
+    )
+
+
+def uptime(seconds: Any = time) -> float | None:
+    """Return the seconds since this controller started, None where its clock does not have them.
+
+    :param seconds: the module time, or a clock that need not have clock_gettime().
+    """
+    try:
+        return seconds.clock_gettime(seconds.CLOCK_BOOTTIME)
+    except (AttributeError, OSError):
+        return None
+
+
+def _addresses(connection: Connection, host: str, variables: Mapping[str, Any]) -> list[str]:
+    """Return where other hypervisors may reach a host, the way they migrate to it first.
+
+    Only as its operator says: the name that it gives itself may be another host's.
+    """
+    found: list[Any] = []
+    for each in evacuations.addresses(connection, host):
+        found += [urllib.parse.urlsplit(each["migration_uri"] or "").hostname, each["migration_address"]]
+    return list(dict.fromkeys(str(each) for each in [*found, variables.get("ansible_host"), host] if each))
+
+
+def _disks(connection: Connection, host: str) -> list[str]:
+    """Return the disks that nothing but an instance on this host may have in use."""
+    instances = evacuations.instances(connection, host)
+    elsewhere = set(evacuations.shown(connection, [each["uuid"] for each in instances], host))
+    elsewhere |= {each["instance_uuid"] for each in evacuations.open_migrations(connection, host)}
+    disks = [disk for each in instances if each["uuid"] not in elsewhere for disk in each["disks"] or []]
+    return sorted(
+        {
+            source
+            for disk in disks
+            if (source := disk.get("source"))
+            and disk.get("type") in ("file", "block")
+            and disk.get("device", "disk") == "disk"
+            and not (disk.get("readonly") or disk.get("shareable"))
+        }
+    )

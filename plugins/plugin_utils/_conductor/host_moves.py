@@ -1,0 +1,215 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The moves off one host: checked, carried out, settled and aborted through the module _domain_migration there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.migrate import NEWS, AskHypervisor, Mover
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.move_endings import UNDONE
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import Progress
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.restarting import ACTIVE, Restarts
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders as migration_orders
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations.options import Options
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MoveOrder, UnopenedOrder
+from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MoveAnswer, MoveOutcome, PrecheckReport
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
+from ansible_collections.drover.compute.plugins.plugin_utils._store import migrations_open
+
+AnyOrder = TypeVar("AnyOrder", bound=UnopenedOrder)
+
+ADVICE = "Migrations that had begun go on by themselves; run the drain again and it looks after them first."
+
+
+class HostMoves:
+    """The moves of one run off one host.
+
+    :param hand: the way to run modules on the host; by default that of ports.hosts.
+    :param progress: of a run that moves instances off other hosts too.
+    """
+
+    def __init__(self, ports: Ports, host: str, settings: MoveSettings, hand: Hand | None = None, progress: Progress | None = None) -> None:
+        self._store, self._leasing, self._say, self._clock = ports.store, ports.leasing, ports.say, ports.clock
+        self._host, self._settings, self._progress = host, settings, progress
+        self._hand = hand or ports.hosts.hand(host)
+
+    def carry_out(self, moves: Sequence[Move] = (), begin: bool = True) -> list[MoveOutcome]:
+        """Settle what an earlier run left open, then carry moves out, under the lease of the host.
+
+        :param moves: all start at this host.
+        :param begin: whether an open migration that was never begun is begun now; otherwise it is undone.
+        :raises DroverError: it is not certain where an instance is, with ``migrations`` and ``failed_moves`` in its details.
+        """
+        for move in moves:
+            self._from_here(move)
+        with self._leasing.held([self._host], "moving instances"):
+            mover = self.mover(moves)
+            mover.settle(self._host, begin)
+            outcomes = mover.run(moves)
+        refuse_unknown_whereabouts(outcomes)
+        return outcomes
+
+    def mover(self, moves: Sequence[Move] = ()) -> Mover:
+        """Return the Mover of these moves."""
+        options = self._settings.options(moves)
+
+        def ask(start: list[MoveOrder], follow: list[MoveOrder], wait: int, until: int) -> list[MoveAnswer]:
+            self._add_files(start)
+            return self.ask(start, follow, options=options, wait=wait, until=until, news_within=NEWS)
+
+        return self._mover(ask)
+
+    def aborter(self) -> Mover:
+        """Return the Mover that has whatever it follows aborted."""
+
+        def ask(start: list[MoveOrder], follow: list[MoveOrder], wait: int, until: int) -> list[MoveAnswer]:
+            return self.ask(abort=follow, wait=wait, until=until)
+
+        return self._mover(ask)
+
+    def _mover(self, ask: AskHypervisor) -> Mover:
+        settings, host = self._settings, self._host
+        return Mover(
+            self._store,
+            ask,
+            self._say,
+            settings.limits,
+            lambda connection: self._leasing.renew(connection, host),
+            Restarts(self._look, self._switch, settings.shutdown_timeout, self._clock),
+            settings.max_wait,
+            self._leasing.begun(host),
+            self._clock,
+            self._progress,
+        )
+
+    def check(self, moves: Sequence[Move]) -> list[PrecheckReport]:
+        """Have the hypervisors check moves, without moving anything."""
+        options = self._settings.options(moves)
+        with self._store.read() as connection:
+            orders = [migration_orders.unopened(connection, self._from_here(move)) for move in moves]
+            states = migrations_open.domain_states(connection, [order["uuid"] for order in orders])
+        self._add_files(orders)
+        stopped = {order["uuid"] for order in orders if not order["live"] and states.get(order["uuid"]) in ACTIVE}
+        reports: list[PrecheckReport] = []
+        for uri, start in _by_uri(orders).items():
+            asked = [{**_move(order, options), "will_stop": order["uuid"] in stopped} for order in start]
+            reports += self._module({"uri": uri, "check": True, "start": asked})
+        providers = {order["uuid"]: order["provider"] for order in orders}
+        for report in reports:
+            report["provider"], report["source"] = providers[report["uuid"]], self._host
+        return reports
+
+    def ask(
+        self,
+        start: Iterable[MoveOrder] = (),
+        follow: Iterable[MoveOrder] = (),
+        abort: Iterable[MoveOrder] = (),
+        options: Options | None = None,
+        **given: Any,
+    ) -> list[MoveAnswer]:
+        """Call the module _domain_migration.
+
+        :param options: of the moves to start.
+        :param given: more arguments of the module.
+        """
+        answers: list[MoveAnswer] = []
+        started, followed, aborted = _by_uri(start), _by_uri(follow), _by_uri(abort)
+        for uri in sorted(started.keys() | followed.keys() | aborted.keys()):
+            of_uri = [*started.get(uri, ()), *followed.get(uri, ())]
+            answers += self._module(
+                {
+                    "uri": uri,
+                    "start": [_move(order, options) for order in started.get(uri, ())],
+                    "follow": [{"uuid": order["uuid"], "migration": order["migration"]} for order in followed.get(uri, ())],
+                    "abort": [_move(order) for order in aborted.get(uri, ())],
+                    "max_migrations": self._settings.limits.per_source,
+                    "waiting": [order["uuid"] for order in of_uri if order.get("waiting")],
+                    **given,
+                }
+            )
+        return answers
+
+    def _from_here(self, move: Move) -> Move:
+        """Return a move that starts at this host; refuse any other."""
+        if move.get("from_host") != self._host:
+            raise DroverError(
+                f"The move of {move.get('name')} starts at {move.get('from_host')}, but this task runs on {self._host}. "
+                "Delegate the task to the host the moves start at."
+            )
+        return move
+
+    def _add_files(self, orders: Sequence[UnopenedOrder]) -> None:
+        """Add to orders what their host has to know of other hosts' storage and files."""
+        if not orders:
+            return
+        with self._store.read() as connection:
+            found = used_files.of_moves(connection, orders)
+        for order in orders:
+            order["files"] = found[order["uuid"]]
+
+    def _look(self, order: UnopenedOrder) -> tuple[str | None, str | None]:
+        """Return the states of a domain at its source and destination, see conductor.restarting."""
+        (found,) = self._module({"uri": order["source_uri"], "check": True, "start": [_move(order)]})
+        return found["source_state"], found["destination_state"]
+
+    def _switch(self, order: UnopenedOrder, there: bool, on: bool, timeout: int) -> str | None:
+        """Start a domain or shut it down, see conductor.restarting; from the source at the destination too, whose libvirt it reaches."""
+        given = {
+            "uri": order["destination_uri"] if there else order["source_uri"],
+            "uuid": order["uuid"],
+            "state": "running" if on else "stopped",
+            "timeout": timeout,
+        }
+        answer = self._hand.act("domain", given)
+        return None if answer.outcome == certainty.DONE else answer.message
+
+    def _module(self, given: dict[str, Any]) -> list[Any]:
+        # A move has a record of its own on its host, which the next call reads: what fails here ends nothing.
+        answer = self._hand.act("_domain_migration", given)
+        if answer.outcome != certainty.DONE:
+            named = answer.message if answer.message.startswith(f"Host {self._host}") else f"Host {self._host}: {answer.message}"
+            raise DroverError(f"{named.rstrip('.')}. {ADVICE}")
+        return answer.result["moves"]
+
+
+def refuse_unknown_whereabouts(outcomes: Iterable[MoveOutcome]) -> None:
+    """Stop where it is not certain on which host an instance is.
+
+    :raises DroverError: with the outcomes in its details.
+    """
+    failed = [outcome for outcome in outcomes if outcome["status"] != "completed"]
+    stuck = [outcome for outcome in failed if outcome["status"] not in UNDONE]
+    if stuck:
+        raise DroverError(
+            "; ".join(f"{outcome['name']} is {outcome['status']}: {outcome['message'].rstrip('.')}" for outcome in stuck)
+            + ". Nothing was done about it, as both hosts may be needed to tell. Look at both hosts with "
+            "virsh list --all, correct what is wrong there, and run the drain again.",
+            migrations=outcomes,
+            failed_moves=failed,
+        )
+
+
+def _by_uri(orders: Iterable[AnyOrder]) -> dict[str, list[AnyOrder]]:
+    """Return orders by the libvirt URI of their source."""
+    found: dict[str, list[AnyOrder]] = {}
+    for order in orders:
+        found.setdefault(order["source_uri"], []).append(order)
+    return dict(sorted(found.items()))
+
+
+def _move(order: UnopenedOrder, options: Options | None = None) -> dict[str, Any]:
+    """Return a move as the module _domain_migration takes it."""
+    known: Mapping[str, Any] = order
+    keys = ("uuid", "name", "migration", "destination", "destination_uri", "live", "begin")
+    move = {key: known[key] for key in keys if known.get(key) is not None}
+    if order["migration_address"]:
+        move["migrate_uri"] = f"tcp://{order['migration_address']}"
+    return {**move, **order.get("files", {}), **(options.of(order) if options else {})}

@@ -1,0 +1,233 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Migrate single instances: the order of things, from what is open to the last confirmation.
+
+An instance that runs or is paused moves live, one that is off moves cold, host after host. One that is shut down for its move
+is resized to the size that it has, on another host (conductor.resize).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, TypedDict
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.host_moves import HostMoves
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize import CONFIRM, Difference, Resize, ResizeRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_destination import request
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import decide
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings, ResizeSettings
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import movability
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import HeldMigration, NamedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MoveOutcome, PrecheckReport
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
+from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, instance_lookup
+from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import EVACUATION, RESIZE
+
+
+@dataclasses.dataclass(frozen=True)
+class InstanceMigrationRequest:
+    """What the operator wants.
+
+    - instances: names, uuids, or mappings of both.
+    - settings: for those that are shut down for their move.
+    - host: the host to take; None for those that the scheduler picks.
+    - cold: shut down those that run.
+    """
+
+    instances: Sequence[Any]
+    moves: MoveSettings
+    settings: ResizeSettings
+    host: str | None = None
+    cold: bool = False
+
+
+class PolicyOnMove(TypedDict):
+    """What the policy of an instance says of its migration. moves_cold: it is shut down for it. kept_by_policy: None, or why it stays."""
+
+    moves_cold: bool
+    kept_by_policy: str | None
+
+
+def by_policy(instance: NamedInstance) -> PolicyOnMove:
+    """Return what the policy of an instance says of its migration."""
+    policy, state = instance["policy"] or {}, instance["state"]
+    move = policy.get("move")
+    return {
+        "moves_cold": move == "cold" and state in movability.LIVE_STATES,
+        "kept_by_policy": movability.why_policy_keeps(move, policy.get("error"), state),
+    }
+
+
+class InstanceMigrations:
+    """One run of the migrations of single instances."""
+
+    def __init__(self, ports: Ports, wanted: InstanceMigrationRequest) -> None:
+        self._ports, self._store, self._request, self._settings = ports, ports.store, wanted, wanted.settings
+        self._colds = Resize(ports, ResizeRequest([], wanted.settings, ending=CONFIRM, host=wanted.host))
+        #: What failed, sentences.
+        self.failed: list[str] = []
+        #: Of the moves of this run.
+        self.migrations: list[MoveOutcome] = []
+        self.changed = False
+
+    @property
+    def differences(self) -> list[Difference]:
+        """Return what changed of those that were shut down for their move."""
+        return self._colds.differences
+
+    def run(self) -> dict[str, Any]:
+        """Carry it out.
+
+        :returns: a dict: changed, migrations, resizes (of instances that were shut down for their move).
+        :raises DroverError: an instance was not moved; the others were, all the same. Or it fits nowhere, and none was moved.
+        """
+        instance_lookup.refuse_none(self._request.instances)
+        instances = self._end_open(self._find())
+        moving = self._sort_out(instances)
+        stopping = {each["uuid"]: each for each in moving if self._is_to_stop(each)}
+        self._move([each for each in moving if each["uuid"] not in stopping])
+        # A killed run may have left a resize half way.
+        colds = [each for each in instances if each["migration"] is not None and each["migration"]["type"] == RESIZE] + list(
+            stopping.values()
+        )
+        self._colds.resize(colds)
+        if not self._settings.check_mode:
+            self._colds.end(colds)
+        return self._result()
+
+    def _find(self) -> list[NamedInstance]:
+        with self._store.read() as connection:
+            return instance_lookup.find(connection, self._request.instances)
+
+    def _end_open(self, instances: list[NamedInstance]) -> list[NamedInstance]:
+        """End the moves that an earlier run left open.
+
+        :returns: the instances as they are then.
+        """
+        left = [move for move in map(_move_of, instances) if move is not None]
+        if not left:
+            return instances
+        problems = {}
+        if not self._settings.check_mode:
+            for source in sorted({each["source"] for each in left if each["type"] != EVACUATION}):
+                try:
+                    self.changed |= bool(self._of_host(source).carry_out(begin=False))
+                except DroverError as problem:
+                    problems[source] = str(problem)
+        instances = self._find()
+        for each in instances:
+            migration = _move_of(each)
+            if migration is not None and not self._settings.check_mode:
+                why = problems.get(migration["source"]) or f"Bring {migration['source']} back first."
+                self.failed.append(
+                    f"Instance {each['name']} is not moved: its {migration['type']} from {migration['source']} to "
+                    f"{migration['destination']} is not ended. {why}"
+                )
+        return instances
+
+    def _of_host(self, host: str) -> HostMoves:
+        return HostMoves(self._ports, host, self._request.moves)
+
+    def _sort_out(self, instances: list[NamedInstance]) -> list[NamedInstance]:
+        """Return the instances that move; those that their policy keeps in place only where the operator wants that."""
+        moving = []
+        for each in instances:
+            if each["migration"] is not None:
+                continue
+            if each["host"] is None or each["node"] is None:
+                self.failed.append(
+                    f"Instance {each['name']} is on no host that the store knows, so it is not moved: run drover.compute.discover."
+                )
+                continue
+            if each["host"] == self._request.host:
+                continue
+            kept = None if self._settings.despite_policy else by_policy(each)["kept_by_policy"]
+            if kept is None:
+                moving.append(each)
+            else:
+                self.failed.append(
+                    f"Instance {each['name']} is not moved from {each['host']}: {kept.rstrip('.')}. Change its policy, or move it despite "
+                    "that with drover_despite_policy=true."
+                )
+        return moving
+
+    def _is_to_stop(self, instance: NamedInstance) -> bool:
+        if self._request.cold:
+            return instance["state"] != "shutoff"
+        return not self._settings.despite_policy and by_policy(instance)["moves_cold"]
+
+    def _move(self, instances: list[NamedInstance]) -> None:
+        """Find a place for each, all of them as one batch, and move those of each host; a host that fails stops no other."""
+        moves = self._placed(instances)
+        for source in dict.fromkeys(move["from_host"] for move in moves):
+            try:
+                self._move_off(source, [move for move in moves if move["from_host"] == source])
+            except DroverError as problem:
+                if "timedout" in problem.details:
+                    raise
+                self.migrations += problem.details.get("migrations") or []
+                self.failed.append(str(problem))
+
+    def _move_off(self, source: str, moves: list[Move]) -> None:
+        failed: Sequence[MoveOutcome | PrecheckReport]
+        if self._settings.check_mode:
+            reports = self._of_host(source).check(moves)
+            failed = [each for each in reports if not each["ok"]]
+            self.changed |= bool(reports)
+        else:
+            outcomes = self._of_host(source).carry_out(moves)
+            failed = [each for each in outcomes if each["status"] != "completed"]
+            self.migrations += outcomes
+            self.changed |= bool(outcomes)
+        to = {move["uuid"]: move["host"] for move in moves}
+        self.failed += [f"{each['name']} did not move from {source} to {to.get(each['uuid'])}: {each['message']}" for each in failed]
+
+    def _placed(self, instances: list[NamedInstance]) -> list[Move]:
+        """Find destinations for instances, all of them as one batch.
+
+        :raises DroverError: one of them fits nowhere.
+        """
+        host = self._request.host
+        with self._store.read() as connection:
+            asked = [{**request(connection, each), **({"host": host} if host else {"ignore_hosts": [each["host"]]})} for each in instances]
+            try:
+                places = decide(
+                    connection, asked, self._settings.policy, clock.now(connection), self._settings.service_down_time, explain=False
+                )
+            except DroverError as problem:
+                raise DroverError(" ".join([*self.failed, str(problem)])) from None
+        place_of = {each["uuid"]: each for each in places}
+        return [
+            {
+                "uuid": each["uuid"],
+                "name": each["name"],
+                "from_host": each["host"],
+                "from_node": each["node"],
+                "host": place_of[each["uuid"]]["host"],
+                "node": place_of[each["uuid"]]["node"],
+                "live": each["state"] != "shutoff",
+            }
+            for each in instances
+            if each["host"] is not None and each["node"] is not None
+        ]
+
+    def _result(self) -> dict[str, Any]:
+        result = {
+            "changed": self.changed or self._colds.changed,
+            "migrations": self.migrations,
+            "resizes": list(self._colds.resizes.values()),
+        }
+        failed = self.failed + self._colds.failed
+        if failed:
+            raise DroverError(" ".join(failed), **result)
+        return result
+
+
+def _move_of(instance: NamedInstance) -> HeldMigration | None:
+    """Return the open migration of an instance, but for a resize."""
+    migration = instance["migration"]
+    return migration if migration is not None and migration["type"] != RESIZE else None

@@ -1,0 +1,83 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Start, stop, reboot and remove instances wherever they are: host after host, each under its lease."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.operations import DOING, Operations, refuse
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import InstanceOutcome
+from ansible_collections.drover.compute.plugins.plugin_utils._store import instance_lookup
+
+#: Seconds that the work on one instance may take beyond its timeout, and on a host in all.
+SPARE, SPARE_OF_HOST = 30, 300
+
+
+class InstanceOperations:
+    """One run on the instances of several hosts. A host that fails stops no other."""
+
+    def __init__(self, ports: Ports, check_mode: bool = False) -> None:
+        self._store, self._hosts, self._leasing, self._say = ports.store, ports.hosts, ports.leasing, ports.say
+        self._check_mode = check_mode
+        #: Of all instances; the differences that modules returned; sentences on what failed.
+        self.outcomes: list[InstanceOutcome] = []
+        self.differences: list[dict[str, Any]] = []
+        self.failed: list[str] = []
+
+    def run(self, wanted: Sequence[Any], state: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]], list[str]]:
+        """Carry it out.
+
+        :param wanted: names, uuids, or mappings of both.
+        :param state, options: see operations.Operations.carry_out().
+        :returns: (result, differences, failed): a dict changed, instances and, of those that are removed, gone (dicts uuid and name,
+            and names of those that were not in the store); what changed; sentences.
+        """
+        instance_lookup.refuse_none(wanted)
+        unknown: list[Any] | None = [] if state == "absent" else None
+        with self._store.read() as connection:
+            found = instance_lookup.find(connection, wanted, unknown)
+        if unknown:
+            self._say(f"Not in the store, so there is nothing to remove: {', '.join(unknown)}")
+        for host in dict.fromkeys(each["host"] for each in found):
+            there = [each for each in found if each["host"] == host]
+            try:
+                if host is None:
+                    for each in there:
+                        refuse(each, state)
+                else:
+                    self._work(host, [instance_lookup.as_named(each) for each in there], state, options)
+            except DroverError as problem:
+                if "timedout" in problem.details:
+                    raise
+                self.failed.append(str(problem))
+        result: dict[str, Any] = {"changed": any(each["changed"] for each in self.outcomes), "instances": self.outcomes}
+        if state == "absent":
+            removed = [each for each in self.outcomes if each["status"] == "done"]
+            result["gone"] = [{"uuid": each["uuid"], "name": each["name"]} for each in removed] + (unknown or [])
+            for outcome in removed:
+                self._say_removed(outcome)
+        return result, self.differences, self.failed
+
+    def _work(self, host: str, wanted: Sequence[Any], state: str, options: Mapping[str, Any]) -> None:
+        with self._held(host, state, len(wanted) * (options["timeout"] + SPARE) + SPARE_OF_HOST):
+            operations = Operations(self._store, self._hosts.hand(host), host, self._check_mode)
+            outcomes, differences, failed = operations.carry_out(wanted, state, options)
+        self.outcomes += outcomes
+        self.differences += differences
+        self.failed += failed
+
+    def _held(self, host: str, state: str, seconds: int) -> contextlib.AbstractContextManager[None]:
+        if self._check_mode:
+            return contextlib.nullcontext()
+        return self._leasing.held([host], f"{DOING[state]} instances", seconds)
+
+    def _say_removed(self, outcome: InstanceOutcome) -> None:
+        word = "would remove" if self._check_mode else "removed"
+        kept = "".join(f" Kept {disk['path']}: {disk['reason']}." for disk in outcome["kept_disks"])
+        self._say(f"{outcome['name']}: {word} {', '.join(outcome['removed_disks']) or 'no disk'}.{kept}")

@@ -1,0 +1,342 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Moves off one host: opened in the store, started, followed and closed.
+
+The store is written before the hypervisor is given a move, and again once the hypervisor has shown where the instance is.
+So a run that is killed at any point leaves open migrations, and ``settle()`` of the next run asks the hypervisor how they ended.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.move_endings import MoveEndings
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Clock
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import Progress
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.restarting import ACTIVE, Restarts
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import limits as migration_limits
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders as migration_orders
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits, MoveOrder
+from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MoveAnswer, MoveOutcome
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
+from ansible_collections.drover.compute.plugins.plugin_utils._store import leases, migrations_open
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection, Store
+
+# How long (seconds) one call on the hypervisor waits.
+WAIT = 10
+# How long (seconds) it waits at most after a move has ended or begun: that is shown within 2 s, and a call takes half a second. The
+# longer it waits, the fewer calls take processors from those that move.
+NEWS = 1.3
+# How many moves wait at the hypervisor for each that may move, and how few have to be under way for each before it is given
+# more. A call takes as long as a small move, and processors from those that move: the fewer calls, the better.
+AHEAD = 3
+ENOUGH = 2
+# After how many answers that do not mention a move it is given up.
+SILENT = 5
+# How often (seconds) the lease is renewed while nothing new is begun.
+RENEW = 30
+# How long (seconds) to wait while other runs have all that the limits allow, how often to look, and how often to say so.
+PATIENCE = 3600
+LOOK_AGAIN = 2
+SAY_AGAIN = 60
+# The phases of a move that has not got its turn yet.
+BEFORE = ("checking", "waiting")
+
+#: (start, follow, wait, until) -> what the module _domain_migration at the source answers.
+AskHypervisor = Callable[[list[MoveOrder], list[MoveOrder], int, int], list[MoveAnswer]]
+
+
+class Mover:
+    """Moves instances off one host.
+
+    :param hypervisor: to start what is under way, or done, is harmless. Of those started, ``limits.per_source`` move at a
+        time and the others wait. It answers after ``wait`` seconds, or once no more than ``until`` are under way, or NEWS
+        seconds after one has ended or begun.
+    :param show: show a line to the person who watches.
+    :param limits: the most migrations at a time, over all runs.
+    :param keep: renew the lease of the host, or raise leases.Lost: then nothing more is begun, and what has begun is
+        left to the run that has the lease now.
+    :param power: for instances that are shut down for a cold move.
+    :param patience: seconds to wait for other runs while nothing can be begun.
+    :param since: an instance whose move was aborted after this time (seconds since 1970) is not moved again; None for never.
+    :param progress: of the run; by default one of these moves alone.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        hypervisor: AskHypervisor,
+        show: Callable[[str], None],
+        limits: MigrationLimits,
+        keep: Callable[[Connection], object],
+        power: Restarts,
+        patience: float = PATIENCE,
+        since: float | None = None,
+        clock: Clock = time,
+        progress: Progress | None = None,
+    ) -> None:
+        self.store, self.hypervisor, self.show, self.limits, self.keep = store, hypervisor, show, limits, keep
+        self.power, self.patience = power, patience
+        self._since, self._clock = since, clock
+        self._progress = progress or Progress(show, clock)
+        self._endings = MoveEndings(store, power, clock, self._progress)
+        self._kept = clock.monotonic()
+        # What is under way, by the uuid of the instance, and how many answers in a row have not mentioned it.
+        self._running: dict[str, MoveOrder] = {}
+        self._silent: dict[str, int] = {}
+        # Uuids of the instances whose moves wait at the hypervisor for their turn.
+        self._ahead: set[str] = set()
+        # Which limit keeps a move from being begun, by the uuid of the instance.
+        self._blocked: dict[str, migration_limits.Busy] = {}
+        self._waiting_since: float | None = None
+        self._said_busy: float | None = None
+
+    def settle(self, host: str, begin: bool = True) -> list[MoveOutcome]:
+        """Finish or undo the migrations that an earlier run left open.
+
+        Each is started again with the room it still holds: the hypervisor finds out whether it is under
+        way, done, or was never begun. One whose destination is disabled or down by now is not begun any more.
+
+        :param begin: whether one that was never begun is begun now; otherwise it is undone.
+        """
+        with self.store.read() as connection:
+            pending: list[MoveOrder] = migration_orders.pending(connection, host)
+        left: list[MoveOrder] = [{**order, "begin": begin and order["begin"]} for order in pending]
+        if left:
+            self._renew()
+            names = ", ".join(order["name"] for order in left)
+            self.show(f"{host}: an earlier run left {len(left)} migration(s) open, looking after: {names}")
+        self._progress.expect(dict.fromkeys(order["uuid"] for order in left))
+        self._follow(left)
+        return self._follow_all()
+
+    def abort(self, orders: Sequence[MoveOrder]) -> list[MoveOutcome]:
+        """Follow migrations to their end whose hypervisor was made to abort whatever it is given to follow.
+
+        :returns: the outcomes. One that was too late is completed.
+        """
+        self._progress.expect(dict.fromkeys(order["uuid"] for order in orders))
+        self._running.update({order["uuid"]: order for order in orders})
+        return self._follow_all()
+
+    def _follow_all(self) -> list[MoveOutcome]:
+        while self._running:
+            self._follow([])
+        return self._endings.outcomes
+
+    def run(self, wanted: Iterable[Move]) -> list[MoveOutcome]:
+        """Carry out moves in their order, as many at a time as the limits allow.
+
+        :returns: the outcomes, those of settle() included.
+        """
+        queue = list(wanted)
+        self._progress.expect({move["uuid"]: move.get("seconds") for move in queue})
+        while queue or self._running:
+            ahead = self._ahead_allowed()
+            orders = self._open(queue, ahead)
+            if orders or self._running:
+                self._waiting_since = None
+                self._follow(orders, self._enough(ahead) if queue else 0)
+            elif queue:
+                self._wait(queue)
+        return self._endings.outcomes
+
+    def _ahead_allowed(self) -> int:
+        """Return how many may be open beside those that move, to begin without delay once one of them is over.
+
+        0 where other limits hold too: what only waits would take from what other runs may begin.
+        """
+        most = self.limits.per_source
+        if most is None or self.limits.per_destination is not None or self.limits.overall is not None:
+            return 0
+        return AHEAD * most
+
+    def _enough(self, ahead: int) -> int | None:
+        """Return how many under way keep the hypervisor busy; None where nothing waits there, so that each end makes way."""
+        return ENOUGH * self.limits.per_source if ahead and self.limits.per_source is not None else None
+
+    def _open(self, queue: list[Move], ahead: int) -> list[MoveOrder]:
+        """Write the next moves down as far as the limits allow; take them from the queue."""
+        orders: list[MoveOrder] = []
+        self._blocked = {}
+        if not queue:
+            return orders
+        with self.store.read() as connection:
+            under_way = migrations_open.open_moves(connection)
+            budgets = migrations_open.budgets(connection, [move["uuid"] for move in queue])
+            states = migrations_open.domain_states(connection, [move["uuid"] for move in queue if not move["live"]])
+        given_up, silent_hosts = self._endings.given_up, self._endings.silent_hosts
+        for move in list(queue):
+            silent = silent_hosts.intersection((move["from_host"], move["host"]))
+            if silent:
+                queue.remove(move)
+                # Without its provider: once the host answers, it is as good as any other.
+                self._endings.refuse(move, f"It was not begun, as libvirt on {' and '.join(sorted(silent))} does not answer.")
+                continue
+            stops = states.get(move["uuid"]) in ACTIVE
+            if stops:
+                # It is shut down for its move and is not to wait while it is off; nor is it to be overtaken for ever.
+                ahead = 0
+            try:
+                # A look that costs little; what counts is the one with which it is written down.
+                migration_limits.refuse(self.limits, move, under_way, budgets.get(move["uuid"]), given_up, ahead)
+                order, under_way = self._write(move, stops, ahead)
+            except migration_limits.Busy as busy:
+                self._blocked[move["uuid"]] = busy
+                continue
+            except leases.Lost:
+                raise
+            except migration_orders.WasAborted as problem:
+                self._endings.refuse(move, str(problem), "cancelled", move.get("provider"))
+            except DroverError as problem:
+                self._endings.refuse(move, str(problem), provider=move.get("provider"))
+            else:
+                # Not before the store has it for certain: a commit may fail too.
+                orders.append(order)
+                self._endings.opened.add(order["migration"])
+            queue.remove(move)
+        return orders
+
+    def _write(self, move: Move, stops: bool, ahead: int) -> tuple[MoveOrder, Any]:
+        """Write a move down, which claims its destination.
+
+        :param stops: whether the instance is shut down for the move, as far as the store knows.
+        :returns: its order, and all moves that are open then.
+        """
+        notes: dict[str, Any] = {"for_host": move["for_host"]} if move.get("for_host") else {}
+        if stops:
+            with self.store.read() as connection:
+                unopened = migration_orders.unopened(connection, move)
+            # Somebody may have shut it down since: then it is to stay off.
+            if self.power.runs(unopened):
+                notes["restart"] = True
+        kind, given_up = "live-migration" if move["live"] else "migration", self._endings.given_up
+        # Alone: two runs that count at the same moment would both find room for one more.
+        with self.store.write() as connection:
+            self._keep(connection)
+            if self._since is not None:
+                migration_orders.refuse_aborted(connection, move, self._since)
+            opened = migration_claims.begin_within(connection, self.limits, given_up, move, kind, self._clock.time(), notes, ahead)
+            return migration_orders.order(connection, opened["uuid"]), migrations_open.open_moves(connection)
+
+    def _wait(self, queue: list[Move]) -> None:
+        """Wait, as other runs have all that the limits allow; give up what waits in vain, or for too long."""
+        now = self._clock.monotonic()
+        if self._waiting_since is None:
+            self._waiting_since = now
+        over = now - self._waiting_since > self.patience
+        for move in list(queue):
+            busy = self._blocked[move["uuid"]]
+            hopeless = busy.blockers <= self._endings.given_up
+            if not hopeless and not over:
+                continue
+            queue.remove(move)
+            why = "Nobody knows what became of them" if hopeless else f"That has not changed in {self.patience} s"
+            message = f"{busy} {why}, so it was not begun. If their runs are dead, run the drains of their sources again."
+            self._endings.refuse(move, message, provider=move.get("provider"))
+        if not queue:
+            return
+        if self._said_busy is None or now - self._said_busy >= SAY_AGAIN:
+            self._said_busy = now
+            self.show(str(self._blocked[queue[0]["uuid"]]))
+        self._renew_in_time()
+        self._clock.sleep(min(LOOK_AGAIN, max(self.patience, 0)))
+
+    def _follow(self, orders: list[MoveOrder], enough: int | None = 0) -> None:
+        """Start orders, and look after all that are under way for a while.
+
+        :param enough: so many under way keep the hypervisor busy; None where each that ends makes way for another.
+        """
+        most, moving = self.limits.per_source, len(self._running.keys() - self._ahead)
+        for order in orders:
+            if most is not None and moving >= most:
+                self._ahead.add(order["uuid"])
+                continue
+            moving += 1
+            self._progress.started(order)
+        orders = self._shut_down(orders)
+        self._endings.note_nowhere([order for order in orders if order["nowhere"]], False)
+        known = list(self._running.values())
+        self._running.update({order["uuid"]: order for order in orders})
+        if not self._running:
+            return
+        self._renew_in_time()
+        answers = self.hypervisor(self._marked(orders), self._marked(known), WAIT, self._until(enough))
+        self._give_up({answer["uuid"] for answer in answers})
+        # What has ended first: it is what made way for another.
+        for answer in sorted(answers, key=lambda answer: answer["status"] == "running"):
+            found = self._running.get(answer["uuid"])
+            if found is not None:
+                self._take(found, answer)
+
+    def _take(self, order: MoveOrder, answer: MoveAnswer) -> None:
+        """Show how far a move is that is under way, or record how it ended."""
+        uuid = order["uuid"]
+        if uuid in self._ahead and answer.get("phase") not in BEFORE:
+            self._ahead.remove(uuid)
+            self._progress.started(order)
+        if answer["status"] != "running":
+            del self._running[uuid]
+            self._endings.record(order, answer)
+        elif uuid not in self._ahead:
+            self._progress.goes_on(order, answer, len(self._running))
+
+    def _until(self, enough: int | None) -> int:
+        """Return how few shall be under way when the hypervisor answers; at least one is to have ended."""
+        fewer = len(self._running) - 1
+        # What was shut down for its move is off until it is started again.
+        if enough is None or any(order["restart"] for order in self._running.values()):
+            return fewer
+        return min(enough, fewer)
+
+    def _marked(self, orders: Iterable[MoveOrder]) -> list[MoveOrder]:
+        return [{**order, "waiting": order["uuid"] in self._ahead} for order in orders]
+
+    def _shut_down(self, orders: Iterable[MoveOrder]) -> list[MoveOrder]:
+        """Shut down what moves cold and still runs.
+
+        :returns: the orders without those that did not shut down; they go on running.
+        """
+        ready = []
+        for order in orders:
+            problem = self.power.shut_down(order, self._renew) if order["restart"] and order["begin"] else None
+            if problem is None:
+                ready.append(order)
+            else:
+                answer: MoveAnswer = {
+                    "uuid": order["uuid"],
+                    "status": problem.status,
+                    "message": str(problem),
+                    "source_state": problem.state,
+                }
+                self._endings.record(order, answer)
+        return ready
+
+    def _give_up(self, mentioned: set[str]) -> None:
+        """End what the hypervisor no longer mentions, or the run would wait for it for ever."""
+        for uuid, order in list(self._running.items()):
+            self._silent[uuid] = 0 if uuid in mentioned else self._silent.get(uuid, 0) + 1
+            if self._silent[uuid] >= SILENT:
+                del self._running[uuid]
+                self._endings.give_up(
+                    order,
+                    f"{order['source']} has said nothing of it {SILENT} times, though it answers. Its migration is still open in the "
+                    "store; look at both hosts, then run this again, which looks for it anew.",
+                )
+
+    def _renew_in_time(self) -> None:
+        if self._clock.monotonic() - self._kept > RENEW:
+            self._renew()
+
+    def _renew(self) -> None:
+        with self.store.write() as connection:
+            self._keep(connection)
+
+    def _keep(self, connection: Connection) -> None:
+        self.keep(connection)
+        self._kept = self._clock.monotonic()

@@ -1,0 +1,181 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How moves end, by what both ends show, and what the store has of it.
+
+Room is given back only with a proof of where the instance is. Without one the migration stays open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Clock
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import Progress
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.restarting import ACTIVE, Restarts
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MoveEnds, MoveOrder
+from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import Copies, MoveAnswer, MoveOutcome
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Store
+
+#: How a migration ends that leaves the instance at its source.
+UNDONE = ("failed", "cancelled")
+#: How it ends where it is certain on which host the instance is.
+CERTAIN = ("completed", *UNDONE)
+
+
+#: More than these (an exbibyte, 100 days) no move copies or takes.
+MOST_MIB, MOST_SECONDS = 1 << 40, 100 * 86400.0
+
+
+class MoveEndings:
+    """The moves off one host that have ended in one run."""
+
+    def __init__(self, store: Store, power: Restarts, clock: Clock, progress: Progress) -> None:
+        self._store, self._power, self._clock, self._progress = store, power, clock, progress
+        self.outcomes: list[MoveOutcome] = []
+        #: Uuids of the migrations that this run has opened.
+        self.opened: set[str] = set()
+        #: Uuids of the migrations that stay open, as it is not certain where the instance is.
+        self.given_up: set[str] = set()
+        #: Hosts whose libvirt did not answer in this run.
+        self.silent_hosts: set[str] = set()
+
+    def record(self, order: MoveOrder, answer: MoveAnswer) -> None:
+        """Write to the store how a move ended, as far as that is proven."""
+        status, message = answer["status"], answer.get("message") or ""
+        self._note_silent(order, answer)
+        if status == "lost" and order["destination"] in self.silent_hosts:
+            message += f" If {order['destination']} will not come back, make sure that it is off and evacuate it."
+        if order["restart"] and status in CERTAIN:
+            status, message, answer = self._restarted(order, status, message, answer)
+        proof = None
+        if status == "completed":
+            proof = certainty.has_arrived(order, answer)
+        elif status in UNDONE:
+            proof = certainty.has_stayed(order, answer, order["migration"] in self.opened)
+        if proof is not None:
+            with self._store.write(together=True) as connection:
+                if status == "completed":
+                    now, uuid = self._clock.time(), order["migration"]
+                    migration_claims.finish(connection, uuid, proof, answer["destination_state"], now, *_measured(answer))
+                else:
+                    migration_claims.undo(connection, order["migration"], proof, message, self._clock.time(), status)
+        else:
+            if status in CERTAIN:
+                status, message = "lost", f"{message} {_whereabouts(order, answer)}".strip()
+            self.given_up.add(order["migration"])
+            if certainty.is_nowhere(answer):
+                self.note_nowhere([order], True)
+        self._end(order, status, message, answer)
+
+    def give_up(self, order: MoveOrder, message: str) -> None:
+        """End a move that its source no longer mentions; its migration stays open."""
+        self.given_up.add(order["migration"])
+        self._end(order, "lost", message)
+
+    def refuse(self, move: Move, message: str, status: str = "failed", provider: str | None = None) -> None:
+        """End a move that was not begun.
+
+        :param provider: of the destination; None where a plan may choose that again.
+        """
+        ends: MoveEnds = {
+            "uuid": move["uuid"],
+            "name": move["name"],
+            "source": move["from_host"],
+            "destination": move["host"],
+            "provider": provider,
+        }
+        self._end(ends, status, message)
+
+    def note_nowhere(self, orders: Sequence[MoveOrder], nowhere: bool) -> None:
+        """Write down whether neither end of moves has the instance: then a discovery that finds it elsewhere ends them."""
+        if orders:
+            with self._store.write() as connection:
+                for order in orders:
+                    migration_claims.note_nowhere(connection, order["migration"], self._clock.time(), nowhere)
+
+    def _note_silent(self, order: MoveOrder, answer: MoveAnswer) -> None:
+        """Note which host did not answer, so that nothing more is begun with it."""
+        if answer["status"] not in ("failed", "lost") or not answer.get("phase"):
+            return
+        if answer.get("source_state") is None:
+            self.silent_hosts.add(order["source"])
+        elif answer.get("destination_state") is None:
+            self.silent_hosts.add(order["destination"])
+
+    def _restarted(self, order: MoveOrder, status: str, message: str, answer: MoveAnswer) -> tuple[str, str, MoveAnswer]:
+        """Start an instance again that was shut down for its move, where it is by now.
+
+        Where that fails the migration stays open: the next run tries again.
+
+        :returns: the status, the message and the answer as they are then.
+        """
+        there = status == "completed"
+        if not there and answer.get("source_state") in (None, "absent", *ACTIVE):
+            return status, message, answer
+        problem = self._power.start(order, there)
+        if problem is not None:
+            where = order["destination"] if there else order["source"]
+            return "conflict", f"{message} It was shut down for the move and does not start on {where}: {problem}".strip(), answer
+        running: MoveAnswer = {**answer, "destination_state": "running"} if there else {**answer, "source_state": "running"}
+        return status, message, running
+
+    def _end(self, ends: MoveEnds, status: str, message: str, answer: MoveAnswer | None = None) -> None:
+        outcome = outcome_of(ends, status, message, answer)
+        self.outcomes.append(outcome)
+        self._progress.ended(outcome, answer.get("destination_state") if answer else None)
+
+
+def outcome_of(ends: MoveEnds, status: str, message: str, answer: MoveAnswer | None = None) -> MoveOutcome:
+    """Return the outcome of a move.
+
+    :param answer: the last one of its source, None where there is none.
+    """
+    return {
+        "uuid": ends["uuid"],
+        "name": ends["name"],
+        "source": ends["source"],
+        "destination": ends["destination"],
+        "provider": ends["provider"],
+        "status": status,
+        "message": message,
+        "storage": answer.get("storage") if answer else None,
+        "elapsed_s": answer.get("elapsed_s") if answer else None,
+    }
+
+
+def _measured(answer: MoveAnswer) -> tuple[Copies | None, float | None]:
+    """Return what a completed move copied and its seconds, as its source says; none of it where that makes no sense."""
+    said: Any = answer.get("copies")
+    amounts: list[Any] = [said.get(key) for key in ("memory_mib", "disk_mib")] if isinstance(said, Mapping) else [None]
+    seconds: Any = answer.get("elapsed_s")
+    if not all(_is_number(each, int) and 0 <= each < MOST_MIB for each in amounts):
+        return None, None
+    if not _is_number(seconds, int, float) or not 0 < seconds < MOST_SECONDS:
+        return None, None
+    return {"memory_mib": amounts[0], "disk_mib": amounts[1]}, float(seconds)
+
+
+def _is_number(value: Any, *kinds: type) -> bool:
+    return isinstance(value, kinds) and not isinstance(value, bool)
+
+
+def _whereabouts(order: MoveOrder, answer: MoveAnswer) -> str:
+    """Say what is not certain about the place of an instance whose move has ended."""
+    here, source, destination = answer.get("source_state"), order["source"], order["destination"]
+    if certainty.is_nowhere(answer):
+        return (
+            f"Neither {source} nor {destination} has it, so somebody moved or removed it. Run drover.compute.discover, which finds it if "
+            "another host has it."
+        )
+    if answer["status"] == "completed":
+        return f"It was not seen at {destination} and gone from {source}, so nothing is given back: look at both hosts."
+    if here in (None, "absent"):
+        return f"It was not seen at {source}."
+    return (
+        f"It is {here} at {source}, and may have arrived at {destination}, which did not answer: bring {destination} back, or evacuate it."
+    )

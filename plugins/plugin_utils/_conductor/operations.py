@@ -1,0 +1,206 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Start, stop, reboot and remove instances that are on one host."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import InstanceOutcome
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, drained, instance_lookup, orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain, record
+
+#: The states that the module domain_power brings domains to.
+POWER = ("running", "stopped", "rebooted")
+#: How a refusal begins.
+NOT_DONE = {
+    "running": "It is not started",
+    "stopped": "It is not stopped",
+    "rebooted": "It is not rebooted",
+    "absent": "It is not removed",
+}
+#: What such a run does, for those who wait for the lease.
+DOING = {"running": "starting", "stopped": "stopping", "rebooted": "rebooting", "absent": "removing"}
+LOST = "What became of its instances is not known: when it is back, run drover.compute.discover, and this again."
+AGAIN = "Run drover.compute.instance_delete again, which finds out what became of that."
+
+
+class Operations:
+    """The work on instances of one host; one that fails stops no other."""
+
+    def __init__(self, store: Store, hand: Hand, host: str, check_mode: bool = False) -> None:
+        self.store, self.hand, self.host, self.check_mode = store, hand, host, check_mode
+
+    def carry_out(
+        self, wanted: Sequence[Any], state: str, options: Mapping[str, Any]
+    ) -> tuple[list[InstanceOutcome], list[dict[str, Any]], list[str]]:
+        """Bring instances of this host to a state.
+
+        :param wanted: names, uuids, or mappings of both.
+        :param state: a key of NOT_DONE.
+        :param options: timeout (seconds), force, hard, keep_disks.
+        :returns: (outcomes, differences, sentences on those that failed).
+        """
+        found = self.find(wanted, state)
+        given = {key: options[key] for key in ("timeout", "force")}
+        if state == "absent":
+            outcomes, differences = self.remove(found, {**given, "remove_disks": not options["keep_disks"]})
+        else:
+            outcomes, differences = self.power(found, state, {**given, "hard": options["hard"]})
+        return outcomes, differences, [self._sentence(each) for each in outcomes if each["status"] != "done"]
+
+    def _sentence(self, outcome: InstanceOutcome) -> str:
+        """Return the sentence on an instance that failed; many a message names it already."""
+        name, text = outcome["name"], outcome["message"]
+        text = text if text.startswith(f"{name} ") else f"Instance {name} on {self.host}: {text}"
+        return text if text.endswith(".") else f"{text}."
+
+    def find(self, wanted: Sequence[Any], state: str) -> list[NamedInstance]:
+        """Find instances by their names or uuids; those of ``absent`` may be unknown.
+
+        :raises DroverError: one of them is on another host, or another run works on it.
+        """
+        with self.store.read() as connection:
+            found = instance_lookup.find(connection, wanted, [] if state == "absent" else None)
+        for instance in found:
+            refuse(instance, state)
+            if instance["host"] != self.host:
+                raise DroverError(
+                    f"Instance {instance['name']} is on {instance['host']}, but this task runs on {self.host}. Delegate it there."
+                )
+        return found
+
+    def power(
+        self, found: Sequence[NamedInstance], state: str, options: Mapping[str, Any]
+    ) -> tuple[list[InstanceOutcome], list[dict[str, Any]]]:
+        """Bring instances to a power state.
+
+        :param options: timeout (seconds), force, hard.
+        :returns: (outcomes, differences).
+        """
+        outcomes: list[InstanceOutcome] = []
+        differences: list[dict[str, Any]] = []
+        for uri in sorted({each["uri"] or DEFAULT_URI for each in found}):
+            here = [each for each in found if (each["uri"] or DEFAULT_URI) == uri]
+            wanted = [{"uuid": each["uuid"], "name": each["name"] if each["named"] else None} for each in here]
+            given = {**options, "uri": uri, "state": state, "domains": wanted}
+            answer = self.hand.act("domain_power", given)
+            if answer.outcome != certainty.DONE:
+                raise DroverError(f"Host {self.host}: {answer.message.rstrip('.')}. {LOST}")
+            self._write_down(answer.result["domains"])
+            outcomes += [_outcome(each) for each in answer.result["domains"]]
+            differences += [answer.result["diff"]] if "diff" in answer.result else []
+        return outcomes, differences
+
+    def _write_down(self, answers: Iterable[dict[str, Any]]) -> None:
+        if self.check_mode:
+            return
+        with self.store.write(together=True) as connection:
+            for facts in [each["domain"] for each in answers if each["domain"]]:
+                record.record_seen(connection, facts["uuid"], self.host, domain.describe(facts), time.time())
+            drained.settle(connection, self.host, [each["uuid"] for each in answers if each["status"] == "done"])
+
+    def remove(self, found: Iterable[NamedInstance], options: Mapping[str, Any]) -> tuple[list[InstanceOutcome], list[dict[str, Any]]]:
+        """Remove instances: domain, disks that are provably theirs, room and record.
+
+        :param options: timeout (seconds), force, remove_disks.
+        :returns: (outcomes, differences).
+        """
+        outcomes: list[InstanceOutcome] = []
+        differences: list[dict[str, Any]] = []
+        for instance in found:
+            changed, status, message = True, "done", ""
+            result: dict[str, Any] = {}
+            try:
+                result = self._remove(instance, options)
+                differences += [result["diff"]] if "diff" in result else []
+            except DroverError as problem:
+                changed, status, message = False, "failed", str(problem)
+            outcomes.append(
+                {
+                    "uuid": instance["uuid"],
+                    "name": instance["name"],
+                    "changed": changed,
+                    "status": status,
+                    "message": message,
+                    "removed_disks": result.get("removed_disks", []),
+                    "kept_disks": result.get("kept_disks", []),
+                }
+            )
+        return outcomes, differences
+
+    def _remove(self, instance: NamedInstance, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Remove an instance. Its order is open from before its domain is touched until its record is gone, for the next run to find."""
+        uuid, uri = instance["uuid"], instance["uri"] or DEFAULT_URI
+        name = instance["name"] if instance["named"] else None
+        given: dict[str, Any] = {**options, "uri": uri, "uuid": uuid, "name": name, "state": "absent"}
+        with self.store.read() as connection:
+            given["used_elsewhere"] = used_files.elsewhere(connection, uuid, self.host)
+        foreseen = self.hand.foretell("domain", given)
+        if foreseen.get("failed"):
+            raise DroverError(str(foreseen.get("msg")))
+        if not foreseen["changed"] and instance["task_state"] != orders.DELETING and instance["state"] != "missing":
+            raise DroverError(
+                f"it is not on {self.host} any more, and where it is now is not known. Nothing was removed: run drover.compute.discover, "
+                "and this again."
+            )
+        if self.check_mode:
+            return foreseen
+        with self.store.read() as connection:
+            # It may have other disks by now than the store has seen.
+            given["used_elsewhere"] = used_files.elsewhere(connection, uuid, self.host, foreseen.get("removed_disks") or [])
+        order = bulk.new_uuid()
+        with self.store.write(together=True) as connection:
+            orders.begin(connection, uuid, orders.DELETING, order, instead_of=instance["order_uuid"])
+        withdrawn = [each for each in (instance["order_uuid"],) if each]
+        if withdrawn and self.hand.look(uri, {uuid: withdrawn}, options["timeout"])[uuid] is None:
+            raise DroverError(f"an earlier run began to remove it, and {self.host} does not show what became of that. {AGAIN}")
+        answer = self.hand.act("domain", {**given, "order": order})
+        if answer.outcome != certainty.DONE:
+            self._give_up(instance, order, answer)
+        proof = certainty.is_not_shown(self.host)
+        with self.store.write(together=True) as connection:
+            orders.end(connection, uuid, order)
+            claims.forget(connection, [uuid], proof, time.time())
+            drained.settle(connection, self.host, [uuid])
+        return answer.result
+
+    def _give_up(self, instance: NamedInstance, order: str, answer: certainty.Answer) -> NoReturn:
+        """End a removal that failed: close its order where it is certain that nothing was done, else leave that to the next run.
+
+        :raises DroverError: always.
+        """
+        if answer.outcome == certainty.NOTHING:
+            with self.store.write(together=True) as connection:
+                orders.end(connection, instance["uuid"], order)
+            raise DroverError(answer.message)
+        raise DroverError(f"{answer.message.rstrip('.')}. It may be removed in part. {AGAIN}")
+
+
+def refuse(instance: NamedInstance, state: str) -> None:
+    """Raise DroverError where an instance must not be brought to a state now: another run works on it, or it is on no host."""
+    absent = state == "absent"
+    instance_lookup.refuse(instance, NOT_DONE[state], settled=absent, order=orders.DELETING if absent else None)
+
+
+def _outcome(entry: Mapping[str, Any]) -> InstanceOutcome:
+    """Return the outcome of an instance from the answer of the module domain_power."""
+    return {
+        "uuid": entry["uuid"],
+        "name": entry["name"],
+        "changed": entry["changed"],
+        "status": entry["status"],
+        "message": entry["message"] + (". Run drover.compute.discover to find it" if entry["status"] == "absent" else ""),
+        "domain": entry["domain"],
+    }

@@ -1,0 +1,48 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A plan that a person saved and reviewed: is it still the plan?"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+
+#: What a review relies on: the same instances move, in the same way, from the same place to the same place.
+_KEYS = ("uuid", "live", "from_host", "from_node", "host", "node", "provider")
+
+
+def read_moves(path: str) -> list[dict[str, Any]]:
+    """Read the moves of a plan that was saved as JSON.
+
+    :raises DroverError: the file cannot be read, or holds no plan.
+    """
+    try:
+        with open(path, encoding="utf-8") as file:
+            plan = json.load(file)
+    except OSError as problem:
+        raise DroverError(f"The plan file {path} cannot be read: {problem.strerror}. Nothing was moved.") from None
+    except ValueError as problem:
+        raise _no_plan(path, f"it is not JSON ({problem})") from None
+    if not isinstance(plan, dict) or not isinstance(plan.get("moves"), list):
+        raise _no_plan(path, "it has no list of moves")
+    for number, move in enumerate(plan["moves"], start=1):
+        lacking = [key for key in _KEYS if not isinstance(move, dict) or key not in move]
+        if lacking:
+            raise _no_plan(path, f"move {number} has no {', '.join(lacking)}")
+    return list(plan["moves"])
+
+
+def is_same(moves: Iterable[Mapping[str, Any]], others: Iterable[Mapping[str, Any]]) -> bool:
+    """Tell whether two lists of moves are the same, in the same order, whatever they cost by now."""
+    return [{key: move[key] for key in _KEYS} for move in moves] == [{key: move[key] for key in _KEYS} for move in others]
+
+
+def _no_plan(path: str, why: str) -> DroverError:
+    return DroverError(
+        f"The file {path} is no plan of a rebalance: {why}. Nothing was moved. Write the plan again, with drover_plan_file={path} and "
+        "without drover_plan_only=false."
+    )

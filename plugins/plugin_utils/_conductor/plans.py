@@ -1,0 +1,283 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans of what the store has now."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import read_fleet, read_whole_fleet
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import limits as migration_limits
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import move_times
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain import plan_drain
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import why_unmovable
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.rebalance import plan_rebalance
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.return_home import plan_return
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.rolling import plan_rolling
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import PlannedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import (
+    DrainPlan,
+    Exclusions,
+    HomePlan,
+    LocalDisks,
+    MoveLimits,
+    RebalancePlan,
+    RollingPlan,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._report.plans import (
+    drain_lines,
+    estimate_lines,
+    home_lines,
+    rebalance_lines,
+    rolling_lines,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, local_disks, measured_moves, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import (
+    moved_since,
+    read_host_instances,
+    read_instances,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import left_open_for
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import shown
+
+
+@dataclasses.dataclass(frozen=True)
+class DrainQuestion:
+    """What a drain's plan goes by.
+
+    bandwidth_mib: of a migration, MiB/s, or None. extra_moves: most moves of other hosts' instances. solver_seconds: how long the exact
+    model may be worked on. service_down_time: seconds.
+    """
+
+    policy: Policy
+    limits: MigrationLimits
+    bandwidth_mib: float | None = None
+    extra_moves: int = 0
+    solver_seconds: float = 0
+    service_down_time: int = 0
+
+    @classmethod
+    def of_options(cls, policy: Policy, options: Mapping[str, Any]) -> DrainQuestion:
+        """Make one of the options of the lookup drain_plan or of the module drain.
+
+        :raises DroverError: a number is below what makes sense.
+        """
+        for name in ("extra_moves", "solver_seconds"):
+            if options[name] < 0:
+                raise DroverError(f"{name} must be 0 or more.")
+        return cls(
+            policy,
+            migration_limits.of_options(options),
+            (options["migration"] or {}).get("bandwidth_mib"),
+            options["extra_moves"],
+            options["solver_seconds"],
+            options["service_down_time"],
+        )
+
+    def plan(
+        self,
+        connection: Connection,
+        host: str,
+        excluded: Mapping[str, Mapping[str, str]] | None = None,
+        unreached: Mapping[str, str] | None = None,
+    ) -> DrainPlan:
+        """Plan how to empty a host.
+
+        :param excluded: dict uuid of an instance -> {provider that it must not go to: why in words}.
+        :param unreached: dict provider -> why in words: no instance of the host can go there.
+        """
+        there: list[PlannedInstance] = read_host_instances(connection, host)
+        others: list[PlannedInstance] | None = None
+        excluded = dict(excluded or {})
+        if unreached:
+            excluded.update({each["uuid"]: {**unreached, **excluded.get(each["uuid"], {})} for each in there})
+        plan = self._plan(connection, there, None, host, excluded)
+        if plan["status"] != "ok" and plan["moves"] + plan["unmovable"]:
+            # The others are of use only now: to make room, and to prove that nothing would.
+            others = read_instances(connection, but=[host])
+            plan = self._plan(connection, there, others, host, excluded)
+        estimate(connection, plan, there + (others or []))
+        return {**plan, "lines": drain_lines(plan), "unsettled": left_open_for(connection, host)}
+
+    def _plan(
+        self,
+        connection: Connection,
+        there: list[PlannedInstance],
+        others: list[PlannedInstance] | None,
+        host: str,
+        excluded: Exclusions,
+    ) -> DrainPlan:
+        columns = read_fleet(connection, there + (others or []), self.policy, clock.now(connection), self.service_down_time)
+        limits: MoveLimits = {
+            "per_source": self.limits.per_source,
+            "per_destination": self.limits.per_destination,
+            "total": self.limits.overall,
+            "bandwidth_mib": self.bandwidth_mib,
+        }
+        plan = plan_drain(
+            columns,
+            there,
+            host,
+            self.policy,
+            limits,
+            excluded,
+            others=others,
+            extra_moves=self.extra_moves,
+            solver_seconds=self.solver_seconds,
+        )
+        return {**plan, "down": _down(columns).get(host)}
+
+
+@dataclasses.dataclass(frozen=True)
+class RollingQuestion:
+    """What the batches of a rolling maintenance go by.
+
+    spare_hosts: how many more hosts may be lost meanwhile. batch_size: most hosts in a batch, 0 for no limit.
+    back: whether instances return before the next batch. unmovable: "fail", or "shutdown" where what cannot move is shut down.
+    service_down_time: seconds.
+    """
+
+    policy: Policy
+    spare_hosts: int = 0
+    batch_size: int = 0
+    back: bool = True
+    unmovable: str = "fail"
+    service_down_time: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("spare_hosts", "batch_size"):
+            if getattr(self, name) < 0:
+                raise DroverError(f"{name} must be 0 or more, not {getattr(self, name)}.")
+
+    def plan(self, connection: Connection, hosts: Sequence[str] | None, empty: Collection[str] = ()) -> RollingPlan:
+        """Form batches of hosts.
+
+        :param hosts: None for all that are in the store.
+        :param empty: hosts that count as empty, though something may be on them.
+        :raises PlanError: an unknown host.
+        """
+        columns, instances = read_whole_fleet(connection, self.policy, clock.now(connection), self.service_down_time)
+        instances = [each for each in instances if each["host"] not in empty]
+        if self.unmovable == "shutdown":
+            instances = [each for each in instances if why_unmovable(each) is None]
+        plan: RollingPlan = plan_rolling(columns, instances, self.policy, hosts, self.spare_hosts, self.batch_size or None, self.back)
+        reasons = _down(columns)
+        plan["down"] = [{"host": host, "reason": reasons[host]} for batch in plan["batches"] for host in batch if host in reasons]
+        return {**plan, "lines": rolling_lines(plan)}
+
+
+@dataclasses.dataclass(frozen=True)
+class RebalanceQuestion:
+    """What the plan of a rebalance goes by.
+
+    max_moves: the most moves. threshold, margin, cost_per_gib, weights: see plan_rebalance(). cooldown: seconds after a move in which an
+    instance stays. despite_maintenance: whether a drained host does not keep the others from moving. max_migrations: most migrations at a
+    time from and to one host. service_down_time: seconds.
+    """
+
+    policy: Policy
+    max_moves: int = 10
+    threshold: float = 0.01
+    margin: float = 0.0005
+    cost_per_gib: float = 0.0
+    cooldown: int = 3600
+    weights: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    despite_maintenance: bool = False
+    max_migrations: int = 2
+    service_down_time: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least in (("max_migrations", 1), ("cooldown", 0)):
+            if getattr(self, name) < least:
+                raise DroverError(f"{name} must be {least} or more, not {getattr(self, name)}.")
+
+    def plan(self, connection: Connection) -> RebalancePlan:
+        """Plan the moves that even out the load."""
+        now = clock.now(connection)
+        columns, instances = read_whole_fleet(connection, self.policy, now, self.service_down_time)
+        moved = moved_since(connection, now - self.cooldown)
+        drained = [] if self.despite_maintenance else services.drained_hosts(connection)
+        plan: RebalancePlan = plan_rebalance(
+            columns,
+            [each for each in instances if each["uuid"] not in moved],
+            self.policy,
+            0 if drained else self.max_moves,
+            self.threshold,
+            self.margin,
+            self.cost_per_gib,
+            {"per_source": self.max_migrations, "per_destination": self.max_migrations},
+            self.weights,
+        )
+        if drained:
+            plan["reason"] = (
+                f"{', '.join(drained)} is drained, and nothing moves until it is back; drover_rebalance_despite_maintenance lifts this rule"
+            )
+        plan["cooling"] = sorted(each["name"] for each in instances if each["uuid"] in moved)
+        estimate(connection, plan, instances)
+        plan["lines"] = rebalance_lines(plan)
+        return plan
+
+
+def homes_of(instances: Iterable[Any]) -> dict[str, tuple[str, str]]:
+    """Return the homes for plan_home() from mappings with uuid, host and node.
+
+    :raises DroverError: one is no such mapping.
+    """
+    homes = {}
+    for each in instances:
+        if not isinstance(each, dict) or not all(isinstance(each.get(key), str) for key in ("uuid", "host", "node")):
+            raise DroverError(f"The earlier compute node of an instance is a mapping with uuid, host and node, not {shown(each)}.")
+        homes[each["uuid"]] = (each["host"], each["node"])
+    return homes
+
+
+def plan_home(
+    connection: Connection, homes: Mapping[str, tuple[str, str]], policy: Policy, max_migrations: int | None, service_down_time: int = 0
+) -> HomePlan:
+    """Plan the moves that bring instances back to their compute nodes.
+
+    :param homes: {instance uuid: (host, node)}.
+    :param max_migrations: most migrations at a time from and to one host; None for no limit.
+    :param service_down_time: seconds.
+    """
+    columns, instances = read_whole_fleet(connection, policy, clock.now(connection), service_down_time)
+    plan: HomePlan = plan_return(columns, instances, policy, homes, {"per_source": max_migrations, "per_destination": max_migrations})
+    estimate(connection, plan, instances)
+    return {**plan, "lines": home_lines(plan)}
+
+
+def _down(columns: FleetColumns) -> dict[str, str]:
+    """Return why hosts are down, by name."""
+    return {host: reason for host, reason in zip(columns["host"], columns["down_reason"]) if reason is not None}
+
+
+def estimate(connection: Connection, plan: DrainPlan | RebalancePlan | HomePlan, instances: Iterable[PlannedInstance]) -> None:
+    """Estimate how long a plan takes, in place, by what the store knows of disks and of the moves before.
+
+    :param instances: those that move, and any others.
+    """
+    moving = {move["uuid"] for move in plan["moves"]}
+    _expect(connection, plan, local_disks.read(connection, [each for each in instances if each["uuid"] in moving]))
+
+
+def count_disks(connection: Connection, plan: DrainPlan, copied: Mapping[str, int]) -> None:
+    """Count the disks that hypervisors have seen, in place: in the moves of a plan, its seconds and its lines.
+
+    :param copied: dict uuid of an instance -> MiB of its disks that are copied.
+    """
+    known = {move["uuid"]: LocalDisks(move["copies_disk_mib"], tuple(move["unknown"])) for move in plan["moves"]}
+    _expect(connection, plan, {**known, **{uuid: LocalDisks(mib) for uuid, mib in copied.items()}})
+    plan["lines"] = drain_lines(plan)
+
+
+def _expect(connection: Connection, plan: DrainPlan | RebalancePlan | HomePlan, disks: Mapping[str, LocalDisks]) -> None:
+    plan["seconds"] = move_times.expect(plan["moves"], move_times.Rates(measured_moves.read(connection)), disks)
+    plan["estimate"] = estimate_lines(plan)

@@ -1,0 +1,32 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""That there was no valid host is a decision too, and is kept in the store."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost
+from ansible_collections.drover.compute.plugins.plugin_utils._store import decisions
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Store
+
+
+@contextlib.contextmanager
+def kept(store: Store, purpose: str, actor: str, now: float) -> Iterator[None]:
+    """Write down what the scheduler refuses inside, in a transaction of its own, and raise it on.
+
+    :param purpose: see decisions.row().
+    :param actor: of the request, in words for people.
+    :param now: the time, seconds since 1970.
+    :raises NoValidHost: as it came.
+    """
+    try:
+        yield
+    except NoValidHost as problem:
+        if problem.instance is not None:
+            row = decisions.row(purpose, actor, problem.instance, now, explanation=problem.explanation, message=str(problem))
+            with store.write(together=True) as connection:
+                decisions.record(connection, [row])
+        raise

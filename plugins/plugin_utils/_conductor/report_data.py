@@ -1,0 +1,54 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From the store to what a report shows: the store, the planner and the report know nothing of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import plan_capacity
+from ansible_collections.drover.compute.plugins.plugin_utils._report.host_loss import host_losses, sizes
+from ansible_collections.drover.compute.plugins.plugin_utils._report.plan import plan_view
+from ansible_collections.drover.compute.plugins.plugin_utils._report.view import view
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store import instances, overview
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import ALL, read_columns
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_amounts
+
+
+def read(
+    connection: Connection, policy: Policy, now: float, service_down_time: float = 0, plans: Iterable[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
+    """Collect what the report shows of the fleet at one moment, with capacity and plans.
+
+    :param policy: by which more instances would be placed.
+    :param plans: as the lookups of plans return them.
+    :raises DroverError: a mapping is no plan.
+    """
+    listed = instances.listing(connection)
+    wanted = sizes(overview.flavors(connection), listed)
+    specs = scheduling.read_specs(connection, [_request(each) for each in wanted])
+    asked = scheduling.columns_for_specs(specs, policy)
+    placed = read_amounts(connection)
+    asked.groups, asked.instances = ALL, placed
+    asked.classes |= scheduling.classes_of(placed)
+    columns = read_columns(connection, now, service_down_time, asked)
+    addresses = instances.addresses(connection)
+    shown = [{**each, "addresses": addresses.get(each["uuid"], [])} for each in listed]
+    losses = host_losses(wanted, [plan_capacity(columns, spec, policy, placed) for spec in specs])
+    found = view({**overview.read(connection, now, service_down_time, columns), "instances": shown}, losses["fatal"])
+    return {
+        **found,
+        "capacity": losses,
+        "plans": [plan_view(plan, found["hosts"], listed) for plan in plans],
+    }
+
+
+def _request(size: Mapping[str, Any]) -> dict[str, Any]:
+    if "flavor" in size:
+        return {"name": size["name"], "flavor": size["flavor"]}
+    return {key: size[key] for key in ("name", "vcpus", "memory_mb", "disk_gb")}

@@ -1,0 +1,247 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Resize instances, and confirm or revert that: the order of things, one instance after the other.
+
+A Resize has the whole state of its run. Each step is in the store before it is done. If a run is killed, the next one goes on
+with the resize that is open. A cold migration is a resize to the same size on another host.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Concatenate, NoReturn, ParamSpec
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import MENTION, pause
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_steps import ResizeSteps, Step
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import ResizeSettings
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._records import orders
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._store import instance_lookup
+
+#: How a resize ends.
+CONFIRM, REVERT = "confirm", "revert"
+#: Seconds that a lease is held beyond what its work may take.
+SPARE = 300
+
+#: What changed: (name of an instance, before, after).
+Difference = tuple[str, dict[str, Any], dict[str, Any]]
+More = ParamSpec("More")
+
+
+class LeftOpen(DroverError):
+    """Where an instance is, or whether this run may work on it, is not certain: nothing is taken back."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ResizeRequest:
+    """What the operator wants.
+
+    - instances: names, uuids, or mappings of both.
+    - flavor: the new flavor; None to resize nothing.
+    - ending: CONFIRM, REVERT or None.
+    - host: the host to take; None for the one that is chosen.
+    """
+
+    instances: Sequence[Any]
+    settings: ResizeSettings
+    flavor: str | None = None
+    ending: str | None = None
+    host: str | None = None
+
+
+class Resize:
+    """One run of a resize."""
+
+    def __init__(self, ports: Ports, request: ResizeRequest) -> None:
+        self.request, self._settings = request, request.settings
+        self._store, self._hosts, self._leasing, self._say = ports.store, ports.hosts, ports.leasing, ports.say
+        self._steps = ResizeSteps(ports, request.settings)
+        #: What failed, a sentence for each instance.
+        self.failed: list[str] = []
+        #: Uuids of instances that were not resized, so that there is nothing to confirm.
+        self.stuck: set[str] = set()
+        #: The resizes as they are now, by the uuid of the instance.
+        self.resizes: dict[str, orders.Resize] = {}
+        self.differences: list[Difference] = []
+        self.changed = False
+
+    def run(self) -> dict[str, Any]:
+        """Carry it out.
+
+        :returns: a dict: changed, resizes.
+        :raises DroverError: an instance was not resized, or its resize not ended; the others were, all the same.
+        """
+        if self.request.flavor is None and self.request.ending is None:
+            raise DroverError(
+                "What is to be done? Set drover_flavor to the flavor that the instances shall have, or drover_resize to confirm or revert."
+            )
+        instance_lookup.refuse_none(self.request.instances)
+        with self._store.read() as connection:
+            instances = instance_lookup.find(connection, self.request.instances)
+        if self.request.flavor is not None:
+            self.resize(instances)
+        if self.request.ending is not None:
+            self.end(instances)
+        result: dict[str, Any] = {"changed": self.changed, "resizes": list(self.resizes.values())}
+        if self.failed:
+            raise DroverError(" ".join(self.failed), **result)
+        return result
+
+    # There
+
+    def resize(self, instances: Iterable[NamedInstance]) -> None:
+        """Resize instances; one that fails stops no other."""
+        for instance in instances:
+            with self._noted(instance):
+                self._resize(instance)
+
+    def _resize(self, instance: NamedInstance) -> None:
+        source = instance["migration"]["source"] if instance["migration"] else instance["host"]
+        with self._held([source] if source else [], f"resize of {instance['name']}"):
+            begun = self._steps.begin(*self._steps.find(instance_lookup.as_named(instance)), self.request.flavor, self.request.host)
+            self._note(instance["name"], begun)
+            if begun.changed and begun.resize is not None and not self._settings.check_mode:
+                self._carry_out(begun.resize)
+
+    def _carry_out(self, resize: orders.Resize) -> None:
+        name, source, destination = resize["name"], resize["source"], resize["destination"]
+        with self._held([] if resize["same_host"] else [destination], f"resize of {name}"):
+            try:
+                self._take(self._steps.leave, resize)
+                if not resize["same_host"] and resize["status"] != "finished":
+                    self._move(self._now(resize)["order"], source, resize["source_uri"])
+            except LeftOpen:
+                raise
+            except DroverError as problem:
+                self._take_back(resize, problem)
+            self._take(self._steps.arrive, resize)
+
+    def _take_back(self, resize: orders.Resize, problem: DroverError) -> NoReturn:
+        """Give an instance that did not leave its host its old size and state there.
+
+        :raises DroverError: always; its message begins with that of the problem.
+        """
+        try:
+            self._take(self._steps.undo, resize, str(problem))
+        except DroverError as another:
+            raise DroverError(f"{problem} {another}", **another.details) from None
+        raise DroverError(f"{problem} It is on {resize['source']} with its old size, as before.") from None
+
+    # Afterwards
+
+    def end(self, instances: Iterable[NamedInstance]) -> None:
+        """Confirm or revert the resizes of instances; one that fails stops no other."""
+        for instance in instances:
+            if instance["uuid"] not in self.stuck:
+                with self._noted(instance):
+                    self._end(instance)
+
+    def _end(self, instance: NamedInstance) -> None:
+        _instance, resize = self._steps.find(instance_lookup.as_named(instance))
+        if resize is None:
+            self._say(f"{instance['name']} has no resize that waits to be confirmed; nothing is done.")
+        elif self.request.ending == CONFIRM:
+            with self._held([resize["destination"]], f"confirming the resize of {resize['name']}"):
+                self._take(self._steps.confirm, resize)
+        else:
+            self._revert(resize)
+
+    def _revert(self, resize: orders.Resize) -> None:
+        source, destination = resize["source"], resize["destination"]
+        with self._held(list(dict.fromkeys([source, destination])), f"reverting the resize of {resize['name']}"):
+            self._take(self._steps.leave_again, resize)
+            if not resize["same_host"] and not self._settings.check_mode:
+                self._move(self._now(resize)["back"], destination, resize["destination_uri"])
+            self._take(self._steps.revert, resize)
+
+    # Parts
+
+    def _take(
+        self, step: Callable[Concatenate[orders.Resize, More], Step], resize: orders.Resize, *more: More.args, **named: More.kwargs
+    ) -> None:
+        """Take a step of a resize as the store has it now."""
+        self._note(resize["name"], step(self._now(resize), *more, **named))
+
+    def _now(self, resize: orders.Resize) -> orders.Resize:
+        """Read a resize as the store has it now.
+
+        :raises LeftOpen: it is not open any more.
+        """
+        _instance, now = self._steps.find(resize["uuid"])
+        if now is None or now["migration"] != resize["migration"]:
+            raise LeftOpen(
+                f"The resize of {resize['name']} from {resize['source']} to {resize['destination']} is not open any more: a discovery, or "
+                "another run, has ended it. Nothing more was done. See where it is with drover.compute.instance_info."
+            )
+        return now
+
+    def _note(self, name: str, step: Step) -> None:
+        self.changed = self.changed or step.changed
+        if step.resize is not None:
+            self.resizes[step.resize["uuid"]] = step.resize
+        if step.changed and step.difference is not None:
+            self.differences.append((name, *step.difference))
+
+    def _move(self, order: dict[str, Any], source: str, uri: str) -> None:
+        """Move a domain that is shut off, with its disks where they are not shared, and follow that to its end.
+
+        The worker on the hypervisor goes on by itself; a move that is under way or done is only followed.
+
+        :param order: as the module _domain_migration takes it.
+        """
+        name, destination = order["name"], order["destination"]
+        way, wait = f"{name}: {source} -> {destination}", MENTION
+        self._say(f"{way}, cold, started")
+        while True:
+            answer = self._hosts.hand(source).act("_domain_migration", {"uri": uri, "start": [order], "wait": wait})
+            if answer.outcome != certainty.DONE:
+                raise DroverError(f"Instance {name} on {source}: {answer.message}")
+            (found,) = answer.result["moves"]
+            status, message = found["status"], found.get("message") or ""
+            if status in ("failed", "cancelled"):
+                raise DroverError(f"Instance {name} did not move from {source} to {destination}: {message}")
+            if status == "conflict" and certainty.runs_there(found):
+                # A run that was killed had started it there already.
+                return
+            if status in ("conflict", "lost"):
+                raise LeftOpen(
+                    f"Instance {name}, from {source} to {destination}: {message} Nothing was done about it: look at both hosts with virsh "
+                    "list --all, correct what is wrong there, and run this again, which goes on with it."
+                )
+            if status != "running":
+                return
+            if found.get("percent") is not None:
+                self._say(f"{way}, {found['percent']:.0f} %")
+            wait = int(pause(found.get("elapsed_s"), 1))
+            self._extend((source, destination), wait)
+
+    def _extend(self, hosts: Iterable[str], wait: int) -> None:
+        try:
+            for host in hosts:
+                self._leasing.extend(host, wait + self._settings.timeout + SPARE)
+        except DroverError as problem:
+            # The run that has the lease now looks after the instance.
+            raise LeftOpen(str(problem)) from None
+
+    def _held(self, hosts: Iterable[str], purpose: str) -> contextlib.AbstractContextManager[None]:
+        """Hold the leases of hosts, for as long as shutting down and starting an instance may take."""
+        if self._settings.check_mode:
+            return contextlib.nullcontext()
+        return self._leasing.held(hosts, purpose, 2 * self._settings.timeout + SPARE)
+
+    @contextlib.contextmanager
+    def _noted(self, instance: NamedInstance) -> Iterator[None]:
+        """Note what fails of an instance, and go on with the next; not where the time of the whole run is over."""
+        try:
+            yield
+        except DroverError as problem:
+            if "timedout" in problem.details:
+                raise
+            self.stuck.add(instance["uuid"])
+            self.failed.append(str(problem))

@@ -1,0 +1,116 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where an instance goes that is resized or migrated, and the size it gets there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import decide
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources, Selection
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import Size
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store import flavors
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import which_name
+
+# What a flavor sets; all else that an instance holds stays with it.
+SIZED = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")
+
+
+def request(connection: Connection, instance: NamedInstance) -> dict[str, Any]:
+    """Return the scheduler's request for an instance as it is."""
+    given = {
+        "name": instance["name"],
+        "uuid": instance["uuid"],
+        "vcpus": instance["vcpus"],
+        "memory_mb": instance["memory_mb"],
+        "disk_gb": instance["disk_gb"],
+        "availability_zone": instance["availability_zone"],
+        "server_group": instance["server_group"],
+        "project": instance["project"],
+        "user": instance["user"],
+    }
+    found: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
+    if instance["flavor"] and flavors.find(connection, instance["flavor"]) is not None:
+        found["flavor"] = instance["flavor"]
+    if instance["image"]:
+        found["image"] = {"properties": instance["image"]}
+    return found
+
+
+def find_destination(
+    connection: Connection,
+    instance: NamedInstance,
+    name: str | None,
+    host: str | None,
+    policy: Policy,
+    now: float,
+    service_down_time: int = 0,
+) -> tuple[Selection, Size]:
+    """Find the new size of an instance, and where it fits: its own host if it does, or else the best other one.
+
+    Both sizes are held until the resize is confirmed, so there must be room for both where it stays.
+
+    :param name: the flavor; None for a cold migration, which keeps the size and takes another host.
+    :param host: the host to take, None for the one that the scheduler picks.
+    :returns: the resources of the selection are all that the instance shall hold.
+    :raises DroverError: no such flavor, a smaller disk, or no host has room.
+    """
+    asked, size = request(connection, instance), _size(connection, instance, name)
+    if name is None:
+        asked["ignore_hosts"] = [instance["host"]]
+    else:
+        for key in ("vcpus", "memory_mb", "disk_gb"):
+            asked.pop(key)
+        asked.update(flavor=name, disk_gb=size["disk_gb"])
+    tries = [host] if host else ([instance["host"]] if name is not None else []) + [None]
+    for number, where in enumerate(tries, 1):
+        wanted = {**asked, "host": where} if where else asked
+        try:
+            (selection,) = decide(connection, [wanted], policy, now, service_down_time)
+            break
+        except NoValidHost:
+            if number == len(tries):
+                raise
+    held: Resources = {}
+    for amounts in allocations.read(connection, [instance["uuid"]]).get(instance["uuid"], {}).values():
+        for each, amount in amounts.items():
+            if each not in SIZED:
+                held[each] = held.get(each, 0) + amount
+    return {**selection, "resources": {**held, **selection["resources"]}}, size
+
+
+def size_of(instance: NamedInstance) -> Size:
+    return {
+        "flavor": instance["flavor"],
+        "vcpus": instance["vcpus"],
+        "memory_mb": instance["memory_mb"],
+        "disk_gb": instance["disk_gb"],
+    }
+
+
+def _size(connection: Connection, instance: NamedInstance, name: str | None) -> Size:
+    if name is None:
+        return size_of(instance)
+    found = flavors.find(connection, name)
+    if found is None:
+        near = which_name(name, flavors.read_all(connection))
+        raise DroverError(
+            f"Flavor {name} is not in the store{near}, so {instance['name']} is not resized. Make it with drover.compute.flavor, or "
+            "correct the name."
+        )
+    # A flavor without a disk leaves the disks as they are.
+    disk_gb = found["disk_gb"] or instance["disk_gb"]
+    if disk_gb < instance["disk_gb"]:
+        raise DroverError(
+            f"Flavor {name} has a disk of {disk_gb} GiB, and {instance['name']} has {instance['disk_gb']} GiB: a disk is never made "
+            "smaller. Nothing was done; choose a flavor with a larger disk, or one without."
+        )
+    return {"flavor": name, "vcpus": found["vcpus"], "memory_mb": found["memory_mb"], "disk_gb": disk_gb}

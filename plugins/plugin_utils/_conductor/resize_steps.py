@@ -1,0 +1,354 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The steps of a resize: begin, leave its host, arrive, confirm; or undo, or revert.
+
+Each step works on one host, and may be taken again: so the next run can go on after a killed one. A cold migration is a
+resize to the size that the instance has, on another host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, NoReturn
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import refusals, used_files
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_destination import find_destination, size_of
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import ResizeSettings
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import resizes
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations.options import Options
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import movability
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import Resize, ResizeTarget, Size
+from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import DomainLook
+from ansible_collections.drover.compute.plugins.plugin_utils._store import decisions, instance_lookup, migrations_open
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain, record
+
+LOST = "The resize stays open: run this again when the host is back, and it goes on."
+
+
+class Step(NamedTuple):
+    """What a step came to.
+
+    changed: whether it did anything. resize: None where there is none any more. difference: None, or what changed (before, after).
+    """
+
+    changed: bool
+    resize: Resize | None
+    difference: tuple[dict[str, Any], dict[str, Any]] | None = None
+
+
+class ResizeSteps:
+    """The steps of the resizes of one run.
+
+    :param hand: the way to run modules on a host; by default that of ports.hosts.
+    :raises DroverError: the options of migrations contradict each other.
+    """
+
+    def __init__(self, ports: Ports, settings: ResizeSettings, hand: Callable[[str], Hand] | None = None) -> None:
+        self._store, self._clock, self._say, self._settings = ports.store, ports.clock, ports.say, settings
+        self._hand, self._actor = hand or ports.hosts.hand, ports.leasing.holder
+        self._options = Options(settings.migration)
+
+    def find(self, wanted: str | Mapping[str, str]) -> tuple[NamedInstance, Resize | None]:
+        """Find an instance and its resize.
+
+        :param wanted: a name, a uuid, or a mapping with both.
+        """
+        with self._store.read() as connection:
+            (instance,) = instance_lookup.find(connection, [wanted])
+            found = instance["migration"]
+            if found is None or found["type"] != migration_claims.RESIZE:
+                return instance, None
+            return instance, self._described(connection, found["uuid"])
+
+    def _described(self, connection: Connection, migration: str) -> Resize:
+        """Read a resize, and lay the options of its move over both orders."""
+        resize = resizes.describe(connection, migration)
+        options = self._options.of(resize)
+        resize.pop("migration_options", None)
+        uuid, source, destination = resize["uuid"], resize["source"], resize["destination"]
+        for move, way in ((resize["order"], (source, destination)), (resize["back"], (destination, source))):
+            move.update(used_files.of_ways(connection, {uuid: way})[uuid], **options)
+        return resize
+
+    # There
+
+    def begin(self, instance: NamedInstance, resize: Resize | None, flavor: str | None, host: str | None) -> Step:
+        """Find the size and the place, let the hypervisor look at it, and write it down.
+
+        :param instance, resize: as find() returns them; it goes on with a resize that is open.
+        :param flavor: the name of one; None for a cold migration.
+        :param host: the host to take; None for the one that is chosen.
+        :returns: not changed where there is nothing to do.
+        """
+        if resize is not None:
+            return self._going_on(resize, flavor, host)
+        instance_lookup.refuse(instance, "It is not resized")
+        if instance["state"] == "missing":
+            raise DroverError(
+                f"Instance {instance['name']} is missing: {instance['host']} no longer shows its domain. It is not resized: find out "
+                "where it is with drover.compute.discover."
+            )
+        if instance["host"] is None or (flavor is None and host == instance["host"]):
+            # refuse() has refused an instance on no host.
+            return Step(False, None)
+        settings, now, purpose = self._settings, self._clock.time(), "migrate" if flavor is None else "resize"
+        hand = self._hand(instance["host"])
+        with refusals.kept(self._store, purpose, self._actor, now), self._store.read() as connection:
+            selection, size = find_destination(connection, instance, flavor, host, settings.policy, now, settings.service_down_time)
+        have = size_of(instance)
+        if have == size and host in (None, instance["host"]) and flavor is not None:
+            return Step(False, None)
+        if selection["host"] != instance["host"] and not settings.despite_policy:
+            _refuse_by_policy(instance, selection["host"])
+        facts = self._look(hand, instance, size)
+        old = {key: facts[key] for key in ("vcpus", "memory_mb")}
+        new = {"vcpus": size["vcpus"], "memory_mb": size["memory_mb"], "disk_gb": size["disk_gb"]}
+        wanted: ResizeTarget = {
+            "flavor": size["flavor"],
+            "resources": selection["resources"],
+            "running": facts["state"] not in ("shutoff", "crashed"),
+            "sizes": {"old": old, "new": new},
+        }
+        with self._store.write(together=True) as connection:
+            opened = migration_claims.begin_resize(
+                connection, instance["uuid"], selection["host"], selection["node"], wanted, now, instance["host"]
+            )
+            resize = self._described(connection, opened["uuid"])
+            whose, place = (instance["uuid"], instance["name"]), (selection["host"], selection["node"])
+            decided = decisions.row(purpose, self._actor, whose, now, place, explanation=selection["explanation"])
+            decisions.record(connection, [decided])
+        before = {**have, **old, "host": instance["host"]}
+        return Step(True, resize, (before, {**size, "host": selection["host"]}))
+
+    @staticmethod
+    def _going_on(resize: Resize, flavor: str | None, host: str | None) -> Step:
+        """Go on with a resize that an earlier run began; refuse another one."""
+        flavor = flavor if flavor is not None else resize["old"]["flavor"]
+        if flavor != resize["new"]["flavor"] or host not in (None, resize["destination"]):
+            raise DroverError(
+                f"Instance {resize['name']} is being resized or moved cold to {resize['destination']} already, or waits to be confirmed. End "
+                f"that first: run {_command(resize)} again, or drover.compute.instance_resize with drover_resize=confirm or revert."
+            )
+        return Step(not has_arrived(resize), resize)
+
+    def _look(self, hand: Hand, instance: NamedInstance, size: Size) -> dict[str, Any]:
+        """See that the hypervisor has it, and would give it that size; nothing is changed.
+
+        :returns: the facts of its domain.
+        """
+        sentence = f"Instance {instance['name']} on {instance['host']}: {{}} Nothing was done."
+        given = {**self._sized(instance, instance["uri"], size), "state": "stopped", "disk_gb": size["disk_gb"] or None}
+        _foretell(hand, given, sentence)
+        given = {"uri": instance["uri"], "uuid": instance["uuid"], "state": "present"}
+        return _foretell(hand, given, sentence)["domain"]
+
+    def leave(self, resize: Resize) -> Step:
+        """Shut it down at its host and give it the new size there."""
+        if resize["status"] not in ("accepted", "running"):
+            return Step(False, resize)
+        return self._off(resize, resize["source"], resize["source_uri"], resize["new"], resize["migration"])
+
+    def arrive(self, resize: Resize) -> Step:
+        """See it at its destination with the new size, and start it if it ran."""
+        if has_arrived(resize):
+            return Step(False, resize)
+        host, uri = resize["destination"], resize["destination_uri"]
+        hand = self._hand(host)
+        given = self._sized(resize, uri, resize["new"])
+        done = self._domain(hand, host, {**given, "state": "present", "order": resize["migration"]}, resize)
+        proof = certainty.is_shown(host, done["domain"]["state"])
+        with self._store.write(together=True) as connection:
+            migration_claims.finish(connection, resize["migration"], proof, "shutoff", self._clock.time())
+        facts = self._power(hand, host, uri, resize, "It has the new size there, and can be confirmed or reverted.")
+        with self._store.write(together=True) as connection:
+            record.record_seen(connection, resize["uuid"], host, domain.describe(facts), self._clock.time())
+            migration_claims.note(connection, resize["migration"], {"arrived": True}, self._clock.time())
+        self._say(f"{resize['name']}: {_size_text(resize['new'])}, {facts['state']} on {host}")
+        return Step(True, {**resize, "status": "finished", "arrived": True})
+
+    def undo(self, resize: Resize, message: str | None = None) -> Step:
+        """Give it its old size and state back at its host, which it did not leave, and then its room.
+
+        :param message: why, for people who look later.
+        :raises DroverError: it is not certain that it is there and stays there.
+        """
+        if resize["status"] == "finished":
+            return Step(False, resize)
+        hand = self._hand(resize["source"])
+        # First of all nothing more may begin: neither its move nor what an earlier run has ordered at its host.
+        withdrawn = {resize["uuid"]: [resize["migration"]]}
+        found = hand.look(resize["source_uri"], withdrawn, self._settings.timeout)[resize["uuid"]]
+        proof = certainty.has_not_left(resize["source"], found)
+        if proof is None:
+            self._seek(hand, resize, found)
+            raise DroverError(
+                f"Instance {resize['name']}: {resize['source']} does not show it, or is still at work on it, so nothing was taken back. "
+                f"{_again(resize)}"
+            )
+        facts = self._back(hand, resize)
+        with self._store.write(together=True) as connection:
+            migration_claims.undo(connection, resize["migration"], proof, message or "undone", self._clock.time())
+            record.record_seen(connection, resize["uuid"], resize["source"], domain.describe(facts), self._clock.time())
+        return Step(True, None)
+
+    def _seek(self, hand: Hand, resize: Resize, here: DomainLook | None) -> None:
+        """Where neither end has it, write that down: then a discovery that finds it elsewhere ends the resize.
+
+        :raises DroverError: neither has it.
+        """
+        source, destination = resize["source"], resize["destination"]
+        gone = certainty.is_absent(source, here) is not None
+        if gone and not resize["same_host"]:
+            foreseen = hand.foretell("_domain_migration", {"uri": resize["source_uri"], "start": [resize["order"]]})
+            gone = all(certainty.is_nowhere(each) for each in foreseen.get("moves") or [{}])
+        if gone:
+            with self._store.write() as connection:
+                migration_claims.note_nowhere(connection, resize["migration"], self._clock.time())
+            raise DroverError(
+                f"Instance {resize['name']}: neither {source} nor {destination} has it, so somebody moved or removed it. Nothing was taken "
+                "back. Run drover.compute.discover: if another host has it, that ends the resize."
+            )
+
+    # Afterwards
+
+    def confirm(self, resize: Resize) -> Step:
+        """Make its disk larger, which is never taken back, and free what its old size held."""
+        if not has_arrived(resize):
+            _refuse_unfinished(resize)
+        host = resize["destination"]
+        given: dict[str, Any] = {"uri": resize["destination_uri"], "uuid": resize["uuid"], "name": resize["name"], "state": "present"}
+        if resize["new"]["disk_gb"]:
+            given["disk_gb"] = resize["new"]["disk_gb"]
+        done = self._domain(self._hand(host), host, given, resize)
+        if not self._settings.check_mode:
+            proof = certainty.is_shown(host, done["domain"]["state"])
+            with self._store.write(together=True) as connection:
+                record.record_seen(connection, resize["uuid"], host, domain.describe(done["domain"]), self._clock.time())
+                migration_claims.confirm(connection, resize["migration"], proof, self._clock.time())
+        difference = {"size": resize["new"], "else": resize["old"]}, {"size": resize["new"]}
+        return Step(True, {**resize, "status": "confirmed"}, difference)
+
+    def leave_again(self, resize: Resize) -> Step:
+        """Shut it down where it is now and give it the old size there."""
+        if resize["status"] != "finished":
+            _refuse_unfinished(resize)
+        return self._off(resize, resize["destination"], resize["destination_uri"], resize["old"], None)
+
+    def revert(self, resize: Resize) -> Step:
+        """See it where it was, with its old size and state, and give it its room there back."""
+        if resize["status"] != "finished":
+            _refuse_unfinished(resize)
+        host = resize["source"]
+        if not self._settings.check_mode:
+            facts = self._back(self._hand(host), resize)
+            proof = certainty.is_shown(host, facts["state"])
+            with self._store.write(together=True) as connection:
+                migration_claims.revert(connection, resize["migration"], proof, facts["state"], self._clock.time())
+                record.record_seen(connection, resize["uuid"], host, domain.describe(facts), self._clock.time())
+            self._say(f"{resize['name']}: {_size_text(resize['old'])} again, {facts['state']} on {host}")
+        new, old = {**resize["new"], "host": resize["destination"]}, {**resize["old"], "host": host}
+        return Step(True, {**resize, "status": "reverted"}, (new, old))
+
+    # Parts
+
+    def _off(self, resize: Resize, host: str, uri: str, size: Size, order: str | None) -> Step:
+        given = {**self._sized(resize, uri, size), "state": "stopped", "order": order}
+        try:
+            result = self._domain(self._hand(host), host, given, resize)
+        except DroverError as problem:
+            if problem.details.get("absent") and not resize["same_host"]:
+                # A run that was killed had moved it already.
+                return Step(False, resize)
+            raise
+        if resize["nowhere"] and not self._settings.check_mode:
+            with self._store.write() as connection:
+                migration_claims.note_nowhere(connection, resize["migration"], self._clock.time(), nowhere=False)
+        return Step(bool(result["changed"]), resize)
+
+    def _back(self, hand: Hand, resize: Resize) -> dict[str, Any]:
+        """Give it the old size at its source and start it if it ran.
+
+        :returns: the facts of its domain.
+        """
+        host, uri = resize["source"], resize["source_uri"]
+        given = {**self._sized(resize, uri, resize["old"]), "state": "present"}
+        _foretell(hand, given, f"Instance {resize['name']} on {host}: {{}} Nothing was taken back. {_again(resize)}")
+        self._domain(hand, host, given, resize)
+        return self._power(hand, host, uri, resize, "It has its old size there; the resize stays open.")
+
+    def _power(self, hand: Hand, host: str, uri: str, resize: Resize, note: str) -> dict[str, Any]:
+        given = {"uri": uri, "uuid": resize["uuid"], "timeout": self._settings.timeout}
+        state = "running" if resize["running"] else "present"
+        try:
+            return self._domain(hand, host, {**given, "state": state}, resize)["domain"]
+        except DroverError as problem:
+            raise DroverError(f"{problem} {note}") from None
+
+    def _sized(self, instance: NamedInstance | Resize, uri: str | None, size: Size) -> dict[str, Any]:
+        """Return the arguments of the module domain that give an instance a size."""
+        return {
+            "uri": uri,
+            "uuid": instance["uuid"],
+            "name": instance["name"],
+            "timeout": self._settings.timeout,
+            "force": self._settings.force,
+            "vcpus": size["vcpus"],
+            "memory_mb": size["memory_mb"],
+            "flavor": size["flavor"] or "",
+        }
+
+    @staticmethod
+    def _domain(hand: Hand, host: str, given: dict[str, Any], resize: Resize) -> dict[str, Any]:
+        answer = hand.act("domain", given)
+        if answer.outcome != certainty.DONE:
+            raise DroverError(
+                f"Instance {resize['name']} on {host}: {answer.message.rstrip('.')}. {'' if answer.result else LOST}".strip(),
+                absent=certainty.unable(host, answer) is not None,
+            )
+        return answer.result
+
+
+def has_arrived(resize: Resize) -> bool:
+    """Return whether an instance was seen at its destination with the new size: then its resize waits to be confirmed."""
+    return resize["status"] == "finished" and resize["arrived"]
+
+
+def _refuse_unfinished(resize: Resize) -> NoReturn:
+    raise DroverError(f"The resize of {resize['name']} has not ended yet, so it cannot be confirmed or reverted. {_again(resize)}")
+
+
+def _again(resize: Resize) -> str:
+    return f"Run {_command(resize)} again, which goes on with it."
+
+
+def _command(resize: Resize) -> str:
+    return migrations_open.how_to_end({"old": resize["old"], "new": resize["new"]}, resize["destination"])
+
+
+def _refuse_by_policy(instance: NamedInstance, host: str) -> None:
+    policy = instance["policy"] or {}
+    kept = movability.why_policy_keeps(policy.get("move"), policy.get("error"), instance["state"], cold=True)
+    if kept:
+        raise DroverError(
+            f"Instance {instance['name']} is not moved from {instance['host']} to {host}: {kept}. Nothing was done. Change its "
+            "policy, or move it despite that with drover_despite_policy=true."
+        )
+
+
+def _foretell(hand: Hand, given: dict[str, Any], sentence: str) -> dict[str, Any]:
+    foreseen = hand.foretell("domain", given)
+    if foreseen.get("failed"):
+        raise DroverError(sentence.format(foreseen.get("msg")))
+    return foreseen
+
+
+def _size_text(size: Size) -> str:
+    flavor = f"{size['flavor']}, " if size["flavor"] else ""
+    return f"{flavor}{size['vcpus']} vCPU, {size['memory_mb']} MiB"

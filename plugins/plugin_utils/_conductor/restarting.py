@@ -1,0 +1,86 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Instances that are shut down for a cold move and started again after it.
+
+Before an instance is shut down, migrations.claims.begin() records that it must be started again. If the run is killed, the next run
+reads that from the store, and the state of the instance from libvirt.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Clock
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import UnopenedOrder
+
+ACTIVE = ("running", "blocked", "paused", "shutdown", "pmsuspended")
+#: How long (seconds) a domain may take to run once it is started.
+START = 60
+#: How long (seconds) one call waits for a guest to go down.
+SLICE = 20
+
+
+class StillUp(Exception):
+    """The instance is not off; the message is a sentence.
+
+    ``status``: failed (it runs at the source as before) or lost (not known). ``state``: of the domain at the source.
+    """
+
+    def __init__(self, message: str, status: str, state: str | None) -> None:
+        super().__init__(message)
+        self.status, self.state = status, state
+
+
+class Restarts:
+    """Shuts down and starts instances on both ends of a move.
+
+    :param look: (order) -> (state at the source, state at the destination): absent where there is no such domain,
+        None where libvirt did not answer.
+    :param switch: (order, there, on, seconds) -> None, or why it failed: starts the domain or shuts it down, at the
+        destination (there) or the source.
+    :param timeout: seconds that a guest may take to shut down.
+    """
+
+    def __init__(
+        self,
+        look: Callable[[UnopenedOrder], tuple[str | None, str | None]],
+        switch: Callable[[UnopenedOrder, bool, bool, int], str | None],
+        timeout: int,
+        clock: Clock = time,
+    ) -> None:
+        self._look, self._switch, self._timeout, self._clock = look, switch, timeout, clock
+
+    def runs(self, order: UnopenedOrder) -> bool:
+        """Look whether an instance runs at the source now."""
+        return self._look(order)[0] in ACTIVE
+
+    def shut_down(self, order: UnopenedOrder, keep: Callable[[], None]) -> StillUp | None:
+        """Shut an instance down at the source, where it still runs there.
+
+        :param keep: it is called every SLICE seconds.
+        :returns: None when it is off.
+        """
+        deadline = self._clock.monotonic() + self._timeout
+        state, there = self._look(order)
+        why = ""
+        while True:
+            if state is None and there is None:
+                return StillUp("libvirt does not say whether it runs.", "lost", None)
+            if state not in ACTIVE:
+                return None
+            left = deadline - self._clock.monotonic()
+            if left <= 0:
+                message = f"It did not shut down within {self._timeout} s and goes on running. {why}".strip()
+                return StillUp(message, "failed", state)
+            why = self._switch(order, False, False, max(1, int(min(SLICE, left)))) or ""
+            keep()
+            state, there = self._look(order)
+
+    def start(self, order: UnopenedOrder, there: bool) -> str | None:
+        """Start an instance at the destination (there) or the source.
+
+        :returns: None when it runs, or why not.
+        """
+        return self._switch(order, there, True, START)

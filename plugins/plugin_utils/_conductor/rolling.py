@@ -1,0 +1,351 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rolling maintenance: the order of things, from the first look at the hosts to the report.
+
+The whole state is in the store: a record for each host, with the stage that was begun last (_store/rolling.py). Each call of
+Rolling reads it and says what comes next. It makes no difference whether the call before was of this run or of one that was killed.
+
+Hooks are task files of the user, and power drivers are task files too, so one action plugin cannot do all the work. The role
+drover.compute.rolling calls begin, look (each host), plan; then in each round next, the steps of the batch (each host), close; and
+report in the end. It does what a step returns, and decides nothing. The hosts of a batch work at the same time, as hosts of a play do.
+
+The number of batches is not known beforehand, as each is planned anew (rule S6). The role loops over ``rounds``, which are enough in
+any case, and a round does nothing once no host is left. A task file that includes itself would be too deep a recursion for Ansible.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_boot, host_state
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import Drain
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import plan_home
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling_records import Records, RollingRecords, Seen
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling_request import FAIL, NEEDED, NEVER, RollingRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.staged_moves import StagedMoves
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import Home, RollingRecord
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import BlockedHost, RollingPlan
+from ansible_collections.drover.compute.plugins.plugin_utils._report import rolling as rolling_text
+from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, hosts, instances, rolling, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import open_moves
+
+LEASE = PURPOSE = "rolling maintenance"
+#: A run that was killed on this controller is known to be dead. Elsewhere this is how long, in seconds, others wait for it.
+LEASE_SECONDS = 86400
+
+
+class Step(NamedTuple):
+    """One step of a host. stage: what is recorded when it begins. tasks: the task file of the role that carries it out."""
+
+    name: str
+    stage: str
+    tasks: str
+
+
+#: All steps of a host, in their order.
+STEPS = (
+    Step("before_drain", "before_drain", "hook"),
+    # All hosts of the batch, before any of them looks for destinations.
+    Step("disable", "drain", "disable"),
+    Step("drain", "drain", "drain"),
+    Step("after_drain", "after_drain", "hook"),
+    # An earlier run may have been cut off while the host was down.
+    Step("startup", "reboot", "power"),
+    Step("reboot", "reboot", "power"),
+    Step("after_reboot", "after_reboot", "hook"),
+    Step("enable", "enable", "enable"),
+    Step("after_enable", "after_enable", "hook"),
+    Step("back", "back", "back"),
+)
+HOOKS = tuple(step.name for step in STEPS if step.tasks == "hook")
+
+
+class Rolling:
+    """One run of a rolling maintenance."""
+
+    def __init__(self, ports: Ports, request: RollingRequest) -> None:
+        self.request, self._ports = request, ports
+        self._store, self._hosts, self._say = ports.store, ports.hosts, ports.say
+        self._records = RollingRecords(ports.store, ports.clock, request.hosts)
+
+    # What is done once for all hosts
+
+    def begin(self) -> dict[str, Any]:
+        """Check what can be checked at once, and be the only rolling maintenance.
+
+        :returns: a dict: changed, finished (False).
+        :raises DroverError: a hook cannot be run, the play has no hypervisor, or another run is at work.
+        """
+        self._refuse_hooks()
+        if not self.request.hosts:
+            raise DroverError(
+                f"No host of this play matches '{self.request.pattern}' but the controller, which cannot reboot itself. Put your hypervisors "
+                "into the group hypervisors, or name another one with drover_hypervisors."
+            )
+        if not self.request.plan_only:
+            self._ports.leasing.take(LEASE, PURPOSE, LEASE_SECONDS)
+        return {"changed": self.request.restart and self._records.forget(), "finished": False}
+
+    def plan(self, seen: Sequence[Seen]) -> dict[str, Any]:
+        """Choose the hosts, form the batches, show the plan, and record the hosts.
+
+        :returns: a dict: changed, plan, left_out [{host, reason}], work (False where only the plan was wanted), rounds (see rounds()).
+        :raises DroverError: hosts cannot be taken, and ``blocked`` is FAIL. The lease is given back.
+        """
+        try:
+            return self._plan(seen)
+        except DroverError:
+            with contextlib.suppress(DroverError):
+                self._ports.leasing.release([LEASE])
+            raise
+
+    def _plan(self, seen: Sequence[Seen]) -> dict[str, Any]:
+        records = self._records.read()
+        if records:
+            self._say(rolling_text.goes_on(self._records.begun(records), self._records.left(records)))
+        todo, out = self._chosen(seen, records)
+        plan = self._batches(todo, records)
+        left_out = plan["blocked"] + out
+        for line in plan["lines"] if todo else ["There is nothing to do: no host needs a reboot, or all are done."]:
+            self._say(line)
+        for each in out:
+            self._say(f"{each['host']}: {each['reason']}")
+        if left_out and self.request.blocked == FAIL:
+            raise DroverError(rolling_text.refusal(left_out))
+        blocked = {each["host"] for each in plan["blocked"]}
+        new = [] if self.request.plan_only else [host for host in todo if host not in blocked and host not in records]
+        self._records.write(new, {})
+        return {
+            "changed": bool(new),
+            "plan": plan,
+            "left_out": left_out,
+            "work": not self.request.plan_only,
+            "rounds": rounds(len(self._records.left(self._records.read()))),
+        }
+
+    def next(self) -> dict[str, Any]:
+        """Plan the next batch; hosts that were begun with come first (rule S6).
+
+        :returns: a dict: finished (no host is left), hosts of the batch, steps for them in their order.
+        :raises DroverError: none of the hosts that are left can be emptied.
+        """
+        records = self._records.read()
+        left = self._records.left(records)
+        if not left:
+            return {"finished": True, "hosts": [], "steps": []}
+        self._ports.leasing.take(LEASE, PURPOSE, LEASE_SECONDS)
+        plan = self._batches(self._records.begun(records) or left, records)
+        if not plan["batches"]:
+            raise DroverError(". ".join(f"{each['host']}: {each['reason']}" for each in plan["blocked"]) + ".")
+        batch = plan["batches"][0]
+        self._say(f"This batch: {', '.join(batch)}. {len(left) - len(batch)} hosts wait.")
+        steps = [step for step in STEPS if step.name not in HOOKS or step.name in self.request.hooks]
+        wanted = [step._asdict() for step in steps if any(self._is_ahead(step, records[host]) for host in batch)]
+        return {"finished": False, "hosts": batch, "steps": wanted}
+
+    def close(self, batch: list[str]) -> dict[str, Any]:
+        """End a batch: see that all its hosts came through, bring their instances back, record that they are done.
+
+        :returns: a dict: changed.
+        :raises DroverError: a host did not come through, or an instance did not come back.
+        """
+        records = self._records.read()
+        failed = [host for host in batch if host not in records or records[host]["stage"] != "back"]
+        if failed:
+            raise DroverError(f"{', '.join(failed)} did not come through; no other batch is begun.")
+        if self.request.bring_back and batch:
+            self._bring_back([each for host in batch for each in records[host]["instances"] or ()])
+        return {"changed": self._records.write(batch, {"stage": "done", "message": ""})}
+
+    def report(self, left_out: list[BlockedHost]) -> dict[str, Any]:
+        """Let others work, and say where the fleet is; forget the maintenance where all hosts are done.
+
+        :param left_out: as plan() returned it.
+        :returns: a dict: report (finished, hosts [{host, stage, message, state, instances}], left_out), and message, why it is not finished.
+        """
+        self._ports.leasing.release([LEASE])
+        with self._store.read() as connection:
+            found = hosts.listing(connection, clock.now(connection), self.request.question.service_down_time)
+        known = {each["host"]: each for each in found}
+        states = [rolling_text.host_state(record, known.get(name)) for name, record in self._records.read().items()]
+        waiting = [each["host"] for each in states if each["stage"] != "done"]
+        for line in rolling_text.lines(states, left_out):
+            self._say(line)
+        if not waiting:
+            self._records.forget()
+        report = {"finished": not waiting, "hosts": states, "left_out": left_out}
+        return {"report": report, "message": rolling_text.unfinished(waiting) if waiting else ""}
+
+    # What is done for each host
+
+    def look(self, host: str) -> Seen:
+        """Read a host."""
+        try:
+            self._hosts.discover(host)
+            return {"host": host, "unread": None, "sentinel": self._has_sentinel(host)}
+        except DroverError as problem:
+            why = str(problem.cause_of_it).strip() if isinstance(problem, Unreachable) else str(problem)
+            return {"host": host, "unread": why, "sentinel": False}
+
+    def step(self, host: str, name: str) -> dict[str, Any]:
+        """Begin a step of a host, if it is due; do it, or return what the role has to do.
+
+        :returns: a dict: changed, and ``hook`` (a task file to run), ``power`` (startup or reboot) or ``undrain`` (True) for the role.
+        """
+        (step,) = (each for each in STEPS if each.name == name)
+        records = self._records.read()
+        _refuse_stranger(host, records)
+        if not self._is_due(step, records[host]):
+            return {"changed": False}
+        if step.tasks == "hook":
+            return {"changed": self._records.begin(host, step.stage), "hook": os.path.realpath(self.request.hooks[name])}
+        return getattr(self, f"_{name}")(host, records[host])
+
+    def fail(self, host: str, task: str, message: str) -> dict[str, Any]:
+        """Record what failed; the host stays at its stage.
+
+        :param task: the name of the task, may be empty. message: what it failed with, may be empty.
+        :returns: a dict: changed.
+        """
+        _refuse_stranger(host, self._records.read())
+        text = f"{task or 'a task'}: {(message or 'the host was lost').strip()}"
+        return {"changed": self._records.write([host], {"message": text})}
+
+    def _is_ahead(self, step: Step, record: RollingRecord) -> bool:
+        """Return whether a host has not got beyond a step."""
+        return rolling.STAGES.index(record["stage"]) <= rolling.STAGES.index(step.stage)
+
+    def _is_due(self, step: Step, record: RollingRecord) -> bool:
+        """Return whether a host is to do a step now that the ones before it are over."""
+        if step.name == "after_reboot" and record["stage"] != "after_reboot":
+            # Only where it was rebooted: it has the boot that the reboot ended.
+            return record["stage"] == "reboot" and bool(record["boot_id"])
+        return self._is_ahead(step, record)
+
+    def _disable(self, host: str, record: RollingRecord) -> dict[str, Any]:
+        with self._store.write() as connection:
+            # Where an earlier run recorded the instances, they belong there.
+            there = record["instances"] or [
+                {"uuid": each["uuid"], "host": host, "node": each["node"]}
+                for each in instances.listing(connection, host=host)
+                if each["node"] is not None
+            ]
+            values = {"stage": "drain", "message": "", "instances": there}
+            changed = rolling.write(connection, host, values, self._ports.clock.time())
+            before, after = host_state.change(connection, host, "draining", self.request.drain.reason)
+        return {"changed": changed or before != after}
+
+    def _drain(self, host: str, record: RollingRecord) -> dict[str, Any]:
+        result = Drain(self._ports, dataclasses.replace(self.request.drain, host=host)).run()
+        self._say(result["message"])
+        return {"changed": result["changed"]}
+
+    def _startup(self, host: str, record: RollingRecord) -> dict[str, Any]:
+        try:
+            host_boot.boot_id(self._hosts, host)
+        except Unreachable:
+            return {"changed": False, "power": "startup"}
+        return {"changed": False}
+
+    def _reboot(self, host: str, record: RollingRecord) -> dict[str, Any]:
+        """Find out whether a host is to be rebooted. That it answers proves nothing, its boot id does (rule S14)."""
+        boot_id = host_boot.boot_id(self._hosts, host)
+        if record["stage"] == "reboot" and record["boot_id"] and record["boot_id"] != boot_id:
+            return {"changed": False}
+        if self.request.reboot == NEVER or (self.request.reboot == NEEDED and not self._has_sentinel(host)):
+            # A reboot that was begun, and is not wanted any more, did not happen.
+            return {"changed": self._records.write([host], {"boot_id": ""})}
+        return {"changed": self._records.begin(host, "reboot", boot_id=boot_id), "power": "reboot"}
+
+    def _enable(self, host: str, record: RollingRecord) -> dict[str, Any]:
+        return {"changed": self._records.begin(host, "enable"), "undrain": True}
+
+    def _back(self, host: str, record: RollingRecord) -> dict[str, Any]:
+        return {"changed": self._records.begin(host, "back")}
+
+    # The parts of them
+
+    def _refuse_hooks(self) -> None:
+        for name, path in self.request.hooks.items():
+            if name not in HOOKS:
+                why = f"but there is no such hook, only {', '.join(HOOKS)}"
+            elif not os.path.isfile(os.path.realpath(path)):
+                why = "which is no file on the controller"
+            else:
+                continue
+            raise DroverError(f"drover_rolling_hooks: {name} is {path}, {why}. Nothing was changed.")
+
+    def _chosen(self, seen: Sequence[Seen], records: Records) -> tuple[list[str], list[BlockedHost]]:
+        """Return the hosts that take part, and those that are left out, each with the reason."""
+        with self._store.read() as connection:
+            drained = services.drained_hosts(connection)
+        todo: list[str] = []
+        out: list[BlockedHost] = []
+        every = self.request.reboot != NEEDED or self.request.all_hosts
+        for each in seen:
+            stage = records[each["host"]]["stage"] if each["host"] in records else None
+            if stage == "done" or (stage is None and not (every or each["unread"] or each["sentinel"])):
+                continue
+            reason = None
+            if stage in (None, "waiting"):
+                if each["unread"]:
+                    reason = f"it cannot be read: {each['unread']}"
+                elif each["host"] in drained:
+                    reason = "it is drained already, not by this maintenance; bring it back first (drover.compute.undrain)"
+            if reason is None:
+                todo.append(each["host"])
+            else:
+                out.append({"host": each["host"], "reason": reason})
+        return todo, out
+
+    def _batches(self, wanted: Sequence[str], records: Records) -> RollingPlan:
+        # Only what is shut off may still be there.
+        after_drain = rolling.STAGES[rolling.STAGES.index("after_drain") : rolling.STAGES.index("done")]
+        empty = [host for host, record in records.items() if record["stage"] in after_drain]
+        with self._store.read() as connection:
+            return self.request.question.plan(connection, wanted, empty)
+
+    def _bring_back(self, homes: Sequence[Home]) -> None:
+        question, moves = self.request.question, self.request.drain.moves
+        wanted, staged = {each["uuid"]: (each["host"], each["node"]) for each in homes}, StagedMoves(self._ports, moves)
+        with self._store.read() as connection:
+            left_open = {row.source for row in open_moves(connection) if row.instance_uuid in wanted}
+        for source in sorted(left_open):
+            # An earlier run had begun to bring them back.
+            staged.settle(source)
+        with self._store.read() as connection:
+            plan = plan_home(connection, wanted, question.policy, moves.limits.per_source, question.service_down_time)
+        for line in plan["lines"]:
+            self._say(line)
+        moved = staged.run(plan["moves"], "bringing instances back")
+        away = [each["name"] for each in moved.failed] + [each["name"] for each in moved.skipped]
+        if away:
+            said = " ".join(each["message"] for each in moved.failed if each["message"])
+            raise DroverError(f"{', '.join(away)} did not come back: {said}")
+
+    def _has_sentinel(self, host: str) -> bool:
+        return host_boot.has_any(self._hosts, host, self.request.sentinels)
+
+
+def _refuse_stranger(host: str, records: Records) -> None:
+    if host not in records:
+        raise DroverError(f"{host} is in no rolling maintenance, so nothing was done there. Run drover.compute.rolling_maintenance.")
+
+
+def rounds(count: int) -> list[list[int]]:
+    """Return numbers of rounds, enough for batches of one host each, in groups of about as many groups.
+
+    Ansible makes the tasks of all items of a loop for each host before it begins with the first: of a group, not of all rounds.
+
+    :param count: of the hosts that are left.
+    """
+    size = math.isqrt(count) + 1
+    return [list(range(first, min(first + size, count + 1))) for first in range(1, count + 1, size)]

@@ -1,0 +1,192 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From requests to selections.
+
+The scheduler gets plain columns and knows no database; the store knows no scheduler. Here they meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import batch, query, response
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, Selection
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceAmounts, PlannedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import drivers
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_fields import is_line
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._store.flavors import read_flavors
+from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import (
+    ALL,
+    RESOURCE_CLASSES,
+    ColumnQuery,
+    read_columns,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_instances
+from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import ProviderArrays
+
+
+def read_specs(connection: Connection, requests: Iterable[Any]) -> list[RequestSpec]:
+    """Make specs of request mappings; flavors by name come from the store.
+
+    :raises RequestError: naming the key and what was expected.
+    """
+    named = {request["flavor"] for request in requests if isinstance(request, dict) and is_line(request.get("flavor"))}
+    flavors = read_flavors(connection, named) if named else None
+    return [spec for request in requests for spec in RequestSpec.expand(request, flavors)]
+
+
+def read_states(
+    connection: Connection, specs: Sequence[RequestSpec], policy: Policy, now: float, service_down_time: float = 0
+) -> HostStates:
+    """Read the host states that these specs and this policy need, in a fixed number of queries.
+
+    :raises DroverError: a spec has a resource class that does not exist.
+    """
+    columns = read_columns(connection, now, service_down_time, columns_for_specs(specs, policy))
+    states = HostStates(columns)
+    states.provider_capacity = provider_capacity(specs, states, columns["provider_arrays"])
+    return states
+
+
+def columns_for_specs(specs: Sequence[RequestSpec], policy: Policy) -> ColumnQuery:
+    """Return which columns of the store these specs and this policy look at."""
+    instances, groups = {spec.key for spec in specs}, {spec.server_group.name for spec in specs if spec.server_group is not None}
+    found = ColumnQuery(columns=policy.needs(specs), instances=instances, groups=groups)
+    for spec in specs:
+        found.classes.update(spec.resources)
+        for group in spec.groups:
+            found.provider_traits.update(group.required, group.forbidden)
+        for hint in ("same_host", "different_host"):
+            instances.update(spec.hints.get(hint, ()))
+    return found
+
+
+def columns_for_moves(instances: Sequence[PlannedInstance], policy: Policy, whole: bool = False) -> ColumnQuery:
+    """Return which columns of the store a plan looks at that moves these instances.
+
+    :param whole: whether these are all instances, which are not read again then.
+    """
+    specs = [RequestSpec.from_instance(each) for each in instances]
+    columns = policy.needs(specs)
+    if any(each.get("required_traits") for each in instances):
+        columns = {*columns, "traits"}
+    return ColumnQuery(columns=columns, instances=list(instances) if whole else ALL, groups=ALL, classes=classes_of(instances))
+
+
+def classes_of(instances: Iterable[PlannedInstance | InstanceAmounts]) -> set[str]:
+    """Return the resource classes of which instances hold something."""
+    return {name for each in instances for name in each.get("resources") or ()}
+
+
+def read_fleet(
+    connection: Connection, instances: Sequence[PlannedInstance], policy: Policy, now: float, service_down_time: float = 0
+) -> FleetColumns:
+    """Read the columns of the fleet that a plan needs which moves these instances."""
+    return read_columns(connection, now, service_down_time, columns_for_moves(instances, policy))
+
+
+def read_whole_fleet(
+    connection: Connection, policy: Policy, now: float, service_down_time: float = 0
+) -> tuple[FleetColumns, list[PlannedInstance]]:
+    """Read the columns of the fleet and all instances, for a plan that may move any of them."""
+    instances = read_instances(connection)
+    return read_columns(connection, now, service_down_time, columns_for_moves(instances, policy, whole=True)), instances
+
+
+def decide(
+    connection: Connection,
+    requests: Iterable[Mapping[str, Any]],
+    policy: Policy,
+    now: float,
+    service_down_time: float = 0,
+    explain: bool = True,
+) -> list[Selection]:
+    """Make selections for request mappings, each with a uuid; see scheduler.filter_scheduler.schedule."""
+    specs = read_specs(connection, requests)
+    if not specs:
+        return []
+    states = read_states(connection, specs, policy, now, service_down_time)
+    selections = drivers.schedule(states, specs, policy, explain)
+    for selection in selections:
+        selection["uuid"] = selection["uuid"] or bulk.new_uuid()
+    return selections
+
+
+def provider_capacity(specs: Sequence[RequestSpec], states: HostStates, arrays: ProviderArrays) -> ProviderCapacity | None:
+    """Return the capacity of providers for specs; None where the columns of VCPU, MEMORY_MB and DISK_GB are enough.
+
+    They are not where other classes or groups of the extra specs are wanted, nor where a node takes a class from
+    nested providers or may choose between several.
+
+    :param arrays: the columns of the states are made of them.
+    :raises DroverError: a class or trait that the store does not have.
+    """
+    sure = set(RESOURCE_CLASSES) - states.choosing
+    if not any(spec.groups or not sure.issuperset(spec.resources) for spec in specs):
+        return None
+    for spec in specs:
+        response.check(_query(spec), arrays)
+    return ProviderCapacity(batch.CandidateCapacity(arrays, states.uuid), sure)
+
+
+class ProviderCapacity:
+    """The ``provider_capacity`` of scheduler.host_states.HostStates.
+
+    :param sure: the classes for which the columns are enough.
+    """
+
+    def __init__(self, found: batch.CandidateCapacity, sure: set[str]) -> None:
+        self._capacity, self._sure = found, sure
+        self._queries: dict[Any, query.Query] = {}
+
+    def decides(self, resource_class: str, spec: RequestSpec) -> bool:
+        """Return whether this decides on a class for a spec, and not the column."""
+        return resource_class not in self._sure or any(resource_class in dict(group.resources) for group in spec.groups)
+
+    def fits(self, spec: RequestSpec, resource_class: str | None = None) -> BoolArray:
+        """Return for each node whether it has room for all amounts of the request, or for those of one class."""
+        return self._capacity.fits(self._query(spec, resource_class))
+
+    def left(self, resource_class: str, node: int) -> tuple[int, int] | None:
+        """Return (free, capacity) of the provider with most left of a class, None where the node has none."""
+        return self._capacity.most(resource_class, node)
+
+    def choose(self, spec: RequestSpec, node: int) -> Allocations | None:
+        """Return what an instance would allocate on a node, None where it does not fit."""
+        return self._capacity.choose(self._query(spec, None), node)
+
+    def count(self, allocations: Allocations, sign: int) -> None:
+        """Count allocations as used (1), or as free again (-1)."""
+        self._capacity.count(allocations, sign)
+
+    def _query(self, spec: RequestSpec, resource_class: str | None) -> query.Query:
+        key = (tuple(sorted(spec.resources.items())), spec.groups, spec.group_policy, resource_class)
+        if key not in self._queries:
+            self._queries[key] = _query(spec, resource_class)
+        return self._queries[key]
+
+
+def _query(spec: RequestSpec, resource_class: str | None = None) -> query.Query:
+    """Return the query for candidates of a spec, for all classes or for one."""
+    spread = dict(spec.resources)
+    groups = {}
+    for each in spec.groups:
+        for name, amount in each.resources:
+            spread[name] -= amount
+        wanted = {name: n for name, n in each.resources if resource_class in (None, name)}
+        if wanted:
+            required = [frozenset([trait]) for trait in sorted(each.required)]
+            groups[each.suffix] = query.Group(each.suffix, wanted, required, set(each.forbidden))
+    spread = {name: n for name, n in spread.items() if n and resource_class in (None, name)}
+    if spread:
+        groups = {"": query.Group("", spread), **groups}
+    return query.Query(groups, spec.group_policy)

@@ -1,0 +1,73 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Moves off several hosts: stage after stage, host after host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.host_moves import HostMoves
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import Progress
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
+from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MoveOutcome, PrecheckReport
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
+
+
+class Moved(NamedTuple):
+    """What moves came to: their outcomes, those of them that did not complete, and the moves that were not begun."""
+
+    migrations: list[MoveOutcome]
+    failed: list[MoveOutcome]
+    skipped: list[Move]
+
+
+class StagedMoves:
+    """Carries out the moves of a plan."""
+
+    def __init__(self, ports: Ports, settings: MoveSettings) -> None:
+        self._ports, self._settings = ports, settings
+        self._progress = Progress(ports.say, ports.clock)
+
+    def _of_host(self, host: str) -> HostMoves:
+        return HostMoves(self._ports, host, self._settings, progress=self._progress)
+
+    def check(self, moves: Sequence[Move]) -> list[PrecheckReport]:
+        """Have the hypervisors check moves, without moving anything."""
+        reports = []
+        for source in dict.fromkeys(move["from_host"] for move in moves):
+            reports += self._of_host(source).check(_of(moves, source))
+        return reports
+
+    def settle(self, host: str) -> list[MoveOutcome]:
+        """Finish or undo what an earlier run left open at a host; one that was never begun is begun."""
+        return self._of_host(host).carry_out()
+
+    def run(self, moves: Sequence[Move], purpose: str) -> Moved:
+        """Carry out moves, stage after stage; leave out what waits for a move that was not done.
+
+        :param purpose: what for; others who want the hosts read it.
+        """
+        migrations: list[MoveOutcome] = []
+        skipped: list[Move] = []
+        done: set[str] = set()
+        self._progress.expect({move["uuid"]: move.get("seconds") for move in moves})
+        with self._ports.leasing.held(sorted({move["from_host"] for move in moves}), purpose):
+            for stage in sorted({move.get("stage", 1) for move in moves}):
+                wanted = [move for move in moves if move.get("stage", 1) == stage]
+                ready = [move for move in wanted if done.issuperset(move.get("after", ()))]
+                skipped += [move for move in wanted if move not in ready]
+                self._progress.leave_out(move["uuid"] for move in skipped)
+                if len(ready) < len(wanted):
+                    names = ", ".join(dict.fromkeys(move["name"] for move in skipped))
+                    self._ports.say(f"Not begun, as a move that was to make room before was not done: {names}.")
+                for source in dict.fromkeys(move["from_host"] for move in ready):
+                    migrations += self._of_host(source).carry_out(_of(ready, source))
+                done = {each["uuid"] for each in migrations if each["status"] == "completed"}
+        return Moved(migrations, [each for each in migrations if each["status"] != "completed"], skipped)
+
+
+def _of(moves: Iterable[Move], source: str) -> list[Move]:
+    return [move for move in moves if move["from_host"] == source]

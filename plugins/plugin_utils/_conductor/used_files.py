@@ -1,0 +1,131 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a hypervisor has to know of other hosts before it makes, moves or removes files of an instance."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NodeStorage
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import UnopenedOrder
+from ansible_collections.drover.compute.plugins.plugin_utils._store import files
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+
+#: The path of a file, and its identity on shared storage; None for a file of its host alone.
+Name = tuple[str, str | None]
+
+
+def elsewhere(connection: Connection, uuid: str, host: str, paths: Collection[str] = ()) -> list[str]:
+    """Return the paths, on its host, of the disks of an instance that instances of other hosts need too.
+
+    :param paths: more of its files than those that the store has seen.
+    """
+    names = _own(connection, [uuid])[uuid] | _named(connection, host, paths)
+    return _meant(names, files.needed(connection, names, host), uuid)
+
+
+def refuse_taken(connection: Connection, uuid: str, name: str, host: str, paths: Collection[str]) -> None:
+    """Refuse to build an instance with a disk that is another's, on whichever host."""
+    for path, user in _users(connection, uuid, host, paths):
+        raise _nothing_begun(
+            f"Instance {name} on {host}: its disk {path} is a file that {user} uses. Nothing was begun: give it another path", host
+        )
+
+
+def refuse_written(connection: Connection, uuid: str, name: str, host: str, images: Collection[str]) -> None:
+    """Refuse to back a disk by a file that an instance of any host may write to: each write would destroy the new disk."""
+    for path, user in _users(connection, uuid, host, images, writes=True):
+        raise _nothing_begun(
+            f"Instance {name} on {host}: the image {path} is a disk that {user} writes to, which destroys every disk that it backs. "
+            "Nothing was begun: give it a copy of that image",
+            host,
+        )
+
+
+def _users(connection: Connection, uuid: str, host: str, paths: Collection[str], writes: bool = False) -> Iterator[tuple[str, str]]:
+    """Find the paths that another instance needs, or may write to, each with the words for that instance."""
+    for path, identity in sorted(_named(connection, host, paths), key=str):
+        user = files.user(connection, path, identity, uuid, writes)
+        if user is not None:
+            yield path, f"{user['name'] or user['uuid']} on {user['host']}"
+
+
+def _nothing_begun(sentence: str, host: str) -> DroverError:
+    advice = "or run drover.compute.discover if that instance does not have it any more."
+    return DroverError(f"{sentence}, {advice}", host=host, uncertain=False)
+
+
+def of_moves(connection: Connection, orders: Sequence[UnopenedOrder]) -> dict[str, dict[str, Any]]:
+    """Collect what the sources of moves have to know of their destinations and of the store.
+
+    :returns: dict uuid -> what of_ways() says.
+    """
+    return of_ways(connection, {order["uuid"]: (order["source"], order["destination"]) for order in orders})
+
+
+def of_ways(connection: Connection, ways: Mapping[str, tuple[str, str]]) -> dict[str, dict[str, Any]]:
+    """Collect what the sources of moves have to know of their destinations and of the store.
+
+    :param ways: dict uuid of an instance -> (source, destination).
+    :returns: dict uuid -> arguments of the module _domain_migration: used_elsewhere, shared_folders, devices_there, images_there.
+    """
+    needed = files.of_instances(connection, list(ways))
+    own, rows = _own(connection, needed, needed), {}
+    for source in sorted({source for source, _there in ways.values()}):
+        disks = [own[uuid] for uuid, way in ways.items() if way[0] == source]
+        rows[source] = files.needed(connection, set().union(*disks), source)
+    hosts = files.nodes_of(connection, {(host, None) for way in ways.values() for host in way})
+    found = {}
+    for uuid, (source, destination) in ways.items():
+        here, there = hosts[(source, None)], hosts[(destination, None)]
+        paths = {path for path, _identity in needed[uuid]}
+        found[uuid] = {
+            "used_elsewhere": _meant(own[uuid], rows[source], uuid),
+            "shared_folders": sorted({pool["path"] for pool in here["pools"] if pool.get("path") and pool.get("shared_id")}),
+            "devices_there": _devices(paths, here, there),
+            "images_there": [image for image in there["images"] if image["path"] in paths],
+        }
+    return found
+
+
+def _own(connection: Connection, uuids: Collection[str], needed: Mapping[str, set[Name]] | None = None) -> dict[str, set[Name]]:
+    """Return the disks of instances, by uuid, without the images behind them, which are never removed with them."""
+    needed = files.of_instances(connection, uuids) if needed is None else needed
+    behind = files.behind_disks(connection, uuids)
+    return {uuid: {name for name in names if name[0] not in behind[uuid]} for uuid, names in needed.items()}
+
+
+def _named(connection: Connection, host: str, paths: Iterable[str]) -> set[Name]:
+    if not paths:
+        return set()
+    node = files.nodes_of(connection, [(host, None)])[(host, None)]
+    return {(path, storage_identity.of_path(path, node) or storage_identity.of_device(path, node)) for path in paths}
+
+
+def _meant(names: Iterable[Name], rows: Iterable[Mapping[str, Any]], uuid: str) -> list[str]:
+    """Return the paths of those names that another instance needs.
+
+    :param rows: of store.files.needed().
+    :param uuid: of the instance that has the names.
+    """
+    others = [row for row in rows if {row["first"], row["last"]} != {uuid}]
+    return sorted({path for path, identity in names if any(files.is_meant(row, path, identity) for row in others)})
+
+
+def _devices(paths: Iterable[str], here: NodeStorage, there: NodeStorage) -> dict[str, str]:
+    """Return by which name the destination knows devices: the worldwide one, or ``declared`` where the operator declares them on both hosts."""
+    found = {}
+    for path in paths:
+        if not path.startswith("/dev/"):
+            continue
+        if storage_identity.is_declared(path, here) and storage_identity.is_declared(path, there):
+            found[path] = "declared"
+        else:
+            known = storage_identity.of_device(path, {"block_devices": there["block_devices"]})
+            if known:
+                found[path] = known[len(storage_identity.DEVICE) :]
+    return found

@@ -1,0 +1,63 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The files of instances' disks: what a definition calls them, and what they are called by themselves."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import string
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+
+SEED = "-seed.iso"
+
+
+def normal(path: str) -> str:
+    """A path in the one spelling that all its spellings have in common."""
+    return posixpath.normpath(re.sub("^/+", "/", path))
+
+
+def base(name: str, uuid: str) -> str:
+    """What the names of an instance's files begin with, in the folder of instances. The role place makes them so."""
+    return f"{re.sub('[^A-Za-z0-9._-]', '_', name)}-{uuid[:8]}"
+
+
+def by_default(path: str, target: str) -> str:
+    """The path of a disk that has none of its own.
+
+    :param path: the folder with base() at its end.
+    """
+    return f"{path}-{target}.qcow2"
+
+
+def targets(disks: Iterable[Any]) -> list[tuple[str, Any]]:
+    """The disks with their targets: (vda, first disk) and so on."""
+    return list(zip((f"vd{letter}" for letter in string.ascii_lowercase), disks))
+
+
+def refuse_borrowed(instances: Sequence[Mapping[str, Any]]) -> None:
+    """See that no disk has a path that another instance's file gets by itself.
+
+    In which folder that will be depends on its host, so the name of the file decides.
+
+    :param instances: definitions with their uuids.
+    :raises DroverError: one has.
+    """
+    owners = {}
+    for each in instances:
+        first = base(each["name"], each["uuid"])
+        names = [by_default(first, target) for target, disk in targets(each["disks"]) if not disk.get("path")]
+        owners.update(dict.fromkeys([*names, first + SEED], each))
+    for each in instances:
+        for number, disk in enumerate(each["disks"], 1):
+            owner = owners.get(posixpath.basename(normal(disk["path"]))) if disk.get("path") else None
+            if owner is not None:
+                whose = "the same instance" if owner is each else f"instance {owner['name']}"
+                raise DroverError(
+                    f"Instance {each['name']}, disk {number}: {disk['path']} is what a file of {whose} is called by itself. Give the "
+                    "disk another path, or none. Nothing was placed."
+                )

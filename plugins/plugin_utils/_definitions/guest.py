@@ -1,0 +1,72 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The type of domain and the CPU of a guest, as a definition or its host's variables say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+
+TYPES = ("kvm", "qemu")
+MODES = ("custom", "host-model", "host-passthrough", "maximum")
+KEYS = ("domain_type", "cpu")
+
+
+def checked_type(value: Any, where: str) -> str | None:
+    """A type of domain, or None.
+
+    :raises DroverError: it is none that can be built.
+    """
+    if value in (None, ""):
+        return None
+    if value not in TYPES:
+        raise DroverError(f"{where}: domain_type must be {' or '.join(TYPES)}, not {value!r}.")
+    return value
+
+
+def checked_cpu(value: Any, where: str) -> dict[str, str | None] | None:
+    """A CPU as a dict of mode and model (None where the mode needs none), or None.
+
+    :raises DroverError: it is no CPU.
+    """
+    if value in (None, "", {}):
+        return None
+    if not isinstance(value, dict) or not set(value) <= {"mode", "model"}:
+        raise DroverError(f"{where}: cpu must be a mapping with mode and model, such as mode: host-model, not {value!r}.")
+    model = value.get("model")
+    mode = value.get("mode") or ("custom" if model else None)
+    if mode not in MODES:
+        raise DroverError(f"{where}: the mode of cpu must be {', '.join(MODES[:-1])} or {MODES[-1]}, not {mode!r}.")
+    if model is not None and not (isinstance(model, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", model)):
+        raise DroverError(f"{where}: the model of cpu must be a name such as qemu64 (virsh cpu-models x86_64 lists them), not {model!r}.")
+    if (mode == "custom") != (model is not None):
+        raise DroverError(f"{where}: cpu has a model with the mode custom, and only then; it has mode {mode} and model {model!r}.")
+    return {"mode": mode, "model": model}
+
+
+def hardware(offered: str | None, given: Mapping[str, Any], of_host: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """What a guest gets: its definition goes before its host's variables, and these before what the host offers.
+
+    :param offered: the best type of domain that the host offers.
+    :param given, of_host: dicts with domain_type and cpu, as a definition and as the host's variables have them.
+    :returns: a dict: domain_type, cpu (mode and model; None for what QEMU takes by itself).
+    :raises DroverError: one of them is nonsense, or the host cannot do it.
+    """
+    place = f"{where}, drover_domain_type and drover_cpu"
+    kind = checked_type(given.get("domain_type"), where) or checked_type(of_host.get("domain_type"), place) or offered
+    cpu = checked_cpu(given.get("cpu"), where) or checked_cpu(of_host.get("cpu"), place)
+    if kind == "kvm" and offered not in (None, "kvm"):
+        raise DroverError(
+            f"{where}: its domain_type is kvm, which the host does not offer: only {offered}. Take that out, or choose another host."
+        )
+    if kind != "kvm" and cpu is not None and cpu["mode"] == "host-passthrough":
+        raise DroverError(
+            f"{where}: a CPU of mode host-passthrough needs KVM, and its domain_type is {kind}. Take another mode, such as maximum."
+        )
+    if cpu is None and kind == "kvm":
+        cpu = {"mode": "host-model", "model": None}
+    return {"domain_type": kind, "cpu": cpu}

@@ -1,0 +1,113 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which instance of the store a definition means."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files, guest
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import policy as move_policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store import orders
+
+REQUEST_KEYS = ("name", "uuid", "vcpus", "memory_mb", "disk_gb", "availability_zone", "hints", "project", "user")
+
+
+#: The file says where it is, and the store has never seen it: it was placed with another store, or this one came back from a backup.
+UNSEEN = "unseen"
+
+
+def resolve(
+    definitions: Iterable[Mapping[str, Any]], known: Iterable[Mapping[str, Any]], groups: Iterable[Mapping[str, Any]] = ()
+) -> list[dict[str, Any]]:
+    """Give each definition its uuid: its own, that of the instance of its name, or a new one.
+
+    :param known: the store's instances (dicts with uuid, name, host, state, definition).
+    :returns: the definitions with uuid, with state and host of the store (new and None for an unknown
+        one, UNSEEN and the host of the definition where that was written back once), with request (what the lookup
+        schedule takes) and, for one that has its claim, selection.
+    :raises DroverError: a name is on several instances, uuid and name belong to different ones, or a disk's path
+        is what another instance's file is called.
+    """
+    # The budget of a group is for moves; the scheduler does not know it.
+    named = {group["name"]: {key: group[key] for key in group if key != "max_moving"} for group in groups}
+    by_uuid = {instance["uuid"]: instance for instance in known}
+    by_name: dict[str, list[Mapping[str, Any]]] = {}
+    made = {}
+    for instance in known:
+        by_name.setdefault(instance["name"], []).append(instance)
+        if instance["definition"]:
+            made[instance["definition"]] = instance
+    resolved = []
+    for definition in definitions:
+        name = definition["name"]
+        own = made.get(orders.definition_of(definition.get("project"), name))
+        # What a person made by hand under the same name is another one.
+        same_name = [own] if own is not None else _of_project(by_name.get(name, []), definition)
+        found = by_uuid.get(definition.get("uuid"))
+        if found is not None and found["name"] != name:
+            raise DroverError(f"Instance {name}: its uuid {found['uuid']} belongs to {found['name']}. Correct the definition.")
+        if found is None and definition.get("uuid") and same_name:
+            raise DroverError(
+                f"Instance {name}: the store has an instance of this name with uuid {same_name[0]['uuid']}, not "
+                f"{definition['uuid']}. Rename one, or take uuid out of the definition to mean that one."
+            )
+        if found is None and len(same_name) > 1:
+            places = ", ".join(f"{instance['uuid']} on {instance['host']}" for instance in same_name)
+            raise DroverError(f"Instance {name}: several instances have this name: {places}. Say which with uuid.")
+        if found is None and same_name:
+            found = same_name[0]
+        if found is None and definition.get("host") and definition.get("uuid"):
+            found = {"uuid": definition["uuid"], "host": definition["host"], "node": None, "state": UNSEEN}
+        if found is None:
+            found = {"uuid": definition.get("uuid") or str(uuid.uuid4()), "host": None, "node": None, "state": "new"}
+        resolved.append(_resolved(definition, found, named))
+    disk_files.refuse_borrowed(resolved)
+    return resolved
+
+
+def _of_project(instances: Sequence[Mapping[str, Any]], definition: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Those of instances of one name that a definition may mean.
+
+    :raises DroverError: one of them has no project where the definition has one, or the other way round: it may be that instance.
+    """
+    project = definition.get("project")
+    if not definition.get("uuid"):
+        for instance in instances:
+            theirs = instance.get("project")
+            if theirs != project and not (theirs and project):
+                raise DroverError(
+                    f"Instance {definition['name']} of {_shown(project)}: there is an instance of this name, {instance['uuid']} on "
+                    f"{instance['host']}, of {_shown(theirs)}. If the definition means that one, write uuid: {instance['uuid']} into it; "
+                    "otherwise give it another name."
+                )
+    return [instance for instance in instances if instance.get("project") == project]
+
+
+def _shown(project: str | None) -> str:
+    return f"project {project}" if project else "no project"
+
+
+def _resolved(definition: Mapping[str, Any], found: Mapping[str, Any], groups: Mapping[str, Any]) -> dict[str, Any]:
+    instance = {**definition, **{key: found[key] for key in ("uuid", "host", "node", "state")}}
+    request = {key: instance[key] for key in REQUEST_KEYS if instance.get(key) is not None}
+    group = instance.get("server_group")
+    if group is not None:
+        request["server_group"] = groups.get(group, group)
+    resources = resource_classes.to_resources(instance)
+    selection = {key: instance[key] for key in ("name", "uuid", "host", "node")}
+    selection |= {key: request[key] for key in ("availability_zone", "server_group", "project", "user") if key in request}
+    metadata = move_policy.to_metadata(instance.get("policy"))
+    return {
+        **instance,
+        "policy_metadata": metadata,
+        # A claim has a domain_type too: what its host offers.
+        "guest": {key: instance[key] for key in guest.KEYS if instance.get(key)},
+        "request": request,
+        "selection": {**selection, "resources": resources},
+    }

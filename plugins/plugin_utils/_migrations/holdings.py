@@ -1,0 +1,164 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The allocations at both ends of a move, and where the instance is afterwards (N9.1 and N9.3).
+
+While a migration is open its uuid has the allocations at the source, and the instance's uuid those at the destination.
+If both ends use one sharing provider, such as a pool of disks that both see, the instance keeps its allocations there and
+none are doubled. Its allocations before and after the move are in the details of the migration then, as for a resize.
+An evacuation keeps the allocations at both ends under the uuid of the instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, provider_trees
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.claim_destination import ClaimDestinations, Place, class_ids
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import Amounts
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, Resources
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import ResizeTarget
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, files, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import EVACUATION, RESIZE
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+
+#: Before or after the move.
+Which = Literal["old", "new"]
+
+
+def swap(
+    connection: Connection,
+    uuid: str,
+    move_type: str,
+    instance: Row,
+    ends: tuple[Row, Row],
+    groups: Sequence[Row],
+    now: float,
+    target: ResizeTarget | None = None,
+    given: Allocations | None = None,
+) -> dict[str, Any]:
+    """Write the allocations of a move that is opened.
+
+    :param uuid: of the migration.
+    :param ends: the compute nodes that the instance leaves and goes to.
+    :param groups: the server group of the instance, if it has one.
+    :param target: of a resize.
+    :param given: the allocations that the plan chose at the destination.
+    :returns: the details of the migration; empty if the allocations of each end have a uuid of their own.
+    """
+    source, destination = ends
+    owner = {"type": allocations.MIGRATION, "project": instance.project, "user": instance.user}
+    columns = {**owner, "type": allocations.INSTANCE}
+    keep = {instance.uuid: columns} if move_type == EVACUATION else {instance.uuid: columns, uuid: owner}
+    holdings = allocations.Holdings(connection, keep, now)
+    old = holdings.held.get(instance.uuid, {})
+    resources = target["resources"] if target else _by_class(connection, old)
+    tree = provider_trees.tree(connection, source.uuid)
+    # On a provider that is not in the source's own tree, and may serve the destination too.
+    shared = {key: amount for key, amount in old.items() if key[0] not in tree}
+    places = [Place(destination, given)] if given and allocations.total(given) == resources else []
+    places.append(Place(destination))
+    destinations = ClaimDestinations(connection, places, {each.name: each for each in groups}, shared)
+    group = groups[0] if groups else None
+    new = destinations.choose(instance.uuid, instance.name, resources, places, group, leaving=source.host).amounts
+    both = {key: max(old[key], new[key]) for key in shared if key in new}
+    if move_type == EVACUATION:
+        amounts = {instance.uuid: {**_added(old, new), **both}}
+    else:
+        amounts = {instance.uuid: {**new, **both}, uuid: {key: n for key, n in old.items() if key not in both}}
+    holdings.write(amounts, limited=True)
+    if not both and move_type not in (RESIZE, EVACUATION):
+        return {}
+    details: dict[str, Any] = {"old": {"holds": _portable(connection, old)}, "new": {"holds": _portable(connection, new)}}
+    if target:
+        names = ("flavor", *resource_classes.KEYS.values())
+        details["old"].update({name: getattr(instance, name) for name in names})
+        details["new"].update({"flavor": target["flavor"], **resource_classes.to_sizes(resources)})
+        details.update({name: target[name] for name in ("running", "sizes") if name in target})
+    return details
+
+
+def _added(one: Amounts, other: Amounts) -> Amounts:
+    return {key: one.get(key, 0) + other.get(key, 0) for key in {*one, *other}}
+
+
+def settle(connection: Connection, migration: Row, which: Which, now: float) -> None:
+    """Give the instance its allocations before or after the move, and the migration none."""
+    instance, uuid = migration.instance_uuid, migration.uuid
+    amounts = recorded(connection, migration, which)
+    if amounts is None and which == "new":
+        allocations.Holdings(connection, {}, now, drop=[uuid]).write({uuid: {}})
+        return
+    # If its consumer is gone, it is made again, with the owner that the migration's has.
+    owner = {"type": allocations.INSTANCE, "project": None, "user": None}
+    keep = {instance: owner} if amounts or amounts is None else {}
+    holdings = allocations.Holdings(connection, keep, now, drop=[instance, uuid])
+    if amounts is None:
+        amounts = holdings.held.get(uuid, {})
+    if instance in holdings.new and uuid in holdings.rows:
+        row = holdings.rows[uuid]
+        bulk.update(connection, tables.consumers, [{"id": holdings.ids[instance], "project": row.project, "user": row.user}])
+    holdings.write({instance: amounts, uuid: {}})
+
+
+def place(connection: Connection, migration: Row, which: Which, domain_state: str | None, now: float) -> None:
+    """Record where the instance is before or after the move, and its size there.
+
+    The record of its domain moves as in the next discovery, so that it is not on two hosts until then.
+
+    :param domain_state: None if it is what it was.
+    """
+    instances, domains, uuid = tables.instances, tables.domains, migration.instance_uuid
+    ends = (migration.source_node_id, migration.destination_node_id)
+    left, there = ends if which == "new" else ends[::-1]
+    sizes = {name: value for name, value in ((migration.details or {}).get(which) or {}).items() if name != "holds"}
+    connection.execute(sa.update(instances).where(instances.c.uuid == uuid).values(compute_node_id=there, state="active", **sizes))
+    if left != there:
+        connection.execute(sa.delete(domains).where(domains.c.uuid == uuid, domains.c.compute_node_id == there))
+    connection.execute(
+        sa.update(domains)
+        .where(domains.c.uuid == uuid, domains.c.compute_node_id == left)
+        .values(compute_node_id=there, state=domain_state or domains.c.state, seen_at=now)
+    )
+    files.move(connection, uuid, left, there)
+
+
+def recorded(connection: Connection, migration: Row, which: Which) -> Amounts | None:
+    """Read allocations from the details of a migration; None if they are not there.
+
+    Providers that are gone are left out.
+    """
+    details = migration.details or {}
+    if which not in details:
+        return None
+    portable: Mapping[str, Resources] = details[which]["holds"]
+    table = tables.resource_providers
+    query = sa.select(table.c.uuid, table.c.id)
+    ids = {row.uuid: row.id for row in bulk.among(connection, query, table.c.uuid, portable)}
+    classes = class_ids(connection, {name for amounts in portable.values() for name in amounts})
+    return allocations.flatten({ids[uuid]: amounts for uuid, amounts in portable.items() if uuid in ids}, classes)
+
+
+def _class_names(connection: Connection, amounts: Amounts) -> dict[int, str]:
+    classes = tables.resource_classes
+    rows = bulk.among(connection, sa.select(classes.c.id, classes.c.name), classes.c.id, {key[1] for key in amounts})
+    return {row.id: row.name for row in rows}
+
+
+def _by_class(connection: Connection, amounts: Amounts) -> Resources:
+    names = _class_names(connection, amounts)
+    return allocations.total({key: {names[key[1]]: amount} for key, amount in sorted(amounts.items())})
+
+
+def _portable(connection: Connection, amounts: Amounts) -> Allocations:
+    """Return allocations by names that stay when ids change, for the details of a migration."""
+    providers = tables.resource_providers
+    rows = bulk.among(connection, sa.select(providers.c.id, providers.c.uuid), providers.c.id, {key[0] for key in amounts})
+    uuids = {row.id: row.uuid for row in rows}
+    names = _class_names(connection, amounts)
+    portable: Allocations = {}
+    for (provider, class_id), amount in sorted(amounts.items()):
+        portable.setdefault(uuids[provider], {})[names[class_id]] = amount
+    return portable

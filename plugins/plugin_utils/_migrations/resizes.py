@@ -1,0 +1,77 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Resizes as a run needs them that carries them out, or continues those of an earlier run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders as migration_orders
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import Resize, Size
+from ansible_collections.drover.compute.plugins.plugin_utils._store import tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+
+
+def describe(connection: Connection, migration_uuid: str) -> Resize:
+    """Return all that is known of a resize."""
+    migrations, nodes = tables.migrations, tables.compute_nodes
+    source, destination = nodes.alias("source"), nodes.alias("destination")
+    columns = [
+        each.c[name].label(f"{prefix}_{name}")
+        for prefix, each in (("source", source), ("destination", destination))
+        for name in ("uri", "migration_uri", "migration_address")
+    ]
+    row = connection.execute(
+        sa.select(migrations, tables.instances.c.policy, *columns)
+        .outerjoin(tables.instances, tables.instances.c.uuid == migrations.c.instance_uuid)
+        .outerjoin(source, source.c.id == migrations.c.source_node_id)
+        .outerjoin(destination, destination.c.id == migrations.c.destination_node_id)
+        .where(migrations.c.uuid == migration_uuid)
+    ).one()
+    details = row.details or {}
+    sizes = details.get("sizes") or {}
+    return {
+        "migration": row.uuid,
+        "uuid": row.instance_uuid,
+        "name": row.instance_name,
+        "status": row.status,
+        "source": row.source,
+        "destination": row.destination,
+        "source_uri": row.source_uri or DEFAULT_URI,
+        "destination_uri": row.destination_uri or DEFAULT_URI,
+        "same_host": row.source_node_id == row.destination_node_id,
+        "running": bool(details.get("running")),
+        "arrived": bool(details.get("arrived")),
+        "nowhere": bool(details.get("nowhere")),
+        "old": _size(details.get("old") or {}, sizes.get("old") or {}),
+        "new": _size(details.get("new") or {}, sizes.get("new") or {}),
+        "order": {
+            **_order(row, row.destination, row.destination_migration_uri, row.destination_migration_address),
+            "migration": row.uuid,
+        },
+        "back": _order(row, row.source, row.source_migration_uri, row.source_migration_address),
+        "migration_options": migration_orders.migration_options(row.policy),
+    }
+
+
+def _size(columns: Mapping[str, Any], size: Mapping[str, int]) -> Size:
+    """Return a size of an instance, by its columns and, over them, by its domain."""
+    found = {**columns, **size}
+    return {"flavor": found.get("flavor"), "vcpus": found["vcpus"], "memory_mb": found["memory_mb"], "disk_gb": found["disk_gb"]}
+
+
+def _order(row: Row, destination: str, uri: str | None, address: str | None) -> dict[str, Any]:
+    """Return the arguments of the module _domain_migration for a move."""
+    order = {
+        "uuid": row.instance_uuid,
+        "name": row.instance_name,
+        "destination": destination,
+        "destination_uri": uri,
+        "migrate_uri": f"tcp://{address}" if address else None,
+        "live": False,
+    }
+    return {key: value for key, value in order.items() if value is not None}

@@ -1,0 +1,78 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The audit: what in the store contradicts itself or what hosts show, and the repair of what is safe.
+
+snapshot.py reads the store, checks.py finds (data in, data out), repair.py repairs.
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit import checks, repair, snapshot
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit.findings import LEVELS, Finding, Findings
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection
+
+
+class Audit(TypedDict):
+    """What an audit found: before the repair, repaired (``mended``), and left.
+
+    counts: {kind: how many are left}; sound: nothing that is left is more than information; checked: how many
+    hosts, instances and allocations there are.
+    """
+
+    changed: bool
+    findings: list[Finding]
+    mended: list[Finding]
+    left: list[Finding]
+    counts: dict[str, int]
+    sound: bool
+    checked: dict[str, int]
+
+
+def audit(connection: Connection, now: float, mend: bool = False, release_expired: bool = False) -> Audit:
+    """Check the whole store.
+
+    :param mend: whether to repair what is safe, in the caller's transaction, which is a writing one then.
+    :param release_expired: whether it is safe to release claims that have expired.
+    """
+    seen = snapshot.read(connection)
+    found = examine(seen, now, release_expired)
+    before = left = found.listing()
+    if mend and not found.mends.nothing:
+        repair.apply(connection, found.mends, now)
+        # Read again, so that what counts as repaired was seen to be.
+        left = examine(snapshot.read(connection), now, release_expired).listing()
+    remaining = {_key(each) for each in left}
+    counts: dict[str, int] = {}
+    for each in left:
+        counts[each["kind"]] = counts.get(each["kind"], 0) + 1
+    return {
+        "changed": mend and not found.mends.nothing,
+        "findings": before,
+        "mended": [each for each in before if each["safe"] and _key(each) not in remaining],
+        "left": left,
+        "counts": counts,
+        "sound": all(each["level"] == LEVELS[-1] for each in left),
+        "checked": {
+            "hosts": len(seen.services),
+            "instances": len(seen.instances),
+            "allocations": sum(len(amounts) for held in seen.held.values() for amounts in held.values()),
+        },
+    }
+
+
+def examine(seen: snapshot.Snapshot, now: float, release_expired: bool = False) -> Findings:
+    """Find all that is wrong in a snapshot, with what would repair it."""
+    found = Findings()
+    checks.examine_domains(seen, found)
+    checks.examine_instances(seen, found)
+    checks.examine_consumers(seen, found, now, release_expired)
+    checks.examine_providers(seen, found)
+    checks.examine_migrations(seen, found, now)
+    return found
+
+
+def _key(finding: Finding) -> tuple[str | None, ...]:
+    return finding["kind"], finding["uuid"], finding["provider"], finding["resource"]

@@ -1,0 +1,303 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The checks of the audit.
+
+Instances are compared with their allocations and domains; domains with instances; consumers with instances and
+migrations; compute nodes, providers and inventories with each other. Open migrations and claims may be old.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_rule as capacity_rule
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.allocations import INSTANCE, MIGRATION, Held
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit.findings import Findings, What
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit.snapshot import Snapshot
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.claims import BUILDING
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Row
+
+CPU, MEMORY, DISK = "VCPU", "MEMORY_MB", "DISK_GB"
+#: A dedicated CPU counts as a CPU, as a shared one does.
+DEDICATED = "PCPU"
+
+
+def examine_instances(seen: Snapshot, found: Findings) -> None:
+    """Find instances that are missing, and those whose allocation is missing, wrong, doubled or elsewhere."""
+    for uuid, instance in seen.instances.items():
+        held = seen.held.get(uuid, {})
+        shown = seen.domains.get(uuid, {})
+        where = next(iter(shown)) if len(shown) == 1 else instance.compute_node_id
+        what = {"uuid": uuid, "name": instance.name, "host": seen.host(where)}
+        if uuid in seen.open:
+            if not held:
+                why = "It has an open migration and holds no room at its destination."
+                found.add("allocation_missing", why, "leaves it: its migration is open", what)
+            continue
+        gone = not shown and instance.state != BUILDING
+        if gone:
+            why = f"It is recorded on {what['host'] or 'no host'}, and no host shows its domain."
+            found.add("instance_missing", why, "leaves it: the domain may come back, and its disk may be there", what)
+        problem = _problem(seen, instance, held, where, len(shown))
+        if problem is None or (gone and problem[0] == "allocation_missing"):
+            continue
+        should, reason = _remedy(seen, instance, held, shown)
+        if should is None:
+            found.add(*problem, f"leaves it: {reason}", what)
+            continue
+        found.mends.holdings[uuid] = should
+        found.mends.owners[uuid] = (instance.project, instance.user)
+        found.mends.places[uuid] = (instance.id, where)
+        found.add(*problem, f"gives it {_words(seen, should)}, over capacity or not", what, safe=True)
+
+
+def _size(instance: Row) -> Resources:
+    return {CPU: instance.vcpus, MEMORY: instance.memory_mb, DISK: instance.disk_gb}
+
+
+def _sums(held: Held) -> Resources:
+    """Return the allocations of the size of an instance, on all providers together."""
+    sums = dict.fromkeys((CPU, MEMORY, DISK), 0)
+    for amounts in held.values():
+        for name, amount in amounts.items():
+            name = CPU if name == DEDICATED else name
+            if name in sums:
+                sums[name] += amount
+    return sums
+
+
+def _problem(seen: Snapshot, instance: Row, held: Held, where: int | None, shown: int) -> tuple[str, str] | None:
+    """Return the kind of the gravest problem with an instance, and what is wrong; None if nothing is.
+
+    :param where: the id of the node that it is on.
+    :param shown: how many hosts show its domain.
+    """
+    # The tree of a node that is gone has no node; a sharing provider is in the tree of no node.
+    trees = {(seen.node_of[key], seen.place(key)) for key in held if seen.node_of[key] is not None or key in seen.former}
+    here = seen.host(where)
+    on = ", ".join(sorted(name for dummy, name in trees))
+    if len(trees) > 1:
+        return "allocation_doubled", f"It holds room on {on}, and no migration of it is open."
+    gone = any(node is None for node, dummy in trees)
+    if gone or any(node != where for node, dummy in trees):
+        return (
+            "wrong_host",
+            f"It is on {here or 'no host'} and holds room on {on}{', whose node is gone' if gone else ''}.",
+        )
+    if shown == 1 and where != instance.compute_node_id:
+        recorded = seen.host(instance.compute_node_id) or "no host"
+        return "wrong_host", f"Its domain is on {here}, and it is recorded on {recorded}."
+    size, sums = _size(instance), _sums(held)
+    if size == sums:
+        return None
+    if not any(sums.values()):
+        return "allocation_missing", f"It takes {_amounts(size)} and holds nothing."
+    return "allocation_wrong", f"It takes {_amounts(size)} and holds {_amounts(sums)}."
+
+
+def _remedy(seen: Snapshot, instance: Row, held: Held, shown: Mapping[int, Row]) -> tuple[Held, None] | tuple[None, str]:
+    """Return the allocations that an instance should have, where its domain is; or why heal leaves it."""
+    if not shown:
+        return None, "no host shows its domain"
+    if len(shown) > 1:
+        return None, "its domain is on several hosts; fence one by hand first"
+    node = next(iter(shown))
+    root = seen.node_providers.get(node)
+    if root is None:
+        return None, "its compute node has no resource provider"
+    # What it holds in the tree of its node and on sharing providers stays; what it holds elsewhere goes.
+    should = {
+        key: dict(amounts)
+        for key, amounts in held.items()
+        if seen.node_of[key] == node or (seen.node_of[key] is None and key not in seen.former)
+    }
+    for resource, amount in _size(instance).items():
+        if _sums(should)[resource] == amount:
+            continue
+        names = (resource, DEDICATED) if resource == CPU else (resource,)
+        holders = [(key, name) for key, amounts in should.items() for name in names if name in amounts]
+        if not holders:
+            holders = [(key, resource) for key in _holders(seen, root, resource)]
+        if len(holders) != 1:
+            return None, f"its {resource} may be on several providers"
+        should.setdefault(holders[0][0], {})[holders[0][1]] = amount
+    should = {key: {name: each for name, each in amounts.items() if each} for key, amounts in should.items()}
+    return {key: amounts for key, amounts in should.items() if amounts}, None
+
+
+def _holders(seen: Snapshot, root: int, resource: str) -> list[int]:
+    """Return the providers that a class of a node may be taken from: its own, or else sharing ones."""
+    if (root, resource) in seen.stocked:
+        return [root]
+    # If no provider has any, it is allocated on the node all the same, as in discovery.
+    return seen.sharing(root, resource) or [root]
+
+
+def _amounts(sizes: Resources) -> str:
+    return ", ".join(f"{name} {amount}" for name, amount in sizes.items() if amount) or "nothing"
+
+
+def _words(seen: Snapshot, holding: Held) -> str:
+    return "; ".join(f"{_amounts(amounts)} on {seen.place(key)}" for key, amounts in sorted(holding.items())) or "nothing"
+
+
+def examine_domains(seen: Snapshot, found: Findings) -> None:
+    """Find domains that are doubled, and strangers."""
+    for uuid, places in seen.domains.items():
+        moving = seen.open.get(uuid, ())
+        # After an evacuation the domain must not appear at the dead source again.
+        coming = [row for row in moving if row.status != "done"]
+        ends = {node for row in coming for node in (row.source_node_id, row.destination_node_id)}
+        row = next(iter(places.values()))
+        what = {"uuid": uuid, "name": row.name, "host": seen.hosts(places)}
+        # On its way, a domain is at both ends of its migration.
+        if len(places) > 1 and not set(places) <= ends:
+            states = ", ".join(f"{places[node].state} on {seen.host(node)}" for node in sorted(places))
+            found.add(
+                "domain_doubled",
+                f"One domain is on several hosts: {states}.",
+                "leaves it: no heal touches a domain that is on two hosts; fence one by hand",
+                what,
+            )
+        if uuid not in seen.instances and not moving:
+            found.add(
+                "stranger",
+                "A host shows this domain, and no instance of the store has its uuid.",
+                "leaves it: only discovery adopts",
+                what,
+            )
+
+
+#: Seconds after which an open migration whose record did not change is reported.
+OLD_MIGRATION = 24 * 3600
+
+
+def examine_consumers(seen: Snapshot, found: Findings, now: float, release_expired: bool) -> None:
+    """Find consumers that are neither instances nor open migrations. Those of other types are the user's."""
+    for uuid, consumer in seen.consumers.items():
+        instance = seen.instances.get(uuid)
+        migration = seen.migrations.get(uuid)
+        what = {
+            "uuid": uuid,
+            "name": instance.name if instance is not None else migration.instance_name if migration is not None else None,
+            "host": ", ".join(sorted({seen.place(key) for key in seen.held.get(uuid, {})})) or None,
+        }
+        if instance is not None:
+            if instance.state == BUILDING and uuid not in seen.open:
+                _expired(seen, found, consumer, now, release_expired, what)
+        elif migration is not None:
+            if uuid not in {row.uuid for row in seen.open.get(migration.instance_uuid, ())}:
+                why = f"It is held by migration {uuid} of {migration.instance_name}, which is {migration.status}."
+                found.mends.holdings[uuid] = {}
+                found.add("migration_closed", why, "drops it", what, safe=True)
+        elif consumer.type in (INSTANCE, MIGRATION):
+            if consumer.expires_at is not None:
+                _expired(seen, found, consumer, now, release_expired, what)
+            else:
+                _nobody(seen, found, uuid, what)
+
+
+def _nobody(seen: Snapshot, found: Findings, uuid: str, what: What) -> None:
+    why = "Its consumer is neither an instance nor an open migration."
+    if uuid in seen.domains:
+        hosts = seen.hosts(seen.domains[uuid])
+        found.add("allocation_of_nobody", why, f"leaves it: {hosts} shows a domain of this uuid", what)
+    elif uuid in seen.open:
+        found.add("allocation_of_nobody", why, "leaves it: a migration of this uuid is open", what)
+    else:
+        found.mends.holdings[uuid] = {}
+        found.add("allocation_of_nobody", why, "drops it", what, safe=True)
+
+
+def _expired(seen: Snapshot, found: Findings, consumer: Row, now: float, release_expired: bool, what: What) -> None:
+    """Find a claim that has expired and whose domain was never seen."""
+    if consumer.expires_at is None or consumer.expires_at >= now or consumer.uuid in seen.domains:
+        return
+    instance = seen.instances.get(consumer.uuid)
+    if instance is not None and instance.order_uuid is not None:
+        # A hypervisor has the order to build it: the next run of place finds out what became of it.
+        return
+    hours = (now - consumer.expires_at) / 3600
+    why = f"It was claimed and not built; the claim expired {hours:.1f} h ago."
+    if not release_expired:
+        found.add("claim_expired", why, "leaves it: only with release_expired", what)
+        return
+    if consumer.uuid in seen.instances:
+        found.mends.releases.append(consumer.uuid)
+    else:
+        found.mends.holdings[consumer.uuid] = {}
+    found.add("claim_expired", why, "releases it", what, safe=True)
+
+
+def examine_migrations(seen: Snapshot, found: Findings, now: float) -> None:
+    """Find open migrations whose records did not change for long."""
+    for rows in seen.open.values():
+        for row in rows:
+            age = now - row.updated_at
+            if age > OLD_MIGRATION:
+                found.add(
+                    "migration_old",
+                    f"Its migration from {row.source} to {row.destination} is {row.status} since {age / 3600:.0f} h.",
+                    "leaves it: it may be under way",
+                    {"uuid": row.instance_uuid, "name": row.instance_name, "host": row.source},
+                )
+
+
+def examine_providers(seen: Snapshot, found: Findings) -> None:
+    """Find nodes without a service or a provider, providers without a node, and use that is miscounted."""
+    _nodes(seen, found)
+    _providers(seen, found)
+    _inventories(seen, found)
+
+
+def _nodes(seen: Snapshot, found: Findings) -> None:
+    for key, node in seen.nodes.items():
+        what = {"uuid": node.uuid, "name": node.hypervisor_hostname, "host": node.host}
+        if seen.services.get(node.service_id) != node.host:
+            why = f"This compute node has no service of host {node.host}."
+            found.add("node_without_service", why, "leaves it: discovery makes it", what)
+        if key not in seen.node_providers:
+            why = "This compute node has no resource provider of its uuid, so nothing can be placed on it."
+            found.add("node_without_provider", why, "leaves it: discovery makes it with its inventories", what)
+
+
+def _providers(seen: Snapshot, found: Findings) -> None:
+    for key in seen.former:
+        row = seen.providers[key]
+        if row.root_id in (None, key):
+            found.add(
+                "provider_without_node",
+                "This resource provider was a compute node's, and no compute node has its uuid.",
+                "leaves it: the node may come back",
+                {"uuid": row.uuid, "provider": row.name},
+            )
+
+
+def _inventories(seen: Snapshot, found: Findings) -> None:
+    sums: Counter[tuple[int, str]] = Counter()
+    for holding in seen.held.values():
+        for key, amounts in holding.items():
+            for name, amount in amounts.items():
+                sums[key, name] += amount
+    for row in seen.inventories:
+        use = sums.pop((row.provider_id, row.name), 0)
+        what = _what(seen, row.provider_id, row.name)
+        if row.used != use:
+            found.mends.recounts.append(row.id)
+            why = f"{row.name}: {row.used} is counted as used, and {use} is allocated."
+            found.add("use_miscounted", why, f"counts again: {use}", what, safe=True)
+        capacity = capacity_rule.capacity(row.total, row.reserved, row.allocation_ratio)
+        if use > capacity:
+            why = f"{row.name}: {use} is allocated of {capacity:g}."
+            found.add("over_capacity", why, "leaves it: what runs takes its room", what)
+    for (key, name), use in sums.items():
+        why = f"{name}: {use} is allocated, and the provider has none."
+        found.add("over_capacity", why, "leaves it: what runs takes its room", _what(seen, key, name))
+
+
+def _what(seen: Snapshot, key: int, name: str) -> What:
+    row = seen.providers[key]
+    return {"uuid": row.uuid, "provider": row.name, "host": seen.host(seen.node_of[key]), "resource": name}

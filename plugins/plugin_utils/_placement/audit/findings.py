@@ -1,0 +1,140 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Findings, and what repairs those that are safe to repair."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import TypedDict
+
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.allocations import Held
+
+LEVELS = ("problem", "information")
+
+#: In the order in which they are shown: {kind: (level, what the operator does about it)}.
+KINDS = {
+    "domain_doubled": (
+        "problem",
+        "Look at both hosts with virsh list --all, stop the wrong domain by hand (fence its host if it cannot be "
+        "reached), undefine it there and run drover.compute.discover. Two that run write to one disk. Are both hosts one machine "
+        "under two names, then stop nothing, and take the wrong name out (docs/troubleshooting.md).",
+    ),
+    "instance_missing": (
+        "problem",
+        "Run drover.compute.discover on all hosts. If the domain is really gone, remove what is left of it with "
+        "drover.compute.instance_delete; else define it again from its disk.",
+    ),
+    "allocation_doubled": (
+        "problem",
+        "Run drover.compute.discover on all hosts, then the audit with drover_audit_heal=true.",
+    ),
+    "wrong_host": ("problem", "Run drover.compute.discover on all hosts, then the audit with drover_audit_heal=true."),
+    "allocation_wrong": ("problem", "Run drover.compute.discover on its host, or the audit with drover_audit_heal=true."),
+    "allocation_missing": ("problem", "Run drover.compute.discover on its host, or the audit with drover_audit_heal=true."),
+    "allocation_of_nobody": (
+        "problem",
+        "Run drover.compute.discover on all hosts, which adopts what runs, then the audit with drover_audit_heal=true.",
+    ),
+    "migration_closed": ("problem", "Run the audit with drover_audit_heal=true: the move is over and the room is free."),
+    "claim_expired": (
+        "problem",
+        "Finish the build by running drover.compute.place again, or give the room back: the audit with "
+        "drover_audit_heal=true and drover_audit_release_expired=true.",
+    ),
+    "stranger": ("problem", "Run drover.compute.discover on its host: it adopts the domain with the room it takes."),
+    "node_without_service": ("problem", "Run drover.compute.discover on the host."),
+    "node_without_provider": ("problem", "Run drover.compute.discover on the host, which makes it again."),
+    "provider_without_node": (
+        "problem",
+        "Run drover.compute.discover if the host still exists. If not, remove what is allocated on the provider, then the provider.",
+    ),
+    "use_miscounted": ("problem", "Run the audit with drover_audit_heal=true, which counts again."),
+    "over_capacity": ("information", "Nothing new is claimed there. Drain it, or raise its allocation ratio or room."),
+    "migration_old": (
+        "information",
+        "Run the drain of its source host again, which finishes or undoes it; a resize drover.compute.instance_resize.",
+    ),
+}
+
+
+class Finding(TypedDict):
+    """One thing that is wrong.
+
+    uuid, name: of an instance or a consumer, or of a compute node or provider. provider: a name. resource: a class.
+    why: what is wrong. heal: what heal does about it if ``safe``, else why it leaves it.
+    """
+
+    kind: str
+    level: str
+    uuid: str | None
+    name: str | None
+    host: str | None
+    provider: str | None
+    resource: str | None
+    why: str
+    advice: str
+    safe: bool
+    heal: str
+
+
+#: What a finding is about: those of uuid, name, host, provider and resource that there are.
+What = Mapping[str, str | None]
+
+
+@dataclasses.dataclass
+class Mends:
+    """What heal does.
+
+    holdings: allocations by consumer. owners: (project, user) by consumer. places: (id of the instance, id of its node)
+    by instance. releases: consumers. recounts: ids of inventories.
+    """
+
+    holdings: dict[str, Held] = dataclasses.field(default_factory=dict)
+    owners: dict[str, tuple[str | None, str | None]] = dataclasses.field(default_factory=dict)
+    places: dict[str, tuple[int, int]] = dataclasses.field(default_factory=dict)
+    releases: list[str] = dataclasses.field(default_factory=list)
+    recounts: list[int] = dataclasses.field(default_factory=list)
+
+    @property
+    def nothing(self) -> bool:
+        """Whether there is nothing to do."""
+        return not (self.holdings or self.places or self.releases or self.recounts)
+
+
+class Findings:
+    """Collects findings; ``mends`` is what would repair the safe ones."""
+
+    def __init__(self) -> None:
+        self.rows: list[Finding] = []
+        self.mends = Mends()
+
+    def add(self, kind: str, why: str, heal: str, what: What, safe: bool = False) -> None:
+        """Add a finding."""
+        level, advice = KINDS[kind]
+        self.rows.append(
+            {
+                "kind": kind,
+                "level": level,
+                "uuid": what.get("uuid"),
+                "name": what.get("name"),
+                "host": what.get("host"),
+                "provider": what.get("provider"),
+                "resource": what.get("resource"),
+                "why": why,
+                "advice": advice,
+                "safe": safe,
+                "heal": heal,
+            }
+        )
+
+    def listing(self) -> list[Finding]:
+        """Return all findings, the gravest kinds first, then by host and name."""
+        order = {kind: number for number, kind in enumerate(KINDS)}
+
+        def key(row: Finding) -> tuple[int | str, ...]:
+            words = (row["host"], row["name"], row["uuid"], row["provider"], row["resource"])
+            return (LEVELS.index(row["level"]), order[row["kind"]], *(word or "" for word in words))
+
+        return sorted(self.rows, key=key)

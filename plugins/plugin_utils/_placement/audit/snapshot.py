@@ -1,0 +1,153 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The store as the audit looks at it, in a fixed number of queries however large the fleet is."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.allocations import Held
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.providers import grouped
+from ansible_collections.drover.compute.plugins.plugin_utils._store import tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import SHARES
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
+
+#: Each provider of a compute node has it, and keeps it when the node is removed.
+NODE_TRAIT = "COMPUTE_NODE"
+
+
+@dataclasses.dataclass
+class Snapshot:
+    """Rows by uuid (instances, consumers, migrations, domains) or id. Data only: the checks need no database.
+
+    services: hosts by id. inventories: with the name of the class. held: allocations by consumer. migrations: that are
+    open or consumers. domains: {uuid: {node id: row}}. traits: those of NODE_TRAIT and SHARES by provider. aggregates:
+    ids by provider.
+    """
+
+    instances: dict[str, Row]
+    nodes: dict[int, Row]
+    services: dict[int, str]
+    providers: dict[int, Row]
+    inventories: list[Row]
+    consumers: dict[str, Row]
+    held: dict[str, Held]
+    migrations: dict[str, Row]
+    domains: dict[str, dict[int, Row]]
+    traits: dict[int, set[str]]
+    aggregates: dict[int, set[int]]
+
+    def __post_init__(self) -> None:
+        by_uuid = {node.uuid: key for key, node in self.nodes.items()}
+        self.node_providers: dict[int, int] = {by_uuid[row.uuid]: key for key, row in self.providers.items() if row.uuid in by_uuid}
+        roots: dict[int, int] = {key: row.root_id or key for key, row in self.providers.items()}
+        # The node that a provider belongs to; none for a sharing provider and for a node that is gone.
+        self.node_of: dict[int, int | None] = {key: by_uuid.get(self.providers[root].uuid) for key, root in roots.items()}
+        self.former = {key for key, root in roots.items() if self.node_of[key] is None and NODE_TRAIT in self.traits.get(root, ())}
+        self.open: dict[str, list[Row]] = {}
+        for row in self.migrations.values():
+            if row.status in tables.HOLDING_MIGRATION:
+                self.open.setdefault(row.instance_uuid, []).append(row)
+        self.stocked = {(row.provider_id, row.name) for row in self.inventories}
+
+    def host(self, node_id: int | None) -> str | None:
+        """Return the name of a compute node's host for people; None for no node."""
+        node = None if node_id is None else self.nodes.get(node_id)
+        if node is None:
+            return None
+        return node_label(node.host, node.hypervisor_hostname)
+
+    def hosts(self, node_ids: Iterable[int]) -> str | None:
+        """Return the names of the hosts of several nodes in one text."""
+        return ", ".join(sorted(filter(None, map(self.host, node_ids)))) or None
+
+    def place(self, provider_id: int) -> str:
+        """Return where an allocation is, for people: the host, or the provider's own name."""
+        return self.host(self.node_of[provider_id]) or self.providers[provider_id].name
+
+    def sharing(self, provider_id: int, resource: str) -> list[int]:
+        """Return the ids of the sharing providers of a class that a provider reaches, sorted."""
+        near = self.aggregates.get(provider_id, set())
+        return sorted(
+            key
+            for key, names in self.traits.items()
+            if SHARES in names and (key, resource) in self.stocked and near & self.aggregates.get(key, set())
+        )
+
+
+def read(connection: Connection) -> Snapshot:
+    """Read a snapshot of the store."""
+    return Snapshot(
+        instances=_by(
+            connection,
+            _columns(tables.instances, "uuid id name compute_node_id state order_uuid vcpus memory_mb disk_gb project user"),
+            "uuid",
+        ),
+        nodes=_by(connection, _columns(tables.compute_nodes, "id uuid host hypervisor_hostname service_id"), "id"),
+        services={row.id: row.host for row in connection.execute(_columns(tables.services, "id host"))},
+        providers=_by(connection, _columns(tables.resource_providers, "id uuid name root_id"), "id"),
+        inventories=_inventories(connection),
+        consumers=_by(connection, _columns(tables.consumers, "id uuid type project user expires_at"), "uuid"),
+        held=_held(connection),
+        migrations=_migrations(connection),
+        domains=_domains(connection),
+        traits=_traits(connection),
+        aggregates=grouped(connection.execute(_columns(tables.provider_aggregates, "provider_id aggregate_id"))),
+    )
+
+
+def _columns(table: sa.Table, names: str) -> Select:
+    return sa.select(*(table.c[name] for name in names.split()))
+
+
+def _by(connection: Connection, query: Select, name: str) -> dict[Any, Row]:
+    return {getattr(row, name): row for row in connection.execute(query)}
+
+
+def _inventories(connection: Connection) -> list[Row]:
+    table, classes = tables.inventories, tables.resource_classes
+    query = sa.select(table, classes.c.name).join(classes, classes.c.id == table.c.class_id)
+    return list(connection.execute(query))
+
+
+def _held(connection: Connection) -> dict[str, Held]:
+    """Do as placement.allocations.read(), for all consumers."""
+    table = tables.allocations
+    names = {row.id: row.name for row in connection.execute(sa.select(tables.resource_classes))}
+    uuids = {row.id: row.uuid for row in connection.execute(_columns(tables.consumers, "id uuid"))}
+    held: dict[str, Held] = {}
+    for provider, class_id, consumer, used in connection.execute(
+        sa.select(table.c.provider_id, table.c.class_id, table.c.consumer_id, table.c.used)
+    ):
+        held.setdefault(uuids[consumer], {}).setdefault(provider, {})[names[class_id]] = used
+    return held
+
+
+def _migrations(connection: Connection) -> dict[str, Row]:
+    table = tables.migrations
+    query = _columns(
+        table,
+        "uuid instance_uuid instance_name source_node_id destination_node_id source destination status updated_at",
+    ).where(sa.or_(table.c.status.in_(tables.HOLDING_MIGRATION), table.c.uuid.in_(sa.select(tables.consumers.c.uuid))))
+    return _by(connection, query, "uuid")
+
+
+def _domains(connection: Connection) -> dict[str, dict[int, Row]]:
+    found: dict[str, dict[int, Row]] = {}
+    for row in connection.execute(_columns(tables.domains, "uuid compute_node_id name state")):
+        found.setdefault(row.uuid, {})[row.compute_node_id] = row
+    return found
+
+
+def _traits(connection: Connection) -> dict[int, set[str]]:
+    table, names = tables.provider_traits, tables.traits
+    query = (
+        sa.select(table.c.provider_id, names.c.name)
+        .join(names, names.c.id == table.c.trait_id)
+        .where(names.c.name.in_((NODE_TRAIT, SHARES)))
+    )
+    return grouped(connection.execute(query))

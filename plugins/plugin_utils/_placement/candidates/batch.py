@@ -1,0 +1,191 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Room on compute nodes for a batch of requests, by the allocation candidates of each node. Pure.
+
+A node is a root provider. What a request takes is used for the requests after it. Each query is answered once for all
+nodes; after that, what is taken changes the answer only for the nodes that the providers serve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_rule as capacity_rule
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import response, search, viable
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates.query import Query
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates.viable import Option
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations
+from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import ProviderArrays
+
+#: The most nodes that are searched one by one.
+FEW = 8
+
+
+class CandidateCapacity:
+    """What is free on nodes, by allocation candidates.
+
+    :param topology: what all queries need; its ``used`` changes.
+    :param nodes: uuids of root providers, in the order of the masks. Nothing is free on a node that the topology lacks.
+    """
+
+    def __init__(self, topology: ProviderArrays, nodes: Iterable[str]) -> None:
+        self._topology = topology
+        self._place_of = {uuid: place for place, uuid in enumerate(topology.uuids)}
+        self._places = np.array([self._place_of.get(uuid, -1) for uuid in nodes], dtype=np.int64)
+        self._at: dict[str, IntArray] = {}
+        for name, inventory in topology.inventories.items():
+            self._at[name] = np.full(topology.size, -1, dtype=np.int64)
+            self._at[name][inventory.places] = np.arange(len(inventory.places))
+        self._asked: dict[int, tuple[Query, _QueryState]] = {}
+
+    def fits(self, query: Query) -> BoolArray:
+        """Return which of the nodes have room for a query."""
+        return self._of(query).roots[self._places]
+
+    def choose(self, query: Query, node: int) -> Allocations | None:
+        """Return what a query would take on a node, by its number; None if it does not fit.
+
+        Prefer the candidate with the fewest providers outside the node's own tree, then the one that leaves the most capacity free.
+        """
+        if self._places[node] < 0:
+            return None
+        rows = self._of(query).rows(self._places[node])
+        if not len(rows):
+            return None
+        slots = search.slots(query)
+        best = self._best(rows, slots, self._places[node])
+        (request,) = response.requests(self._topology, rows[best : best + 1], slots)
+        return {uuid: each["resources"] for uuid, each in request["allocations"].items()}
+
+    def take(self, query: Query, node: int) -> Allocations | None:
+        """Do as choose(), and count what is taken as used."""
+        taken = self.choose(query, node)
+        if taken is not None:
+            self.count(taken, 1)
+        return taken
+
+    def count(self, taken: Allocations, sign: int) -> None:
+        """Count amounts as used (sign 1) or as free again (-1)."""
+        for uuid, resources in taken.items():
+            place = self._place_of[uuid]
+            for name, amount in resources.items():
+                self._topology.inventories[name].used[self._at[name][place]] += sign * amount
+            for _dummy, asked in self._asked.values():
+                asked.look_again(place, resources)
+
+    def most(self, name: str, node: int) -> tuple[int, int] | None:
+        """Return what is free and the capacity of the provider with the most room for a class, of those that a node reaches."""
+        inventory, root = self._topology.inventories.get(name), self._places[node]
+        if inventory is None or root < 0:
+            return None
+        mine = self._topology.roots[inventory.places] == root
+        for place, roots in self._topology.reached.items():
+            at = self._at[name][place]
+            if at >= 0 and root in roots:
+                mine[at] = True
+        free = (inventory.capacity - inventory.used)[mine]
+        if not len(free):
+            return None
+        best = int(np.argmax(free))
+        return max(int(free[best]), 0), int(inventory.capacity[mine][best])
+
+    def _of(self, query: Query) -> _QueryState:
+        # The query is kept, so that no other one gets its id.
+        if id(query) not in self._asked:
+            self._asked[id(query)] = (query, _QueryState(self._topology, self._at, query))
+        return self._asked[id(query)][1]
+
+    def _best(self, rows: IntArray, slots: Sequence[search.Slot], root: int) -> int:
+        if len(rows) == 1:
+            return 0
+        topology = self._topology
+        lent = (topology.roots[rows] != root).sum(axis=1)
+        left = np.zeros(len(rows))
+        for number, slot in enumerate(slots):
+            for name, amount in slot.resources.items():
+                inventory = topology.inventories[name]
+                at = self._at[name][rows[:, number]]
+                left += (inventory.capacity[at] - inventory.used[at] - amount) / np.maximum(inventory.capacity[at], 1)
+        return int(np.lexsort((-left, lent))[0])
+
+
+class _QueryState:
+    """One query.
+
+    roots: the anchors that have a candidate, over the providers, and one more element that is false.
+    """
+
+    def __init__(self, topology: ProviderArrays, at: Mapping[str, IntArray], query: Query) -> None:
+        self._topology, self._at, self._query = topology, at, query
+        self._slots = search.slots(query)
+        # All that could serve a slot if nothing were used; the masks say which have room now.
+        empty = {name: replace(each, used=np.zeros_like(each.used)) for name, each in topology.inventories.items()}
+        # Empty if some slot has none: then no node ever has a candidate.
+        self._options = viable.options(replace(topology, inventories=empty), query) or []
+        self.roots = np.zeros(topology.size + 1, dtype=bool)
+        self._several = len({name for slot in self._slots for name in slot.resources}) < sum(len(slot.resources) for slot in self._slots)
+        self._masks = [self._fits(slot, option.places) for slot, option in zip(self._slots, self._options)]
+        # The pairs in the order of their providers.
+        self._orders = [np.argsort(option.places, kind="stable") for option in self._options]
+        self._sorted = [option.places[order] for option, order in zip(self._options, self._orders)]
+        for anchors, _rows in self._candidates(self._options, self._masks) if self._options else ():
+            self.roots[anchors] = True
+
+    def rows(self, place: int) -> IntArray:
+        """Return the candidates of one anchor, as search.find has them."""
+        return self._rows_of(place) if self.roots[place] else np.zeros((0, len(self._slots)), dtype=np.int64)
+
+    def _rows_of(self, place: int) -> IntArray:
+        ranges = [np.searchsorted(option.anchors, [place, place + 1]) for option in self._options]
+        options = [
+            viable.Option(option.anchors[first:last], option.places[first:last]) for option, (first, last) in zip(self._options, ranges)
+        ]
+        masks = [mask[first:last] for mask, (first, last) in zip(self._masks, ranges)]
+        found = [rows for _anchors, rows in self._candidates(options, masks)]
+        return np.concatenate(found) if found else np.zeros((0, len(self._slots)), dtype=np.int64)
+
+    def look_again(self, place: int, names: Iterable[str]) -> None:
+        """Search again where a provider serves, whose use of some classes has changed."""
+        stale = []
+        for number, slot in enumerate(self._slots if self._options else ()):
+            if not any(name in names for name in slot.resources):
+                continue
+            first, last = np.searchsorted(self._sorted[number], [place, place + 1])
+            if first == last:
+                continue
+            pairs, mask = self._orders[number][first:last], self._masks[number]
+            now = bool(self._fits(slot, np.array([place]))[0])
+            # Where slots share a class, what is left for both matters too.
+            if now != mask[pairs[0]] or self._several:
+                mask[pairs] = now
+                stale.append(self._options[number].anchors[pairs])
+        if stale:
+            self._find(np.unique(np.concatenate(stale)))
+
+    def _fits(self, slot: search.Slot, places: IntArray) -> BoolArray:
+        found = np.ones(len(places), dtype=bool)
+        for name, amount in slot.resources.items():
+            inventory, at = self._topology.inventories[name], self._at[name][places]
+            found &= capacity_rule.has_room(inventory.used[at], amount, inventory.capacity[at])
+        return found
+
+    def _find(self, stale: IntArray) -> None:
+        """Find out which of some anchors have a candidate."""
+        if len(stale) <= FEW:
+            for place in stale.tolist():
+                self.roots[place] = len(self._rows_of(place)) > 0
+            return
+        self.roots[stale] = False
+        only = np.zeros(self._topology.size, dtype=bool)
+        only[stale] = True
+        for anchors, _rows in self._candidates(self._options, self._masks, only):
+            self.roots[anchors] = True
+
+    def _candidates(
+        self, options: Sequence[Option], masks: Sequence[BoolArray], only: BoolArray | None = None
+    ) -> Iterator[tuple[IntArray, IntArray]]:
+        kept = [viable.Option(option.anchors[mask], option.places[mask]) for option, mask in zip(options, masks)]
+        return search.anchored(self._topology, self._query, kept, only)

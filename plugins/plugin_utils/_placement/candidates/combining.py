@@ -1,0 +1,129 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules on the providers of a candidate together, each applied as soon as a row is long enough."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import viable
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates.query import Query
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates.viable import Slot
+from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import Inventory, ProviderArrays
+
+#: Tells of rows of places which of them meet a rule.
+Rule = Callable[[IntArray], BoolArray]
+
+
+class Rules:
+    """The rules of a query on rows of places, by the last slot that they look at."""
+
+    def __init__(self, topology: ProviderArrays, query: Query, slots: Sequence[Slot]) -> None:
+        self._topology = topology
+        self._at: dict[int, list[Rule]] = {}
+        spread = [number for number, slot in enumerate(slots) if not slot.suffix]
+        single = {slot.suffix: number for number, slot in enumerate(slots) if slot.suffix}
+        if spread:
+            for choice in query.groups[""].required:
+                self._add(spread[-1], _Union(viable.having(topology, choice), spread))
+        if query.group_policy == "isolate":
+            numbers = list(single.values())
+            for order, number in enumerate(numbers):
+                if order:
+                    self._add(number, _Apart(numbers[:order], number))
+        for suffixes in query.same_subtrees:
+            numbers = sorted(single[suffix] for suffix in suffixes)
+            if len(numbers) > 1:
+                self._add(numbers[-1], _Subtree(topology, numbers))
+        self._add_sums(slots)
+
+    def keep(self, rows: IntArray, number: int) -> BoolArray | None:
+        """Return which rows, filled up to a slot, meet the rules; None for all."""
+        kept = None
+        for rule in self._at.get(number, ()):
+            holds = rule(rows)
+            kept = holds if kept is None else kept & holds
+        return kept
+
+    def _add(self, number: int, rule: Rule) -> None:
+        self._at.setdefault(number, []).append(rule)
+
+    def _add_sums(self, slots: Sequence[Slot]) -> None:
+        askers: dict[str, list[tuple[int, int]]] = {}
+        for number, slot in enumerate(slots):
+            for name, amount in slot.resources.items():
+                askers.setdefault(name, []).append((number, amount))
+        for name, several in askers.items():
+            inventory = self._topology.inventories.get(name)
+            for order, (number, _amount) in enumerate(several):
+                if order and inventory is not None:
+                    self._add(number, _Sum(self._topology.size, inventory, several[: order + 1]))
+
+
+class _Union:
+    """Some provider of the group without a suffix has a trait."""
+
+    def __init__(self, has: BoolArray, numbers: list[int]) -> None:
+        self._has, self._numbers = has, numbers
+
+    def __call__(self, rows: IntArray) -> BoolArray:
+        return np.logical_or.reduce(self._has[rows[:, self._numbers]], axis=1)
+
+
+class _Apart:
+    """A group has another provider than the groups before it."""
+
+    def __init__(self, before: list[int], number: int) -> None:
+        self._before, self._number = before, number
+
+    def __call__(self, rows: IntArray) -> BoolArray:
+        return np.logical_and.reduce(rows[:, self._before] != rows[:, [self._number]], axis=1)
+
+
+class _Subtree:
+    """One of the providers is above, or is, each of the others."""
+
+    def __init__(self, topology: ProviderArrays, numbers: list[int]) -> None:
+        self._parents, self._numbers = topology.parents, numbers
+
+    def __call__(self, rows: IntArray) -> BoolArray:
+        rows = rows[:, self._numbers]
+        found = np.zeros(len(rows), dtype=bool)
+        for number in range(rows.shape[1]):
+            found |= self._below(rows, rows[:, number]).all(axis=1)
+        return found
+
+    def _below(self, rows: IntArray, top: IntArray) -> BoolArray:
+        """Return, in the shape of the rows, which places are in the subtree of the ``top`` of their row."""
+        above, below = rows, rows == top[:, None]
+        while True:
+            above = np.where(above >= 0, self._parents[above], -1)
+            if not (above >= 0).any():
+                return below
+            below = below | (above == top[:, None])
+
+
+class _Sum:
+    """The amounts of a class that several slots take from one provider fit together.
+
+    As in Placement min_unit and step_size are for each amount, not for the sum.
+
+    :param askers: (number of a slot, amount).
+    """
+
+    def __init__(self, size: int, inventory: Inventory, askers: list[tuple[int, int]]) -> None:
+        self._askers = askers
+        free, most = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+        free[inventory.places] = inventory.capacity - inventory.used
+        most[inventory.places] = inventory.max_unit
+        self._most = np.minimum(free, most)
+
+    def __call__(self, rows: IntArray) -> BoolArray:
+        number, amount = self._askers[-1]
+        place = rows[:, number]
+        total = np.full(len(rows), amount)
+        for other, more in self._askers[:-1]:
+            total += np.where(rows[:, other] == place, more, 0)
+        return total <= self._most[place]

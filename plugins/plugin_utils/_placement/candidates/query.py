@@ -1,0 +1,240 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a query for allocation candidates asks (N10.4), read from a mapping.
+
+query_string.py reads the form of Placement's query strings into the same classes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
+
+SUFFIX = re.compile(r"[A-Za-z0-9_-]{1,64}")
+GROUP_KEYS = ("resources", "required", "member_of", "in_tree")
+WIDE_KEYS = ("group_policy", "same_subtree", "root_required", "limit")
+POLICIES = ("none", "isolate")
+
+
+@dataclass
+class Group:
+    """One request group; the one with the suffix "" is spread over a tree, any other is on one provider.
+
+    required and member_of: of each set one name (a trait, the uuid of an aggregate) is needed. forbidden and outside:
+    names that a provider must not have or be in. in_tree: the uuid of a provider.
+    """
+
+    suffix: str = ""
+    resources: Resources = field(default_factory=dict)
+    required: list[frozenset[str]] = field(default_factory=list)
+    forbidden: set[str] = field(default_factory=set)
+    member_of: list[frozenset[str]] = field(default_factory=list)
+    outside: set[str] = field(default_factory=set)
+    in_tree: str | None = None
+
+    def traits(self) -> set[str]:
+        """Return all traits that are named."""
+        return self.forbidden.union(*self.required)
+
+
+@dataclass
+class Query:
+    """groups: by suffix, in the order given, the group without a suffix first. same_subtrees: sets of suffixes."""
+
+    groups: dict[str, Group] = field(default_factory=dict)
+    group_policy: str | None = None
+    same_subtrees: list[set[str]] = field(default_factory=list)
+    root_required: set[str] = field(default_factory=set)
+    root_forbidden: set[str] = field(default_factory=set)
+    limit: int | None = None
+
+    def classes(self) -> dict[str, str]:
+        """Return the keys that name classes, by class."""
+        return {name: f"resources{group.suffix}" for group in self.groups.values() for name in group.resources}
+
+    def traits(self) -> dict[str, str]:
+        """Return the keys that name traits, by trait."""
+        found = dict.fromkeys(self.root_required | self.root_forbidden, "root_required")
+        for group in self.groups.values():
+            found.update(dict.fromkeys(group.traits(), f"required{group.suffix}"))
+        return found
+
+    def aggregates(self) -> set[str]:
+        """Return the uuids of all aggregates that are named."""
+        return {name for group in self.groups.values() for name in group.outside.union(*group.member_of)}
+
+
+def from_mapping(given: Any) -> Query:
+    """Read the query of a mapping.
+
+    Keys: resources {class: amount}; required and root_required: lists of traits, "!TRAIT" forbids it,
+    an inner list means any of; member_of alike with uuids of aggregates; in_tree: uuid of a provider;
+    groups {suffix: mapping of those four}; group_policy; same_subtree: suffixes, or lists of them;
+    limit.
+
+    :raises DroverError: naming the key, the value and what was expected.
+    """
+    if not isinstance(given, dict):
+        raise refused("the query", given, "a mapping or a query string")
+    validation.check_keys("A query", given, (*GROUP_KEYS, "groups", *WIDE_KEYS))
+    query = Query()
+    if any(given.get(key) is not None for key in GROUP_KEYS):
+        query.groups[""] = read_group("", given)
+    groups = given.get("groups") or {}
+    if not isinstance(groups, dict):
+        raise refused("groups", groups, "a mapping of suffixes to groups")
+    for suffix, content in groups.items():
+        suffix = str(suffix)
+        if not SUFFIX.fullmatch(suffix):
+            raise refused("groups", suffix, "suffixes of 1 to 64 letters, digits, _ and -")
+        if not isinstance(content, dict):
+            raise refused(f"groups.{suffix}", content, f"a mapping with {_either(GROUP_KEYS)}")
+        validation.check_keys(f"groups.{suffix}", content, GROUP_KEYS)
+        query.groups[suffix] = read_group(suffix, content)
+    query.group_policy = given.get("group_policy")
+    if query.group_policy is None:
+        pass
+    elif query.group_policy not in POLICIES:
+        raise refused("group_policy", query.group_policy, _either(POLICIES))
+    query.same_subtrees = _subtrees(given.get("same_subtree"))
+    query.root_required, query.root_forbidden = _root(given.get("root_required"))
+    query.limit = None if given.get("limit") is None else whole("limit", given["limit"])
+    return checked(query)
+
+
+def checked(query: Query) -> Query:
+    """Return a query whose parts agree.
+
+    :raises DroverError: they do not.
+    """
+    named = {suffix for suffixes in query.same_subtrees for suffix in suffixes}
+    if "" in named:
+        raise refused("same_subtree", "", "suffixes; the group without one cannot be named")
+    if not any(group.resources for group in query.groups.values()):
+        raise DroverError("The query asks for no resources: give resources, as {VCPU: 1}, to it or to one of its groups.")
+    for suffix, group in query.groups.items():
+        if not group.resources and suffix not in named:
+            raise DroverError(
+                f"The group '{suffix}' asks for no resources. Give it resources{suffix}, or name it in same_subtree: "
+                "a group that is named there may go without."
+                if suffix
+                else "The group without a suffix asks for no resources. Give it resources, or move what else it asks for "
+                "into a group with a suffix."
+            )
+        check_traits(group)
+    for suffix in sorted(named - set(query.groups)):
+        raise refused("same_subtree", suffix, f"suffixes of groups of this query: {_either(sorted(set(query.groups) - {''}))}")
+    both = query.root_required & query.root_forbidden
+    if both:
+        raise DroverError(f"root_required both requires and forbids {', '.join(sorted(both))}: take one of the two out.")
+    if query.group_policy is None and len(set(query.groups) - {""}) > 1:
+        raise DroverError("group_policy is missing: with two or more groups say isolate (each on a provider of its own) or none.")
+    query.groups = dict(sorted(query.groups.items(), key=lambda pair: pair[0] != ""))
+    return query
+
+
+def check_traits(group: Group) -> None:
+    """Refuse a group that requires and forbids the same trait."""
+    for choice in group.required:
+        if choice <= group.forbidden:
+            raise DroverError(
+                f"required{group.suffix} both requires and forbids {', '.join(sorted(choice))}: no provider can do that. "
+                "Take one of the two out."
+            )
+
+
+def refused(key: str, value: object, expected: str) -> DroverError:
+    """Make the error for a value of a key."""
+    shown = "nothing" if value is None else f"'{value}'"
+    return DroverError(f"{key} is {shown}; expected {expected}.")
+
+
+def whole(key: str, value: object) -> int:
+    """Read a whole number of at least 1, given as a number or its digits."""
+    return validation.read_whole(key, value, 1, None)
+
+
+def trait(key: str, value: object) -> str:
+    """Read the name of a trait, which the store may not have."""
+    if not isinstance(value, str) or not value.strip() or value.startswith("!"):
+        raise refused(key, value, "the name of a trait, or !NAME to forbid it")
+    return value.strip()
+
+
+def _either(names: Iterable[str]) -> str:
+    names = list(names)
+    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names) or "none"
+
+
+def read_group(suffix: str, given: Mapping[str, Any]) -> Group:
+    """Read the group of a mapping with GROUP_KEYS.
+
+    :raises DroverError: naming the key, the value and what was expected.
+    """
+    group = Group(suffix)
+    resources = given.get("resources")
+    if resources is not None and not isinstance(resources, dict):
+        raise refused(f"resources{suffix}", resources, "a mapping of resource classes to amounts, as {VCPU: 1}")
+    for name, amount in (resources or {}).items():
+        group.resources[str(name)] = whole(f"resources{suffix}: the amount of {name}", amount)
+    group.required, group.forbidden = _choices(f"required{suffix}", given.get("required"), trait)
+    group.member_of, group.outside = _choices(f"member_of{suffix}", given.get("member_of"), validation.read_uuid)
+    if given.get("in_tree") is not None:
+        group.in_tree = validation.read_uuid(f"in_tree{suffix}", given["in_tree"])
+    return group
+
+
+def _choices(key: str, given: Any, name: Callable[[str, Any], str]) -> tuple[list[frozenset[str]], set[str]]:
+    """Read what is needed and what is forbidden, see Group, of a list; a text is a list of one.
+
+    :param name: reads the name of a key.
+    """
+    needed: list[frozenset[str]] = []
+    forbidden: set[str] = set()
+    for each in _listed(key, given):
+        if isinstance(each, list):
+            if not each:
+                raise refused(key, each, "at least one name in an inner list")
+            if any(str(one).startswith("!") for one in each):
+                raise refused(key, each, "no '!' in a list of which any will do")
+            needed.append(frozenset(name(key, one) for one in each))
+        elif isinstance(each, str) and each.startswith("!"):
+            forbidden.add(name(key, each[1:]))
+        else:
+            needed.append(frozenset([name(key, each)]))
+    return needed, forbidden
+
+
+def _listed(key: str, given: Any) -> list[Any]:
+    if given is None:
+        return []
+    if isinstance(given, str):
+        return [given]
+    if not isinstance(given, list):
+        raise refused(key, given, "a list")
+    return given
+
+
+def _root(given: Any) -> tuple[set[str], set[str]]:
+    needed, forbidden = _choices("root_required", given, trait)
+    for choice in needed:
+        if len(choice) > 1:
+            raise refused("root_required", sorted(choice), "single traits; any of several is not possible here")
+    return {name for choice in needed for name in choice}, forbidden
+
+
+def _subtrees(given: Any) -> list[set[str]]:
+    found = _listed("same_subtree", given)
+    if found and not any(isinstance(each, list) for each in found):
+        found = [found]
+    for each in found:
+        if not isinstance(each, list) or not each or not all(isinstance(one, (str, int)) for one in each):
+            raise refused("same_subtree", each, "a list of suffixes, or a list of such lists")
+    return [{str(one) for one in each} for each in found]

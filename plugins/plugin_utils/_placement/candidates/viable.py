@@ -1,0 +1,154 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which providers can serve a slot of a query, and for which anchors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates.query import Group, Query
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
+from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import ProviderArrays
+
+
+@dataclass
+class Slot:
+    """What is taken from one provider, for the group with this suffix."""
+
+    suffix: str
+    resources: Resources
+
+
+@dataclass
+class Option:
+    """Pairs of an anchor and a provider that can serve one slot there, in order."""
+
+    anchors: IntArray
+    places: IntArray
+
+
+def options(topology: ProviderArrays, query: Query) -> list[Option] | None:
+    """Return the options of each slot of a query, or None if a slot has none."""
+    allowed = _roots(topology, query)
+    found = []
+    for suffix, group in query.groups.items():
+        tree = _tree(topology, group)
+        if tree is None:
+            return None
+        parts: Sequence[Option | None] = [_one_provider(topology, group, tree)] if suffix else _spread(topology, group, tree)
+        for part in parts:
+            if part is None:
+                return None
+            if allowed is not None:
+                kept = allowed[part.anchors]
+                part = Option(part.anchors[kept], part.places[kept])
+            if not len(part.places):
+                return None
+            found.append(part)
+    return found
+
+
+def _roots(topology: ProviderArrays, query: Query) -> BoolArray | None:
+    """Return which roots may be anchors; None for all."""
+    if not query.root_required and not query.root_forbidden:
+        return None
+    allowed = np.ones(topology.size, dtype=bool)
+    for trait in query.root_required:
+        allowed &= topology.traits[trait]
+    for trait in query.root_forbidden:
+        allowed &= ~topology.traits[trait]
+    return allowed
+
+
+def _tree(topology: ProviderArrays, group: Group) -> int | None:
+    """Return the root of the tree that in_tree names; -1 without in_tree, None if there is no such provider."""
+    if group.in_tree is None:
+        return -1
+    if group.in_tree not in topology.uuids:
+        return None
+    return int(topology.roots[topology.uuids.index(group.in_tree)])
+
+
+def _one_provider(topology: ProviderArrays, group: Group, tree: int) -> Option | None:
+    """Return the providers that have all of a group with a suffix."""
+    good = np.ones(topology.size, dtype=bool)
+    for name, amount in group.resources.items():
+        inventory = topology.inventories.get(name)
+        if inventory is None:
+            return None
+        has = np.zeros(topology.size, dtype=bool)
+        has[inventory.places[inventory.fits(amount)]] = True
+        good &= has
+    if not group.resources:
+        # As in Placement: such a group is met by any provider with what it requires, in any tree.
+        tree = -1
+        if not group.required and not group.member_of:
+            return None
+    for choice in group.required:
+        good &= having(topology, choice)
+    for trait in group.forbidden:
+        good &= ~topology.traits[trait]
+    for choice in group.member_of:
+        good &= _within(topology, choice)
+    if group.outside:
+        good &= ~_within(topology, group.outside)
+    if tree >= 0:
+        good &= topology.roots == tree
+    return Option(*topology.serving(np.flatnonzero(good), good))
+
+
+def _spread(topology: ProviderArrays, group: Group, tree: int) -> Sequence[Option | None]:
+    """Return an option for each class of the group without a suffix."""
+    inside, outside = None, None
+    if group.member_of:
+        inside = np.ones(topology.size, dtype=bool)
+        for choice in group.member_of:
+            inside &= _within(topology, choice)
+    if group.outside:
+        outside = _within(topology, group.outside)
+    found = []
+    for name, amount in group.resources.items():
+        inventory = topology.inventories.get(name)
+        if inventory is None:
+            return [None]
+        places = inventory.places[inventory.fits(amount)]
+        for trait in group.forbidden:
+            places = places[~topology.traits[trait][places]]
+        if tree >= 0:
+            places = places[topology.roots[places] == tree]
+        lent = None
+        if topology.reached and tree < 0:
+            # A sharing provider has to be in the aggregates itself; in its own tree those of the root count.
+            lent = np.zeros(topology.size, dtype=bool)
+            lent[places] = True
+            if inside is not None:
+                lent &= inside
+        pairs = Option(*topology.serving(places, lent))
+        # An aggregate of the root is one of the whole tree.
+        if inside is not None:
+            kept = inside[pairs.places] | inside[pairs.anchors]
+            pairs = Option(pairs.anchors[kept], pairs.places[kept])
+        if outside is not None:
+            kept = ~(outside[pairs.places] | outside[pairs.anchors])
+            pairs = Option(pairs.anchors[kept], pairs.places[kept])
+        found.append(pairs)
+    return found
+
+
+def having(topology: ProviderArrays, choice: Iterable[str]) -> BoolArray:
+    """Return which providers have any of the traits."""
+    found = np.zeros(topology.size, dtype=bool)
+    for trait in choice:
+        found |= topology.traits[trait]
+    return found
+
+
+def _within(topology: ProviderArrays, choice: Iterable[str]) -> BoolArray:
+    """Return which providers are in any of the aggregates."""
+    found = np.zeros(topology.size, dtype=bool)
+    for uuid in choice:
+        found |= topology.aggregates[uuid]
+    return found

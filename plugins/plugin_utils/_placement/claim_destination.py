@@ -1,0 +1,225 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Choosing among places: the first that is enabled, allowed by the server group and has room."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import classes_and_traits as resource_names
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import inventory, provider_trees, providers, server_groups
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import Amounts, ProviderInventory
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, ClaimRequest, Resources
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row
+
+
+class Place:
+    """A compute node to try.
+
+    :param node: the row of the compute node (claim_nodes.find).
+    :param given: what the scheduler chose to allocate there; None if any provider of the node will do.
+    :param number: its place among those that are tried.
+    :ivar amounts: what is allocated there once the place is chosen.
+    """
+
+    __slots__ = ("node", "given", "number", "amounts")
+
+    def __init__(self, node: Row, given: Allocations | None = None, number: int = 0) -> None:
+        self.node, self.given, self.number = node, given or {}, number
+        self.amounts: Amounts = {}
+
+
+class _Refused(Exception):
+    """A place is refused: why, and for a lack of room the figures."""
+
+    def __init__(self, reason: str, **data: Any) -> None:
+        super().__init__(reason)
+        self.data = data
+
+
+class ClaimDestinations:
+    """Finds the first place with room, and counts what was chosen before in this transaction.
+
+    :param places: all places that will be tried.
+    :param found: {name: row} of the server groups, which are locked.
+    :param free: allocations that are given up in this transaction; their consumers are locked.
+    """
+
+    def __init__(self, connection: Connection, places: Sequence[Place], found: Mapping[str, Row], free: Amounts | None = None) -> None:
+        self.connection, self.places, self.free = connection, places, free or {}
+        self.supplies = provider_trees.read(connection, {place.node.provider_id: place.node for place in places}.values())
+        self.uuids = provider_ids(connection, {uuid for place in places for uuid in place.given})
+        self.members = {group.id: server_groups.members(connection, group) for group in found.values()}
+        self.groups = found
+        self.held: dict[int, dict[str, ProviderInventory]] = {}
+
+    def choose_all(self, wanted: Sequence[tuple[ClaimRequest, Sequence[Place]]]) -> dict[str, Place]:
+        """Choose places for several selections, for all or for none.
+
+        At first only the room of first choices is locked, so that claims of the same alternates need not wait. If one has
+        no room, all is locked from the start, in order.
+
+        :param wanted: selections, each with its places.
+        :returns: {uuid: place}.
+        """
+        for where in self.members.values():
+            for selection, _dummy in wanted:
+                # The store has it already, with its first choice.
+                where.pop(selection["uuid"], None)
+        firsts = [places[0] for dummy, places in wanted]
+        names = {name for selection, places in wanted for name in _names(selection["resources"], places)}
+        if self.connection.dialect.name != "sqlite" and self._more_than(firsts, names):
+            members = {key: dict(hosts) for key, hosts in self.members.items()}
+            try:
+                with self.connection.begin_nested():
+                    self._hold(firsts, names, first_only=True)
+                    return self._chosen([(selection, places[:1]) for selection, places in wanted])
+            except DroverError:
+                self.members = members
+        self._hold(self.places, names)
+        return self._chosen(wanted)
+
+    def choose(
+        self,
+        uuid: str,
+        name: str,
+        resources: Resources,
+        places: Sequence[Place],
+        group: Row | None = None,
+        leaving: str | None = None,
+    ) -> Place:
+        """Choose the first place that is enabled, allowed by the server group and has room.
+
+        :param leaving: the host that the instance leaves, if it moves.
+        :raises DroverError: no place is; with the reason for each.
+        """
+        if not self.held:
+            self._hold(self.places, _names(resources, places))
+        refusals, data = [], []
+        for place in places:
+            try:
+                self._check_host(uuid, place, group, leaving)
+                place.amounts = self._amounts(place, resources)
+            except _Refused as refused:
+                refusals.append(f"{place.node.host}: {refused}")
+                data.append({"host": place.node.host, "node": place.node.hypervisor_hostname, **refused.data})
+                continue
+            if group is not None:
+                self.members[group.id][uuid] = {place.node.host}
+            return place
+        # A class that does not exist is another error than one that no host has left.
+        class_ids(self.connection, _names(resources, places) - resource_names.standard(resource_names.RESOURCE_CLASS))
+        raise DroverError(
+            f"No room for {name} ({uuid}) at its destination nor its alternates: "
+            f"{'; '.join(refusals)}. Nothing was claimed. Somebody else may have been faster: schedule again.",
+            cause="no_room",
+            consumer=uuid,
+            refusals=refusals,
+            places=data,
+        )
+
+    def _chosen(self, wanted: Iterable[tuple[ClaimRequest, Sequence[Place]]]) -> dict[str, Place]:
+        chosen = {}
+        for selection, places in wanted:
+            group = self.groups.get(server_groups.name_of(selection.get("server_group")) or "")
+            chosen[selection["uuid"]] = self.choose(selection["uuid"], selection["name"], selection["resources"], places, group)
+        return chosen
+
+    def _more_than(self, firsts: Sequence[Place], names: Iterable[str]) -> bool:
+        if len(firsts) < len(self.places):
+            return True
+        return any(len(self.supplies[place.node.provider_id].of(name)) > 1 for place in firsts for name in names)
+
+    def _hold(self, places: Iterable[Place], names: Collection[str], first_only: bool = False) -> None:
+        providers: set[int] = set()
+        for place in places:
+            given = {self.uuids[uuid] for uuid in place.given}
+            providers |= given
+            for name in () if place.given else names:
+                keys = self.supplies[place.node.provider_id].of(name)
+                providers.update(keys[:1] if first_only else keys)
+        # What is given up is locked with the rest: both are written, and all rows are locked in one order.
+        providers.update(provider for provider, dummy in self.free)
+        self.held = inventory.hold(self.connection, providers, None if self.free else names)
+        for held in self.held.values():
+            for each in held.values():
+                each.used -= self.free.get(each.key, 0)
+
+    def _check_host(self, uuid: str, place: Place, group: Row | None, leaving: str | None) -> None:
+        if place.node.disabled:
+            raise _Refused(f"disabled ({place.node.disabled_reason or 'no reason given'})")
+        if place.node.forced_down:
+            raise _Refused("forced down")
+        if group is not None:
+            refusal = server_groups.refusal(group, self.members[group.id], uuid, place.node.host, leaving)
+            if refusal:
+                raise _Refused(refusal)
+
+    def _amounts(self, place: Place, resources: Resources) -> Amounts:
+        """Take the room of a place."""
+        taken: list[tuple[ProviderInventory, int]] = []
+        if place.given:
+            wanted = [
+                (name, amount, [self.uuids[uuid]]) for uuid, amounts in sorted(place.given.items()) for name, amount in amounts.items()
+            ]
+        else:
+            of = self.supplies[place.node.provider_id].of
+            wanted = [(name, amount, of(name)) for name, amount in resources.items()]
+        for name, amount, keys in wanted:
+            if not amount:
+                continue
+            held = [self.held[key][name] for key in keys if name in self.held.get(key, ())]
+            if not held:
+                raise _Refused(
+                    f"{name}: asked {amount}, the host has none",
+                    resource_class=name,
+                    asked=amount,
+                    used=0,
+                    capacity=0,
+                )
+            chosen = next((each for each in held if each.refusal(name, amount) is None), None)
+            if chosen is None:
+                raise _Refused(f"{held[0].refusal(name, amount)}", **held[0].data(name, amount))
+            taken.append((chosen, amount))
+        for each, amount in taken:
+            each.used += amount
+        return {each.key: amount for each, amount in taken}
+
+
+def _names(resources: Resources, places: Iterable[Place]) -> set[str]:
+    names = {name for name, amount in resources.items() if amount}
+    return names | {name for place in places for amounts in place.given.values() for name in amounts}
+
+
+def provider_ids(connection: Connection, uuids: Collection[str]) -> dict[str, int]:
+    """Return the ids of providers by their uuids.
+
+    :raises DroverError: one is not in the store.
+    """
+    found = providers.ids(connection, uuids)
+    for uuid in sorted(set(uuids) - set(found)):
+        raise DroverError(
+            f"Resource provider {uuid} is not in the store. Run drover.compute.discover, then schedule again; nothing was claimed.",
+            cause="unknown_provider",
+            provider=uuid,
+        )
+    return found
+
+
+def class_ids(connection: Connection, names: Collection[str]) -> dict[str, int]:
+    """Return the ids of resource classes by their names.
+
+    :raises DroverError: one is not in the store.
+    """
+    found = bulk.ids_by(connection, tables.resource_classes.c.name, names, make=False)
+    for name in sorted(set(names) - set(found)):
+        raise DroverError(
+            f"Resource class {name} is not in the store: no provider has it. Correct the name; nothing was claimed.",
+            cause="unknown_class",
+            resource_class=name,
+        )
+    return found

@@ -1,0 +1,347 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Claims: room is allocated before anything is built, never more than there is.
+
+Each function runs inside one write transaction of the caller and is idempotent by the instance's uuid. Such
+transactions run at the same time, so each locks rows before it reads them, in one order: server groups, instances,
+consumers, inventories (see inventory.py), compute nodes. Of two runs that race for the last room exactly one gets it,
+and no two runs wait for each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
+    allocations,
+    claim_nodes,
+    definition_claims,
+    server_groups,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.claim_destination import ClaimDestinations, Place
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Alternate, Claim, ClaimRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, decisions, files, orders, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+
+BUILDING = "building"
+#: The purpose of a decision that is claimed, see decisions.row().
+PURPOSE = "place"
+#: Seconds until a claim expires if no instance is seen.
+LIFETIME = 3600
+
+
+def claim(
+    connection: Connection,
+    selections: Sequence[ClaimRequest],
+    now: float,
+    lifetime: int = LIFETIME,
+    actor: str | None = None,
+    defined: bool = False,
+) -> list[Claim]:
+    """Claim the destination, or else the first alternate with room, of every selection.
+
+    All or none: a selection that fits nowhere fails the whole, and the caller's transaction with it. A selection with
+    an explanation, so one of the scheduler, is recorded as a decision.
+
+    :param lifetime: seconds until the claim expires if no instance is seen; 0 for never. A claim that is made again while
+        its instance is built is renewed.
+    :param actor: for people: who asked.
+    :param defined: the selections are of definitions. If another run has claimed a definition already, its instance is
+        the answer.
+    :returns: the claims in the order of the selections.
+    :raises DroverError: no room (asked, used and capacity per host tried), unknown host, bad data, or a definition that was
+        changed since its instance was begun.
+    """
+    if defined:
+        selections = definition_claims.with_uuids(connection, selections)
+    found = server_groups.hold(connection, [selection.get("server_group") for selection in selections])
+    nodes = claim_nodes.read(connection, [place for selection in selections for place in (selection, *selection.get("alternates", []))])
+    rows = [_instance(each, nodes, found, now, defined) for each in selections]
+    expires_at = now + lifetime if lifetime else None
+    keep = _consumers(selections, expires_at)
+    new, made = bulk.add_both(connection, "uuid", (tables.instances, rows), (tables.consumers, allocations.consumer_rows(keep, now)))
+    existing = [each["uuid"] for each in selections if each["uuid"] not in new]
+    if defined:
+        definition_claims.refuse_changed(connection, [row for row in rows if row["uuid"] not in new])
+    fresh = [each for each in selections if each["uuid"] in new]
+    keep = {uuid: columns for uuid, columns in keep.items() if uuid in new}
+    holdings = allocations.Holdings(connection, keep, now, drop=existing, made=made)
+    holdings.renew(existing, expires_at)
+    chosen = _choose(connection, fresh, holdings, keep, nodes, found)
+    _correct_places(connection, rows, new, chosen)
+    where = claim_nodes.of_instances(connection, existing)
+    decided = [each for each in fresh if each.get("explanation")]
+    decisions.record(connection, [_decision(each, chosen[each["uuid"]], actor, now) for each in decided])
+    results = []
+    for selection in selections:
+        if selection["uuid"] in new:
+            place = chosen[selection["uuid"]]
+            results.append(_claimed(selection, place.node, selection.get("alternates", [])[place.number :]))
+        else:
+            results.append(_answer(selection, where.get(selection["uuid"])))
+    return results
+
+
+def _consumers(selections: Sequence[ClaimRequest], expires_at: float | None) -> dict[str, dict[str, Any]]:
+    """Return the consumers of instances that need room, see allocations.Holdings."""
+    return {
+        each["uuid"]: {
+            "type": allocations.INSTANCE,
+            "project": each.get("project"),
+            "user": each.get("user"),
+            "expires_at": expires_at,
+        }
+        for each in selections
+        if any(each["resources"].values()) or _says_where(each)
+    }
+
+
+def _choose(
+    connection: Connection,
+    selections: Sequence[ClaimRequest],
+    holdings: allocations.Holdings,
+    keep: Mapping[str, Mapping[str, Any]],
+    nodes: claim_nodes.Nodes,
+    found: Mapping[str, Row],
+) -> dict[str, Place]:
+    """Find and write the room of new instances: {uuid: place}."""
+    if not selections:
+        return {}
+    wanted = [(each, _places(nodes, [each, *each.get("alternates", [])])) for each in selections]
+    destinations = ClaimDestinations(connection, [place for dummy, places in wanted for place in places], found, holdings.sums(keep))
+    chosen = destinations.choose_all(wanted)
+    columns = {uuid: {"expires_at": each["expires_at"]} for uuid, each in keep.items()}
+    holdings.write({uuid: chosen[uuid].amounts for uuid in keep}, columns, limited=True)
+    return chosen
+
+
+def _decision(selection: ClaimRequest, place: Place, actor: str | None, now: float) -> dict[str, Any]:
+    refused = f"{selection['host']}, which was picked first, was refused at the claim: this alternate was taken."
+    return decisions.row(
+        PURPOSE,
+        actor,
+        (selection["uuid"], selection["name"]),
+        now,
+        place=(place.node.host, place.node.hypervisor_hostname),
+        alternates=selection.get("alternates", [])[place.number :],
+        explanation=selection["explanation"],
+        message=refused if place.number else None,
+    )
+
+
+def _says_where(selection: ClaimRequest) -> bool:
+    return any(place.get("allocations") for place in (selection, *selection.get("alternates", [])))
+
+
+def _correct_places(connection: Connection, rows: Sequence[dict[str, Any]], new: Mapping[str, int], chosen: Mapping[str, Place]) -> None:
+    """Correct the nodes of instances that were inserted with their first choice, where most of them are."""
+    bulk.update(
+        connection,
+        tables.instances,
+        [
+            {"id": new[row["uuid"]], "compute_node_id": chosen[row["uuid"]].node.id}
+            for row in rows
+            if row["uuid"] in new and row["compute_node_id"] != chosen[row["uuid"]].node.id
+        ],
+    )
+
+
+def reclaim(
+    connection: Connection,
+    uuid: str,
+    alternates: Sequence[Alternate],
+    proof: certainty.Proof,
+    now: float,
+    lifetime: int = LIFETIME,
+    actor: str | None = None,
+) -> Claim:
+    """Give up the room of an instance that is being built and claim the first alternate with room.
+
+    The failed build is counted on the node that it leaves, for BuildFailureWeigher.
+
+    :param proof: nothing of the instance is at the host that it leaves.
+    :raises DroverError: the instance is not being built, or is moving, or no alternate has room, or an order is open.
+    """
+    certainty.require(proof)
+    found = server_groups.of_instance(connection, uuid)
+    instance = bulk.hold(connection, tables.instances, "uuid", [uuid]).get(uuid)
+    if instance is None:
+        raise _unknown_instance(uuid)
+    _refuse_moving(connection, [uuid])
+    if instance.state != BUILDING:
+        raise DroverError(
+            f"Instance {instance.name} ({uuid}) is {instance.state}, not being built: its place is not given up. "
+            "Move it with drover.compute.drain instead."
+        )
+    orders.refuse_open([instance])
+    holdings = allocations.Holdings(connection, {}, now, drop=[uuid])
+    resources = allocations.total(allocations.read(connection, [uuid]).get(uuid, {}))
+    places = _places(claim_nodes.read(connection, alternates), alternates)
+    group = found[0] if found else None
+    destinations = ClaimDestinations(connection, places, {each.name: each for each in found}, holdings.sums([uuid]))
+    chosen = destinations.choose(uuid, instance.name, resources, places, group)
+    expires = {uuid: {"expires_at": now + lifetime if lifetime else None}}
+    holdings.write({uuid: chosen.amounts} if uuid in holdings.ids else {}, expires, limited=True)
+    bulk.update(connection, tables.instances, [{"id": instance.id, "compute_node_id": chosen.node.id}])
+    table = tables.compute_nodes
+    connection.execute(sa.update(table).where(table.c.id == instance.compute_node_id).values(failed_builds=table.c.failed_builds + 1))
+    left = alternates[chosen.number + 1 :]
+    place = (chosen.node.host, chosen.node.hypervisor_hostname)
+    why = "It could not be built where its room was before: this alternate was taken."
+    decided = decisions.row(PURPOSE, actor, (uuid, instance.name), now, place, left, message=why)
+    decisions.record(connection, [decided])
+    return _claimed({"uuid": uuid, "name": instance.name, "resources": resources, "host": chosen.node.host}, chosen.node, left)
+
+
+def release(connection: Connection, uuids: Collection[str], proof: certainty.Proof, now: float) -> list[str]:
+    """Release the room of instances and delete their records.
+
+    :param proof: nothing of them is on a hypervisor.
+    :returns: the uuids of those that had room or a record.
+    :raises DroverError: one of them has a domain, or is moving, or an order is open for it.
+    """
+    certainty.require(proof)
+    table = tables.instances
+    rows = bulk.hold(connection, table, "uuid", uuids)
+    _refuse_moving(connection, uuids)
+    orders.refuse_open(rows.values())
+    for row in rows.values():
+        if row.state == "active":
+            raise DroverError(
+                f"Instance {row.name} ({row.uuid}) has a domain on a hypervisor, so its room is in use. "
+                "Undefine the domain first and run drover.compute.discover; nothing was released."
+            )
+    holdings = allocations.Holdings(connection, {}, now, drop=uuids)
+    holdings.write({uuid: {} for uuid in holdings.ids})
+    bulk.delete(connection, table, table.c.id, [row.id for row in rows.values()])
+    return sorted(set(holdings.ids) | set(rows))
+
+
+def forget(connection: Connection, uuids: Collection[str], proof: certainty.Proof, now: float) -> None:
+    """Release the room of instances whose domains are removed, and delete all that the store has of them.
+
+    :param proof: their domains are removed.
+    :raises DroverError: one of them is moving, or waits for its resize to be confirmed.
+    """
+    rows = bulk.hold(connection, tables.instances, "uuid", uuids)
+    bulk.update(connection, tables.instances, [{"id": row.id, "state": "missing"} for row in rows.values()])
+    release(connection, uuids, proof, now)
+    bulk.delete(connection, tables.domains, tables.domains.c.uuid, uuids)
+    files.forget(connection, uuids)
+
+
+def _refuse_moving(connection: Connection, uuids: Collection[str]) -> None:
+    """Refuse instances with an open migration: nobody would release the room at its source."""
+    table = tables.migrations
+    query = sa.select(table).where(table.c.status.in_(tables.HOLDING_MIGRATION))
+    for row in bulk.among(connection, query, table.c.instance_uuid, uuids):
+        if row.status == "finished":
+            raise DroverError(
+                f"Instance {row.instance_name} ({row.instance_uuid}) was resized, and holds the room of its old size on "
+                f"{row.source} too. Confirm or revert that first; nothing was released."
+            )
+        if row.status == "done":
+            raise DroverError(
+                f"Instance {row.instance_name} ({row.instance_uuid}) was evacuated from {row.source}, where it still "
+                f"holds its room until that host is back and cleaned up; nothing was released."
+            )
+        raise DroverError(
+            f"Instance {row.instance_name} ({row.instance_uuid}) has an open migration from {row.source} to "
+            f"{row.destination}. Finish or undo that first, by running the drain of {row.source} again; "
+            "nothing was released."
+        )
+
+
+def _places(nodes: claim_nodes.Nodes, tries: Sequence[Alternate]) -> list[Place]:
+    return [Place(claim_nodes.named(nodes, place), place.get("allocations"), number) for number, place in enumerate(tries)]
+
+
+def _unknown_instance(uuid: str) -> DroverError:
+    return DroverError(f"Instance {uuid} is not in the store. Run drover.compute.discover if it exists.", cause="unknown_instance")
+
+
+def _instance(selection: ClaimRequest, nodes: claim_nodes.Nodes, found: Mapping[str, Row], now: float, defined: bool) -> dict[str, Any]:
+    """Make the row of an instance that is built."""
+    node = claim_nodes.matching(nodes, selection["host"], selection.get("node"))
+    group = found.get(server_groups.name_of(selection.get("server_group")) or "")
+    return {
+        "uuid": selection["uuid"],
+        "name": selection["name"],
+        "compute_node_id": node[0].id if len(node) == 1 else None,
+        "state": BUILDING,
+        "server_group_id": group.id if group is not None else None,
+        **resource_classes.to_sizes(selection["resources"]),
+        "availability_zone": selection.get("availability_zone"),
+        "project": selection.get("project"),
+        "user": selection.get("user"),
+        "flavor": selection.get("flavor"),
+        "image": selection.get("image"),
+        "definition": orders.definition_of(selection.get("project"), selection["name"]) if defined else None,
+        "created_at": now,
+    }
+
+
+def _claimed(selection: ClaimRequest, node: Row, alternates: Sequence[Alternate]) -> Claim:
+    claimed = _answer(selection, node)
+    claimed["new"] = True
+    for place in alternates:
+        left: Alternate = {"host": place["host"], "node": place.get("node") or place["host"]}
+        if (left["host"], left["node"]) == (node.host, node.hypervisor_hostname):
+            continue
+        if place.get("allocations"):
+            left["allocations"] = place["allocations"]
+        claimed["alternates"].append(left)
+    return claimed
+
+
+def _answer(selection: ClaimRequest, node: Row | None) -> Claim:
+    """Return the claim of an instance that had it already."""
+    answer: Claim = {
+        "uuid": selection["uuid"],
+        "name": selection["name"],
+        "resources": selection["resources"],
+        "host": None,
+        "node": None,
+        "provider": None,
+        "alternates": [],
+        "new": False,
+    }
+    if node is None:
+        return answer
+    arch = (node.cpu_info or {}).get("arch")
+    # With hardware support if the host has it, else emulated.
+    kinds = {kind for guest_arch, kind, dummy in node.supported_instances or [] if guest_arch == arch}
+    return {
+        **answer,
+        "host": node.host,
+        "node": node.hypervisor_hostname,
+        "provider": node.uuid,
+        "uri": node.uri,
+        "arch": arch,
+        "domain_type": "kvm" if "kvm" in kinds else next(iter(sorted(kinds)), "kvm"),
+    }
+
+
+def require_claim(row: Row, node: Row | None, host: str) -> None:
+    """Refuse to build an instance on a host without its claim there.
+
+    :param row: of the instance.
+    :param node: its compute node.
+    :raises DroverError: it has no claim, or one on another host, or is not being built.
+    """
+    if node is None or node.host != host:
+        where = f"on {node.host}" if node is not None else "nowhere"
+        raise DroverError(
+            f"Instance {row.name} ({row.uuid}) has its claim {where}, not on {host}: it is not built there. "
+            "Build it where drover.compute.allocation claimed it."
+        )
+    if row.state not in (BUILDING, "active"):
+        raise DroverError(
+            f"Instance {row.name} ({row.uuid}) is {row.state} on {host}: it was there once, and nothing is built a second time. "
+            "Find out where it is with drover.compute.discover."
+        )

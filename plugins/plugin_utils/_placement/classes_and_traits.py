@@ -1,0 +1,173 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Names of resource classes and traits: standard ones from OpenStack's packages, and custom ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+try:
+    import os_resource_classes
+    import os_traits
+except ImportError:
+    os_resource_classes = os_traits = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, require, some
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import did_you_mean
+
+CUSTOM = "CUSTOM_"
+MAX_LENGTH = 255
+_ALLOWED = re.compile(r"[A-Z0-9_]+")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Resource classes or traits: the word for people, the module that makes custom ones, the table."""
+
+    word: str
+    words: str
+    module: str
+    table_name: str
+
+    @property
+    def table(self) -> sa.Table:
+        """The table of the names."""
+        return getattr(tables, self.table_name)
+
+
+RESOURCE_CLASS = Kind("resource class", "resource classes", "resource_class", "resource_classes")
+TRAIT = Kind("trait", "traits", "trait", "traits")
+
+
+def standard(kind: Kind) -> frozenset[str]:
+    """Return the standard names."""
+    if kind is TRAIT:
+        require("os-traits", os_traits)
+        return frozenset(os_traits.get_traits())
+    require("os-resource-classes", os_resource_classes)
+    return frozenset(os_resource_classes.STANDARDS)
+
+
+def check_known(connection: Connection, kind: Kind, names: Iterable[str], where: str) -> None:
+    """Refuse names that are neither standard nor in the store.
+
+    :param where: what begins the sentence, such as ``Resource provider x``.
+    :raises DroverError: naming the first unknown name, and the known name that is nearest to it.
+    """
+    usual = standard(kind)
+    names = set(names) - usual
+    for name in sorted(names):
+        _check_spelling(kind, name, where)
+    table = kind.table
+    custom = _existing(connection, kind, names)
+    for name in sorted(names - custom):
+        everything = usual | set(connection.execute(sa.select(table.c.name)).scalars())
+        make = (
+            f"Make it first with the module drover.compute.{kind.module}."
+            if name.startswith(CUSTOM)
+            else f"It is no standard one, and one of your own begins with {CUSTOM}."
+        )
+        raise DroverError(f"{where}: there is no {kind.word} {name}{did_you_mean(name, everything)}. {make}")
+
+
+def check_stored(kind: Kind, asked: Mapping[str, str], stored: Collection[str]) -> None:
+    """Refuse names that are neither standard nor in the store.
+
+    :param asked: {name: the key of a query that names it}.
+    :param stored: the names in the store.
+    :raises DroverError: naming the key and the name.
+    """
+    unknown = {name: key for name, key in asked.items() if name not in stored}
+    for name, key in sorted(unknown.items()):
+        if name not in standard(kind):
+            raise DroverError(
+                f"{key} names the {kind.word} '{name}', which does not exist: it is no standard one and the store has "
+                f"no such custom one. Correct the name, or make the {kind.word} first."
+            )
+
+
+def ensure(connection: Connection, kind: Kind, names: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Make custom names.
+
+    :returns: those of ``names`` that were there, and those that are there now, sorted.
+    :raises DroverError: a standard name, or one that is not CUSTOM_[A-Z0-9_]+.
+    """
+    names = _custom(kind, names, "is there without being made")
+    before = _existing(connection, kind, names)
+    bulk.insert(connection, kind.table, [{"name": name} for name in sorted(names - before)])
+    return sorted(before), sorted(names)
+
+
+def delete(connection: Connection, kind: Kind, names: Iterable[str]) -> tuple[list[str], list[str]]:
+    """Delete custom names that no provider has.
+
+    :returns: as ensure().
+    :raises DroverError: a standard name, or one in use, with the providers that use it.
+    """
+    names = _custom(kind, names, "cannot be deleted")
+    before = _existing(connection, kind, names)
+    for name, users in sorted(_users(connection, kind, before).items()):
+        raise DroverError(
+            f"The {kind.word} {name} is in use by the resource providers {some(sorted(users), 5)}. Take it from them with "
+            "drover.compute.resource_provider first; nothing was deleted."
+        )
+    bulk.delete(connection, kind.table, kind.table.c.name, sorted(before))
+    return sorted(before), []
+
+
+def _custom(kind: Kind, names: Iterable[str], refusal: str) -> set[str]:
+    names = set(names)
+    for name in sorted(names):
+        _check_spelling(kind, name, f"The {kind.word} {_short(name)}")
+        if not name.startswith(CUSTOM):
+            why = (
+                f"is a standard one, which {refusal}"
+                if name in standard(kind)
+                else f"does not begin with {CUSTOM}, as one of your own has to"
+            )
+            raise DroverError(f"The {kind.word} {name} {why}; nothing was changed.")
+        if name == CUSTOM:
+            raise DroverError(f"The {kind.word} {CUSTOM} needs a name after {CUSTOM}; nothing was changed.")
+    return names
+
+
+def _check_spelling(kind: Kind, name: str, where: str) -> None:
+    if not _ALLOWED.fullmatch(name):
+        raise DroverError(f"{where}: the name {_short(name)!r} of a {kind.word} may have nothing but A-Z, 0-9 and _ in it.")
+    if len(name) > MAX_LENGTH:
+        raise DroverError(f"{where}: the name {_short(name)} of a {kind.word} has {len(name)} characters; {MAX_LENGTH} are the most.")
+
+
+def _short(name: str, most: int = 60) -> str:
+    return name if len(name) <= most else name[:most] + "..."
+
+
+def _existing(connection: Connection, kind: Kind, names: Iterable[str]) -> set[str]:
+    table = kind.table
+    return {row.name for row in bulk.among(connection, sa.select(table.c.name), table.c.name, names)}
+
+
+def _users(connection: Connection, kind: Kind, names: Iterable[str]) -> dict[str, set[str]]:
+    """Return the providers that use each name, by their names."""
+    providers, table = tables.resource_providers, kind.table
+    if kind is TRAIT:
+        columns = [(tables.provider_traits, tables.provider_traits.c.trait_id)]
+    else:
+        # An allocation without its inventory is an error that the audit repairs; until then it is a use.
+        columns = [(each, each.c.class_id) for each in (tables.inventories, tables.allocations)]
+    users: dict[str, set[str]] = {}
+    for used, column in columns:
+        query = (
+            sa.select(table.c.name, providers.c.name.label("provider"))
+            .join(used, column == table.c.id)
+            .join(providers, providers.c.id == used.c.provider_id)
+            .distinct()
+        )
+        for row in bulk.among(connection, query, table.c.name, names):
+            users.setdefault(row.name, set()).add(row.provider)
+    return users

@@ -1,0 +1,237 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Capacity: how many more instances of a flavor fit, with all hosts and without the one whose loss costs most (N+1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import packing
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.destinations import CandidateBuilder, packing_state_of
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.migration_candidates import MigrationCandidate
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import PackingState
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceAmounts
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import CapacityPlan, HostCapacity, HostLoss
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+
+
+def plan_capacity(
+    fleet: FleetColumns, request: RequestSpec | Mapping[str, Any], policy: Policy, instances: Iterable[InstanceAmounts] | None = None
+) -> CapacityPlan:
+    """Count how many more instances like this one fit.
+
+    The total is exact for requests without a server group. The loss of a host counts the best of several ways to place its
+    instances, so more may fit, never less.
+
+    :param request: a mapping as RequestSpec.from_request() takes it.
+    :param instances: all instances, to count the loss of a host; None for no such count.
+    """
+    states = HostStates(fleet)
+    spec = request if isinstance(request, RequestSpec) else RequestSpec.from_request(request)
+    packing_state, _items = packing_state_of(states, policy, ())
+    new = packing_state.add([(MigrationCandidate(spec, -1),)])[0]
+    counts, short = more(packing_state, new)
+    allowed = packing_state.masks[packing_state.kind[new]]
+    hosts: list[HostCapacity] = [
+        {
+            "host": states.host[row],
+            "node": states.node[row],
+            "count": int(counts[row]),
+            "short": packing_state.classes[short[row]] if allowed[row] else None,
+        }
+        for row in range(states.size)
+    ]
+    often = np.bincount(short[allowed], minlength=len(packing_state.classes))
+    found: CapacityPlan = {
+        "hosts": hosts,
+        "total": int(counts.sum()),
+        "short": packing_state.classes[int(often.argmax())] if often.any() else None,
+        "with_loss": None,
+    }
+    if instances is not None:
+        present = [each for each in instances if each["state"] != "missing"]
+        found["with_loss"] = worst_loss(packing_state, present, counts, lambda: more(packing_state, new)[0], new)
+    return found
+
+
+def more(packing_state: PackingState, new: int) -> tuple[IntArray, IntArray]:
+    """Return by node how many more of an item fit now, and the number of the class that runs out first."""
+    kind = packing_state.kind[new]
+    need = packing_state.needs[kind]
+    needed = np.flatnonzero(need)
+    by_class = packing_state.free[:, needed].clip(min=0) // need[needed]
+    provided = [
+        (position, packing_state.provided[number], int(need[number]))
+        for position, number in enumerate(needed.tolist())
+        if number in packing_state.provided
+    ]
+    for position, load, amount in provided:
+        by_class[:, position] = load.counts(amount)
+    counts: IntArray = np.where(packing_state.masks[kind] & packing_state.open, by_class.min(axis=1), 0)
+    for _position, load, amount in provided:
+        counts = load.share_out(amount, counts)
+    for group in packing_state.groups[new]:
+        left = (packing_state.most[group] - packing_state.count[group]).clip(min=0)
+        for host in range(len(left)):
+            rows = np.flatnonzero(packing_state.host_of == host)
+            for row in rows:
+                counts[row] = min(counts[row], left[host])
+                left[host] -= counts[row]
+    return counts, needed[by_class.argmin(axis=1)]
+
+
+#: So many hosts are examined; the bounds decide about the others.
+EXAMINED = 16
+#: Fleets of more nodes get one way of placing only.
+LARGE = 500
+#: The keys that decide where an instance may go, beside its place.
+_COMPARED = ("vcpus", "memory_mb", "disk_gb", "availability_zone", "server_group", "flavor", "project")
+
+
+def worst_loss(
+    packing_state: PackingState, instances: Iterable[InstanceAmounts], counts: IntArray, count_more: Callable[[], IntArray], new: int
+) -> HostLoss | None:
+    """Find the host whose loss leaves the least capacity; None for an empty fleet.
+
+    The count after the loss of a host has a lower bound: what fitted on the host is gone, and each of its instances takes away no
+    more than its size. The hosts are examined from the lowest bound on, until the next bound is no lower than the least count.
+
+    :param packing_state: without the instances as items.
+    :param counts: how many more fit on each node now.
+    :param count_more: counts them again when the packing state has changed.
+    :param new: the item that is counted.
+    """
+    if not packing_state.size:
+        return None
+    losses = _Losses(packing_state, instances, counts, new)
+    worst: tuple[int, str] | None = None
+    for number, host in enumerate(losses.order):
+        sure, bound = losses.sure[host], int(losses.bound[host])
+        if worst is not None and sure and number >= EXAMINED and bound < worst[0]:
+            worst = (max(bound, 0), losses.name[host])
+        if worst is not None and sure and bound >= worst[0]:
+            break
+        left = losses.beside(host, count_more)
+        if left is None:
+            return {"total": 0, "host": losses.name[host], "survives": False}
+        if worst is None or left < worst[0]:
+            worst = (left, losses.name[host])
+    return None if worst is None else {"total": worst[0], "host": worst[1], "survives": True}
+
+
+class _Losses:
+    """What is known of the loss of each host before any instance is placed, by the number of the host.
+
+    bound: of the count. sure: whether all its instances fit elsewhere in any case. order: hosts that are not sure come first, then by bound.
+    """
+
+    def __init__(self, packing_state: PackingState, instances: Iterable[InstanceAmounts], counts: IntArray, new: int) -> None:
+        self.packing_state = packing_state
+        states = packing_state.states
+        count = int(packing_state.host_of.max()) + 1
+        self.name: list[str] = [""] * count
+        rows_of: dict[tuple[str, str | None], int] = {}
+        for row in range(packing_state.size):
+            self.name[packing_state.host_of[row]] = states.host[row]
+            rows_of.setdefault((states.host[row], None), row)
+            rows_of[states.host[row], states.node[row]] = row
+        self._builder = CandidateBuilder(states, ())
+        #: The instances of each host and their rows.
+        self._on: dict[int, list[tuple[InstanceAmounts, int]]] = {}
+        row_of: list[int] = []
+        kinds: dict[tuple[object, ...], int] = {}
+        numbers: list[int] = []
+        examples: list[tuple[InstanceAmounts, int]] = []
+        for each in instances:
+            at = rows_of.get((each["host"], each.get("node")), rows_of.get((each["host"], None)))
+            if at is None:
+                continue
+            key = self._kind(each, at)
+            if key not in kinds:
+                kinds[key] = len(kinds)
+                examples.append((each, at))
+            row_of.append(at)
+            numbers.append(kinds[key])
+            self._on.setdefault(int(packing_state.host_of[at]), []).append((each, at))
+        hosts = packing_state.host_of[np.array(row_of, dtype=np.int64)]
+        many = np.bincount(hosts, minlength=count)
+        own = np.bincount(packing_state.host_of, minlength=count)
+        gone = np.bincount(packing_state.host_of, weights=counts, minlength=count)
+        harm = np.zeros(count)
+        choices = np.full(count, np.iinfo(np.int64).max)
+        if numbers:
+            items = packing_state.add([(self._builder.candidate(each, (row,), ()),) for each, row in examples])
+            kind_of = np.array(numbers, dtype=np.int64)
+            np.add.at(harm, hosts, np.array([self._harm(item, new) for item in items])[kind_of])
+            np.minimum.at(choices, hosts, np.array([self._choices(item) for item in items], dtype=np.int64)[kind_of])
+        self.bound = counts.sum() - gone - harm
+        # Each of its instances could have a node of its own.
+        self.sure = (many == 0) | (choices - own >= many)
+        self.order = sorted(range(count), key=lambda host: (self.sure[host], self.bound[host], self.name[host]))
+
+    def _kind(self, instance: InstanceAmounts, row: int) -> tuple[object, ...]:
+        packing_state = self.packing_state
+        return (
+            *[instance.get(key) for key in _COMPARED],
+            repr(instance.get("resources")) if instance.get("resources") else None,
+            repr(instance.get("image")) if instance.get("image") else None,
+            tuple(instance.get("required_traits") or ()),
+            int(packing_state.states.cell_of[row]),
+            *[packing_state.states.kept(instance["uuid"], packing_state.classes[number]) for number in packing_state.provided],
+        )
+
+    def _harm(self, item: int, new: int) -> int:
+        """Return the most by which an item that is placed somewhere reduces the count."""
+        packing_state = self.packing_state
+        needed = np.flatnonzero(packing_state.need[new])
+        harm = (-(-packing_state.need[item][needed] // packing_state.need[new][needed])).max(initial=0)
+        return max(int(harm), 1 if packing_state.groups[new] else 0)
+
+    def _choices(self, item: int) -> int:
+        """Return a lower bound on the nodes that could take an item now, wherever it is."""
+        packing_state = self.packing_state
+        if any(packing_state.need[item][number] for number in packing_state.provided):
+            return 0
+        kind = packing_state.kind[item]
+        keep = packing_state.masks[kind] & packing_state.open & (packing_state.free >= packing_state.needs[kind]).all(axis=1)
+        for group in packing_state.groups[item]:
+            keep &= (packing_state.count[group] < packing_state.most[group])[packing_state.host_of]
+        return int(keep.sum())
+
+    def beside(self, host: int, count_more: Callable[[], IntArray]) -> int | None:
+        """Count how many more fit when the instances of a lost host are placed; None where they do not fit."""
+        packing_state = self.packing_state
+        rows = np.flatnonzero(packing_state.host_of == host)
+        items = packing_state.add([(self._builder.candidate(each, (row,), ()),) for each, row in self._on.get(host, ())])
+        with packing_state.closed(rows):
+            return _most(packing_state, items, count_more)
+
+
+def _most(packing_state: PackingState, items: Sequence[int], count_more: Callable[[], IntArray]) -> int | None:
+    """Return the best count over several ways of placing the items; None where none places them all."""
+    if not items:
+        return int(count_more().sum())
+    best: int | None = None
+    weights = packing.weights_of(packing_state, items)
+    large = packing_state.size > LARGE
+    fits = [packing.best_fit] if large else list(packing.FITS.values())
+    for _words, order in packing.orders(packing_state, items)[: 1 if large else 3]:
+        for fit in fits:
+            placed, stuck = packing.place(packing_state, order, fit, weights)
+            if not stuck:
+                total = int(count_more().sum())
+                best = total if best is None else max(best, total)
+            packing_state.take_all(placed)
+    if best is None:
+        placed, stuck, _words = packing.pack(packing_state, items)
+        if not stuck:
+            packing_state.put_all(placed)
+            best = int(count_more().sum())
+            packing_state.take_all(placed)
+    return best

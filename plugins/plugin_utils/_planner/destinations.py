@@ -1,0 +1,98 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rules of all plans: where an instance may go at all, and which instances may make room."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import np
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.migration_candidates import MigrationCandidate, spec_of
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import is_to_shut_down, why_unmovable
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import PackingState
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceAmounts, PlannedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filtering import Limit
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+
+#: No move goes to a host that these reject, even where the policy leaves them out: the claim would refuse it,
+#: or the instance would land on a host that is being emptied itself.
+NEEDED_FILTERS = (
+    "ComputeFilter",
+    "CoreFilter",
+    "RamFilter",
+    "DiskFilter",
+    "ServerGroupAntiAffinityFilter",
+    "ServerGroupAffinityFilter",
+)
+
+
+class CandidateBuilder:
+    """Makes migration candidates; those with the same limits share them.
+
+    :param sources: rows of the nodes to be emptied.
+    """
+
+    def __init__(self, states: HostStates, sources: Iterable[int]) -> None:
+        self._states = states
+        self._open = ~np.isin(states.host_of, states.host_of[list(sources)])
+        self._limits: dict[tuple[int, tuple[str, ...]], tuple[Limit, ...]] = {}
+
+    def candidate(self, instance: InstanceAmounts, sources: Sequence[int] | None, excluded: Iterable[str]) -> MigrationCandidate:
+        """Make the candidate of an instance.
+
+        :param sources: rows that it may be on; None for any.
+        :param excluded: nodes (names or provider uuids) that it must not go to.
+        """
+        states = self._states
+        spec = spec_of(instance, states, excluded)
+        allocations = instance.get("allocations")
+        if allocations:
+            states.hold(spec.key, allocations)
+        held = [index for index in states.where(spec.key) if sources is None or index in sources]
+        if not held:
+            rows = sources if sources is not None else [i for i in range(states.size) if states.host[i] == instance["host"]]
+            held = [index for index in rows if states.node[index] == instance.get("node")] or list(rows)
+        source = held[0]
+        traits = tuple(sorted(instance.get("required_traits") or ()))
+        key = (int(states.cell_of[source]), traits)
+        if key not in self._limits:
+            limits = [
+                ("drained host", self._open, "the host to be emptied"),
+                ("same cell", states.cell_of == states.cell_of[source], "in another cell"),
+            ]
+            if traits:
+                have = states.categorical("traits").each(lambda found: set(traits) <= set(found or ()))
+                limits.append(("required traits", have, f"without {', '.join(traits)}"))
+            self._limits[key] = tuple(limits)
+        return MigrationCandidate(spec, source, self._limits[key], key)
+
+
+def may_step_aside(states: HostStates, others: Iterable[PlannedInstance] | None, names: Collection[str] = ()) -> list[PlannedInstance]:
+    """Return the instances that may move to make room, sorted.
+
+    Left out are those of down or disabled hosts and of the hosts in ``names``, those that cannot move, and those that share their
+    host with an affinity group.
+    """
+    found = []
+    for each in others or ():
+        if each["host"] in names or why_unmovable(each) or is_to_shut_down(each):
+            continue
+        rows = states.where(each["uuid"])
+        if not rows or not (states.enabled[rows[0]] and states.up[rows[0]]):
+            continue
+        name = each.get("server_group")
+        group = states.group(name) if name else None
+        if group is not None and group.policy == "affinity" and len(group.members) > 1:
+            continue
+        found.append(each)
+    return sorted(found, key=lambda each: (each["name"], each["uuid"]))
+
+
+def packing_state_of(states: HostStates, policy: Policy, instances: Iterable[PlannedInstance]) -> tuple[PackingState, list[int]]:
+    """Make a PackingState with each instance as an item of its own; return it and the items."""
+    packing_state = PackingState(states, policy.requiring(NEEDED_FILTERS))
+    builder = CandidateBuilder(states, ())
+    found = sorted(instances, key=lambda each: (each["name"], each["uuid"]))
+    return packing_state, packing_state.add([(builder.candidate(each, None, ()),) for each in found])

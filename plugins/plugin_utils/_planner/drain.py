@@ -1,0 +1,225 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan that empties one living host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import PlanError
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import greedy
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.destinations import NEEDED_FILTERS, CandidateBuilder, may_step_aside
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain_solver import DrainSolver, Solution, undo_all
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.migration_candidates import MigrationCandidate, Unit
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import is_live, is_to_shut_down, why_unmovable
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.move_order import plan_waves
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.move_times import Rates, expect
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.unmovable import Explainer, summary, unmovable_instance
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import PlannedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import (
+    DrainMove,
+    DrainPlan,
+    Exclusions,
+    MoveLimits,
+    UnmovableInstance,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import check_keys, check_whole, unknown_host
+
+LIMITS = ("per_source", "per_destination", "total", "bandwidth_mib")
+
+
+def plan_drain(
+    fleet: FleetColumns,
+    instances: Sequence[PlannedInstance],
+    host: str | Sequence[str],
+    policy: Policy,
+    limits: MoveLimits | None = None,
+    excluded: Exclusions | None = None,
+    others: Sequence[PlannedInstance] | None = None,
+    extra_moves: int = 0,
+    solver_seconds: float = 0,
+) -> DrainPlan:
+    """Plan a destination for every instance of a host that can move, and say why the others cannot.
+
+    All instances are placed as one problem: first as the scheduler's host filters and weighers would, the largest first; if one has
+    no destination then, by several orders and fits; then with up to ``extra_moves`` moves of other hosts' instances; then by an
+    exact model, if highspy is installed. The same input gives the same plan, unless the time limit of the exact model is reached.
+
+    - The host itself, other cells (N9.2) and hosts that are disabled or down are never destinations.
+    - An instance counts at its source as long as it may be there.
+    - Members of an anti-affinity group are never together, not even for a moment.
+    - Members of an affinity group go to one host, one after the other. If one of them cannot move, they all stay. Those of other
+      hosts never make room.
+    - An instance that cannot move does not keep the others from moving.
+
+    :param fleet: all compute nodes; with traits where instances have required_traits.
+    :param instances: those of the host.
+    :param host: the host to empty, with all its compute nodes; or several.
+    :param others: the instances of all other hosts; without them there are no extra moves and no proofs.
+    :param extra_moves: most moves of other hosts' instances.
+    :param solver_seconds: time limit of the exact model.
+    :raises PlanError: the store does not know the host, or a limit is no number >= 1.
+    """
+    bandwidth = _bandwidth(limits)
+    states = HostStates(fleet)
+    names = [host] if isinstance(host, str) else sorted(set(host))
+    sources = _sources(states, names)
+    policy = policy.requiring(NEEDED_FILTERS)
+    builder = CandidateBuilder(states, sources)
+    excluded = excluded or {}
+    known = {each["uuid"]: each for each in [*instances, *(others or ())]}
+    unmovable: list[UnmovableInstance] = []
+    shutdowns, candidates = [], []
+    for instance in sorted(instances, key=lambda each: (each["name"], each["uuid"])):
+        if is_to_shut_down(instance):
+            shutdowns.append(instance)
+            continue
+        reason = why_unmovable(instance)
+        if reason is None:
+            candidates.append(builder.candidate(instance, sources, excluded.get(instance["uuid"], ())))
+        else:
+            unmovable.append(unmovable_instance(instance, reason))
+    units = _units(states, candidates, known, unmovable)
+
+    def find_others() -> list[MigrationCandidate]:
+        found = may_step_aside(states, others, names)
+        return [builder.candidate(each, None, excluded.get(each["uuid"], ())) for each in found]
+
+    solver = DrainSolver(states, policy, units, find_others, others is not None)
+    solution = solver.solve(extra_moves, solver_seconds)
+    unmovable += Explainer(solver, solution, excluded, known).explain()
+    unmovable.sort(key=lambda each: (each["name"], each["uuid"]))
+    shutdowns.sort(key=lambda each: (_priority(each), each["name"], each["uuid"]))
+    named = ", ".join(names)
+    moves = _moves(states, solution, known, bandwidth, named)
+    waves = plan_waves(moves, fleet, limits)
+    # A proof concerns capacity alone, while the excluded destinations may have it.
+    proof = _proof(solution) if solution.stuck and not excluded else None
+    return {
+        "host": named,
+        "status": "infeasible" if proof else "partial" if unmovable else "ok",
+        "method": solution.method,
+        "moves": moves,
+        "extra_moves": len(solution.steps),
+        "shutdowns": [summary(each) for each in shutdowns],
+        "unmovable": unmovable,
+        "proof": proof,
+        "hint": None if proof else solution.hint,
+        "waves": waves,
+        "seconds": expect(moves, Rates(), {}),
+    }
+
+
+def _bandwidth(limits: MoveLimits | None) -> float | None:
+    """Check the limits; return the bandwidth among them, MiB per second."""
+    limits = limits or {}
+    check_keys("A drain", limits, LIMITS, "limit", PlanError)
+    for key, value in limits.items():
+        if value is not None:
+            check_whole(f"The limit '{key}' of a drain", value, least=1, refuse=PlanError)
+    return limits.get("bandwidth_mib")
+
+
+def _sources(states: HostStates, names: Sequence[str]) -> list[int]:
+    rows = [index for index in range(states.size) if states.host[index] in names]
+    missing = sorted(set(names) - {states.host[index] for index in rows})
+    if missing or not rows:
+        raise unknown_host((missing or ["none"])[0], states.host)
+    return rows
+
+
+def _priority(instance: PlannedInstance) -> int:
+    return int(instance.get("priority") or 0)
+
+
+def _units(
+    states: HostStates,
+    candidates: Iterable[MigrationCandidate],
+    known: Mapping[str, PlannedInstance],
+    unmovable: list[UnmovableInstance],
+) -> list[Unit]:
+    """Group the candidates that go together; those of affinity groups with an unmovable member become unmovable."""
+    held: dict[str, str] = {}
+    for each in unmovable:
+        name = known[each["uuid"]].get("server_group")
+        if name:
+            held.setdefault(name, each["name"])
+    units: list[Unit] = []
+    together: dict[str, list[MigrationCandidate]] = {}
+    for candidate in candidates:
+        request = candidate.spec.server_group
+        if request is None or not greedy.is_affinity(states, candidate):
+            units.append(Unit((candidate,)))
+        elif request.name in held:
+            reason = f"its server group {request.name} (affinity) stays together, and {held[request.name]} cannot move"
+            unmovable.append(unmovable_instance(known[candidate.spec.key], reason))
+        else:
+            together.setdefault(request.name, []).append(candidate)
+    return units + [Unit(tuple(members)) for members in together.values()]
+
+
+def _proof(solution: Solution) -> str | None:
+    if solution.impossible:
+        names = ", ".join(unit.name for unit in solution.impossible)
+        return f"no host that {names} may go to could hold it, even if all that can move had left it"
+    return solution.certificate
+
+
+def _moves(
+    states: HostStates, solution: Solution, known: Mapping[str, PlannedInstance], bandwidth: float | None, named: str
+) -> list[DrainMove]:
+    """Return the moves of a solution: first those that make room, then those off the host by priority."""
+    taken = _taken(states, solution)
+    extra = {candidate.spec.key for candidate, _row in solution.steps}
+    leaving = sorted(solution.places, key=lambda place: -_priority(known[place[0].spec.key]))
+    moves: list[DrainMove] = []
+    for candidate, row in [*solution.steps, *leaving]:
+        uuid = candidate.spec.key
+        move = _move(states, candidate, row, known[uuid], bandwidth)
+        move["extra"] = uuid in extra
+        move["for_host"] = named if uuid in extra else None
+        if uuid in taken:
+            move["allocations"] = taken[uuid]
+        moves.append(move)
+    return moves
+
+
+def _taken(states: HostStates, solution: Solution) -> dict[str, Allocations]:
+    """Return what instances take at their destinations, by uuid: those whose node may choose between providers."""
+    if not states.choosing:
+        return {}
+    done = solution.carry_out(states)
+    moves = [*solution.steps, *solution.places]
+    found = {
+        candidate.spec.key: states.holding(row, candidate.spec)
+        for candidate, row in moves
+        if states.choosing.intersection(candidate.spec.resources)
+    }
+    undo_all(done)
+    return found
+
+
+def _move(states: HostStates, candidate: MigrationCandidate, index: int, instance: PlannedInstance, bandwidth: float | None) -> DrainMove:
+    return {
+        "uuid": instance["uuid"],
+        "name": instance["name"],
+        "state": instance["state"],
+        "live": is_live(instance),
+        "from_host": states.host[candidate.source],
+        "from_node": states.node[candidate.source],
+        "host": states.host[index],
+        "node": states.node[index],
+        "provider": states.uuid[index],
+        "vcpus": int(instance.get("vcpus") or 0),
+        "memory_mb": int(instance.get("memory_mb") or 0),
+        "disk_gb": int(instance.get("disk_gb") or 0),
+        "server_group": instance.get("server_group"),
+        "extra": False,
+        "bandwidth_mib": (instance.get("migration") or {}).get("bandwidth_mib") or bandwidth,
+        "dirty_mib": instance.get("dirty_mib"),
+    }

@@ -1,0 +1,136 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which instances of a dead host can be started on other hosts, and on which."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain import plan_drain
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns, NodeStorage, StorageOfNode
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import Disk, EvacuatedInstance, PlannedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import DrainMove, StayingInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+
+#: States of a domain that ran when its host died: its memory is lost, and the instance is started.
+RAN = ("running", "blocked", "paused", "pmsuspended", "nostate")
+
+#: Why a host is excluded that does not see all disks of an instance.
+BLIND = "does not see all of its storage"
+
+
+def files_of(disks: Iterable[Disk]) -> list[str]:
+    """Return the files and block devices that a host must have to start a domain with these disks."""
+    return [source for disk in disks if (source := disk.get("source")) and disk.get("type") in ("file", "block", "dir")]
+
+
+def images_of(disks: Iterable[Disk], node: NodeStorage, there: NodeStorage) -> list[dict[str, Any]]:
+    """Return what the destination must find unchanged, as the module _domain_restart takes it.
+
+    :param node: the storage of the source.
+    :param there: the storage of the destination.
+    """
+    known = {image["path"]: image["digest"] for image in node.get("images") or ()}
+    found = []
+    for disk in disks:
+        if not disk.get("source") or disk.get("type") == "network":
+            continue
+        behind = None
+        chain = disk.get("chain")
+        if chain is not None:
+            behind = [
+                {
+                    "path": layer["path"],
+                    "shared": _is_same(layer["path"], node, there),
+                    "digest": known.get(layer["path"]),
+                }
+                for layer in chain
+            ]
+        found.append({"target": disk.get("target"), "identity": storage_identity.of_disk(disk, there), "behind": behind})
+    return found
+
+
+def _is_same(path: str, node: NodeStorage, there: NodeStorage) -> bool:
+    share = storage_identity.of_path(path, node)
+    return share is not None and share == storage_identity.of_path(path, there)
+
+
+def why_lost(instance: EvacuatedInstance, node: NodeStorage) -> str | None:
+    """Return why no other host can start an instance, None if one may.
+
+    :param node: the storage of the source.
+    """
+    state = instance["state"]
+    if state == "building":
+        return "it was only being built: its claim is given back, place it again"
+    if state == "missing":
+        return "its host no longer showed it before it died; find out where it is"
+    if not instance["xml"]:
+        return "the store has no XML of it; define it elsewhere by hand"
+    local = [
+        source
+        for disk in instance["disks"]
+        if (source := disk.get("source")) and disk.get("type") != "network" and not storage_identity.of_disk(disk, node)
+    ]
+    if local:
+        return f"its disk {', '.join(local)} is on the dead host alone; it waits there, untouched"
+    if instance["hostdevs"]:
+        names = ", ".join(f"{each.get('type')} {each.get('address')}" for each in instance["hostdevs"])
+        return f"it uses devices of the dead host ({names}); define it elsewhere by hand without them"
+    if instance["managed_save"]:
+        return "its saved memory image (managed save) is on the dead host alone; it waits there, untouched"
+    return None
+
+
+def blind_nodes(instance: PlannedInstance, node: NodeStorage, nodes: Mapping[str, NodeStorage]) -> list[str]:
+    """Return the nodes (provider uuids) that do not see all storage of an instance.
+
+    :param node: the storage of the source.
+    :param nodes: that of all nodes, by provider uuid.
+    """
+    needs = [
+        (disk, storage_identity.of_disk(disk, node)) for disk in instance["disks"] if disk.get("source") and disk.get("type") != "network"
+    ]
+    return [provider for provider, other in nodes.items() if any(storage_identity.of_disk(disk, other) != share for disk, share in needs)]
+
+
+def plan_evacuation(
+    columns: FleetColumns,
+    instances: Sequence[PlannedInstance],
+    host: str,
+    policy: Policy,
+    nodes: Mapping[str, StorageOfNode],
+    excluded: Mapping[str, Mapping[str, str]],
+) -> tuple[list[DrainMove], list[StayingInstance]]:
+    """Plan destinations for instances of a dead host; return the moves by name, and the instances without a destination.
+
+    :param instances: those that other hosts may start, all of one priority.
+    :param nodes: the storage of all nodes, by provider uuid.
+    :param excluded: {instance uuid: {provider where its start failed: why}}.
+    """
+    own = {each["node"]: each for each in nodes.values() if each["host"] == host}
+    barred: dict[str, Collection[str]] = {
+        each["uuid"]: {**dict.fromkeys(blind_nodes(each, own[each["node"]], nodes), BLIND), **excluded.get(each["uuid"], {})}
+        for each in instances
+    }
+    # None of them runs: only why_lost() decides whether they can move.
+    off: list[PlannedInstance] = [
+        {
+            **each,
+            "state": "shutoff",
+            "move_policy": None,
+            "move_policy_error": None,
+            "snapshots": False,
+            "managed_save": False,
+            "persistent": True,
+            "backs": [],
+        }
+        for each in instances
+    ]
+    plan = plan_drain(columns, off, host, policy, None, barred)
+    moves = sorted(plan["moves"], key=lambda move: (move["name"], move["uuid"]))
+    stuck: list[StayingInstance] = [{"uuid": each["uuid"], "name": each["name"], "reason": each["reason"]} for each in plan["unmovable"]]
+    return moves, stuck

@@ -1,0 +1,271 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What to do about a host that does not answer (rules S2 and S3).
+
+The gentle steps come first: look from several places, restart its libvirt, wait, and only then cut its power. Afterwards the power
+driver must confirm that the host is off (rule S1).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, refuse_unknown_rules
+
+#: What to do next.
+NOTHING, SOFT_FENCE, WAIT, HARD_FENCE, WORD, RESTART = "nothing", "soft_fence", "wait", "hard_fence", "word", "restart"
+
+#: The rules that prevent fencing or an evacuation as a whole, see decide().
+RULES = (
+    "driver_says_on",
+    "login_refused",
+    "unclear_answer",
+    "peers_reach",
+    "no_witness",
+    "storage_active",
+    "maintenance",
+    "many_down",
+    "just_started",
+    "too_early",
+    "quiet_time",
+)
+#: The rule that prevents single restarts, see conductor.dead_host: an instance may be on any host that was not read.
+UNREAD_HOSTS = "unread_hosts"
+#: The rules that an operator can lift, each by its name (rule S13).
+LIFTABLE = (*RULES, UNREAD_HOSTS)
+#: A rule that applies, what to do then, and why.
+Objection = tuple[str, str, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """Times in seconds. As in oVirt: 300 s after a start, 180 s between fencings, half of the fleet."""
+
+    down_seconds: int = 60
+    start_seconds: int = 300
+    quiet_seconds: int = 180
+    down_percent: int = 50
+
+    @classmethod
+    def of_options(cls, options: Mapping[str, Any]) -> Limits:
+        """Read them from a mapping with an option for each.
+
+        :raises DroverError: one is negative.
+        """
+        for each in dataclasses.fields(cls):
+            if options[each.name] < 0:
+                raise DroverError(f"{each.name} must be 0 or more, not {options[each.name]}.")
+        return cls(**{each.name: options[each.name] for each in dataclasses.fields(cls)})
+
+
+@dataclasses.dataclass(frozen=True)
+class Evidence:
+    """What is known of a host whose libvirt does not answer."""
+
+    host: str
+    #: It answers the controller over SSH.
+    ssh: bool = False
+    #: It answers over SSH or TCP but refuses the login, so its libvirt may run.
+    refused: bool = False
+    #: The message of SSH, where that is known neither as an answer nor as silence.
+    unclear: str = ""
+    #: {another hypervisor: whether the host answers it; None where it could not be asked}.
+    peers: Mapping[str, bool | None] = dataclasses.field(default_factory=dict)
+    #: active (a peer sees its disks locked), silent or unknown.
+    storage: str = "unknown"
+    #: on, off or unknown, as its driver reports; none where no driver can tell.
+    power: str = "none"
+    #: A person says that it is off.
+    said: bool = False
+    #: This run has restarted its libvirt, which still does not answer.
+    soft_fenced: bool = False
+    maintenance: bool = False
+    #: How many hosts of the fleet are not in maintenance, and how many of these are down, this one included.
+    hosts: int = 3
+    down: int = 1
+    #: Seconds since it was last seen up; None if it never was.
+    unseen: float | None = None
+    #: Seconds since the controller started; None where that is not known.
+    started: float | None = None
+    #: Seconds since the last host of the fleet was fenced; None if none was.
+    fenced: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """What to do, the rule that prevents more (or None), and a sentence for the operator."""
+
+    act: str
+    rule: str | None
+    sentence: str
+
+
+def rules_lifted(names: Iterable[str]) -> set[str]:
+    """Check the names of the rules that an operator lifts.
+
+    :raises DroverError: one of them does not exist.
+    """
+    found = {name.strip() for name in names} - {""}
+    refuse_unknown_rules(found, LIFTABLE)
+    return found
+
+
+def decide(evidence: Evidence, limits: Limits = Limits(), lifted: Collection[str] = ()) -> Decision:
+    """Decide what to do next about a host whose libvirt does not answer.
+
+    :param lifted: the rules of LIFTABLE that the operator lifts.
+    """
+    host, reached = evidence.host, sorted(name for name, answer in evidence.peers.items() if answer)
+    alive = ""
+    if evidence.ssh:
+        alive = "it answers over SSH"
+    elif evidence.refused:
+        alive = "it answers, though it refuses the login"
+    elif reached:
+        alive = f"{' and '.join(reached)} can reach it"
+    if evidence.power == "off":
+        if alive:
+            return Decision(
+                NOTHING,
+                "contradiction",
+                f"The power driver of {host} says that it is off, but {alive}: the driver is wrong, or controls another machine. "
+                "Correct drover_power_address.",
+            )
+        held_back = _first([*_unclear(evidence), *_in_use(evidence)], lifted)
+        return held_back or Decision(RESTART, None, f"{host} is off, as its power driver says, and nobody can reach it.")
+    if evidence.said:
+        if alive:
+            sentence = f"You say that {host} is powered off, but {alive}. Its instances may run. Switch it off first"
+            return Decision(NOTHING, "contradiction", f"{sentence}, or leave out drover_host_is_off where it has a power driver.")
+        held_back = _first([*_says_on(evidence), *_unclear(evidence), *_in_use(evidence)], lifted)
+        return held_back or Decision(RESTART, None, f"{host} is off, as a person says, and nobody can reach it.")
+    if evidence.ssh and not evidence.soft_fenced and (not evidence.maintenance or "maintenance" in lifted):
+        return Decision(
+            SOFT_FENCE, None, f"{host} answers over SSH, only its libvirt does not: libvirt is restarted there, and its instances run on."
+        )
+    held_back = _first(_lives(evidence, reached), lifted)
+    if held_back is None and evidence.power == "none":
+        sentence = f"{host} has no power driver that can tell whether it is off: look at the machine"
+        return Decision(WORD, "no_driver", f"{sentence}{', and switch it off, as it answers over SSH' if evidence.ssh else ''}.")
+    held_back = held_back or _first(_not_now(evidence, limits), lifted)
+    if held_back is not None:
+        return held_back
+    says = "says that it is on" if evidence.power == "on" else "does not say, and must confirm that it is off afterwards"
+    return Decision(HARD_FENCE, None, f"The power of {host} is cut: its power driver {says}.")
+
+
+def _first(rules: Iterable[Objection], lifted: Collection[str]) -> Decision | None:
+    """Return the decision by the first rule that applies and is not lifted."""
+    for rule, act, sentence in rules:
+        if rule not in lifted:
+            with_force = f"{sentence} To go on all the same: -e drover_evacuate_force={rule}, which lifts just this rule."
+            return Decision(act, rule, with_force)
+    return None
+
+
+def _says_on(evidence: Evidence) -> Iterator[Objection]:
+    """Object where the person and the power driver disagree: the person may have switched off another machine."""
+    if evidence.power == "on":
+        yield (
+            "driver_says_on",
+            NOTHING,
+            f"You say that {evidence.host} is powered off, but its power driver says that it is on. Make sure that you switched off this "
+            "machine; or leave out drover_host_is_off, and the driver cuts its power.",
+        )
+
+
+def _unclear(evidence: Evidence) -> Iterator[Objection]:
+    """Object where a message is not known to mean silence: the host may live."""
+    if evidence.unclear:
+        yield (
+            "unclear_answer",
+            NOTHING,
+            f"It is not known whether {evidence.host} answers over SSH, which says: {evidence.unclear.rstrip('.')}. Correct the way from "
+            "this controller to it (its name, its proxy, its keys), and run this again.",
+        )
+
+
+def _in_use(evidence: Evidence) -> Iterator[Objection]:
+    """Object where a peer sees locks on its disks, the strongest sign that its guests run."""
+    if evidence.storage == "active":
+        yield (
+            "storage_active",
+            WAIT,
+            f"Nobody can reach {evidence.host}, but disks of its instances are in use: they run, or its locks have not expired yet. "
+            "See that it is this machine that is off or cut off, mend its network, or run this again in some minutes. Where some were "
+            "started on other hosts by hand, run drover.compute.discover first, which finds them there.",
+        )
+
+
+def _lives(evidence: Evidence, reached: Sequence[str]) -> Iterator[Objection]:
+    """Object where the host may live, the strongest sign first.
+
+    :param reached: the peers that it answers.
+    """
+    host = evidence.host
+    if evidence.refused:
+        yield (
+            "login_refused",
+            NOTHING,
+            f"{host} answers and refuses the login: it lives, or another machine has its address. Correct the user or the "
+            "keys, and run this again.",
+        )
+    yield from _unclear(evidence)
+    if not evidence.ssh:
+        if reached:
+            yield (
+                "peers_reach",
+                NOTHING,
+                f"{host} does not answer here, but {' and '.join(reached)} can reach it: it lives, and only the network between "
+                "this controller and it is broken. Mend that.",
+            )
+        elif not any(answer is False for answer in evidence.peers.values()):
+            yield (
+                "no_witness",
+                NOTHING,
+                f"{host} does not answer here, and no other host could be asked whether it lives: it may be the network of this "
+                "controller that is broken. Make sure that the other hosts can be reached.",
+            )
+        yield from _in_use(evidence)
+
+
+def _not_now(evidence: Evidence, limits: Limits) -> Iterator[Objection]:
+    """Object where fencing must wait even if the host is dead."""
+    host = evidence.host
+    if evidence.maintenance:
+        yield "maintenance", WAIT, f"{host} is in maintenance, so somebody may be working on it. Ask them."
+    if evidence.down > 1 and evidence.down * 100 >= limits.down_percent * evidence.hosts:
+        yield (
+            "many_down",
+            WAIT,
+            f"{evidence.down} of {evidence.hosts} hosts look dead at the same time: that is a network, a power supply or a storage more "
+            "often than that many hosts. Find out which; run drover.compute.discover to see who is back.",
+        )
+    if evidence.started is not None and evidence.started < limits.start_seconds:
+        yield (
+            "just_started",
+            WAIT,
+            f"This controller started {int(evidence.started)} s ago, and {host} may be starting too. "
+            f"Run this again in {_left(limits.start_seconds, evidence.started)} s.",
+        )
+    if evidence.unseen is not None and evidence.unseen < limits.down_seconds:
+        yield (
+            "too_early",
+            WAIT,
+            f"{host} was seen up {int(evidence.unseen)} s ago: it may only be restarting. "
+            f"Run this again in {_left(limits.down_seconds, evidence.unseen)} s.",
+        )
+    if evidence.fenced is not None and evidence.fenced < limits.quiet_seconds:
+        yield (
+            "quiet_time",
+            WAIT,
+            f"A host was fenced {int(evidence.fenced)} s ago, and one at a time is enough until that has settled. "
+            f"Run this again in {_left(limits.quiet_seconds, evidence.fenced)} s.",
+        )
+
+
+def _left(limit: float, passed: float) -> int:
+    return int(limit - passed) + 1

@@ -1,0 +1,126 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Destinations as the scheduler would choose them: by its host filters and weighers, one unit after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import np
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.migration_candidates import MigrationCandidate, Place, Unit, by_memory
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filter_scheduler import Ranking, RequestClass
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filtering import Limit
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+
+
+def weighed_attempt(states: HostStates, units: Iterable[Unit], policy: Policy) -> tuple[list[Place], list[Unit]]:
+    """Find the destinations that the policy's weighers prefer, the largest memory first; the host states are as before afterwards.
+
+    :returns: the destinations in the order of placing, and the units without one.
+    """
+    found: list[Place] = []
+    stuck = []
+    request_classes = _RequestClasses(states, policy)
+    for unit in sorted(units, key=by_memory):
+        places = _place(states, unit, policy, request_classes)
+        if places is None:
+            stuck.append(unit)
+        else:
+            found.extend(places)
+    _release(states, found)
+    return found, stuck
+
+
+class _RequestClasses:
+    """The request class of candidates that are placed one after the other: equivalent ones share it."""
+
+    def __init__(self, states: HostStates, policy: Policy) -> None:
+        self._states, self._policy = states, policy
+        self._last: tuple[MigrationCandidate, RequestClass] | None = None
+
+    def of(self, candidate: MigrationCandidate) -> RequestClass:
+        if self._last is not None:
+            last, request_class = self._last
+            if last.limits_key == candidate.limits_key and request_class.spec.is_equivalent(candidate.spec):
+                return request_class
+        request_class = RequestClass(self._states, candidate.spec, self._policy, candidate.limits)
+        self._last = (candidate, request_class)
+        return request_class
+
+
+def _release(states: HostStates, places: Sequence[Place]) -> None:
+    for candidate, index in reversed(places):
+        states.release(index, candidate.spec)
+
+
+def leave(states: HostStates, unit: Unit) -> list[MigrationCandidate]:
+    """Take the candidates of an affinity group off their source, in memory; return those that were there.
+
+    There they would keep each other from leaving. All other candidates count at their source as long as they may be there.
+    """
+    left = [candidate for candidate in unit.candidates if candidate.source in states.where(candidate.spec.key)]
+    for candidate in left:
+        states.release(candidate.source, candidate.spec)
+    return left
+
+
+def come_back(states: HostStates, left: Iterable[MigrationCandidate]) -> None:
+    """Undo leave()."""
+    for candidate in left:
+        states.consume(candidate.source, candidate.spec)
+
+
+def is_affinity(states: HostStates, candidate: MigrationCandidate) -> bool:
+    """Return whether the members of the candidate's server group must share a host."""
+    group = states.group_of(candidate.spec)
+    return group is not None and group.policy == "affinity"
+
+
+def _place(states: HostStates, unit: Unit, policy: Policy, request_classes: _RequestClasses) -> list[Place] | None:
+    """Find destinations for a whole unit and consume them; None, and nothing is consumed, where there are none."""
+    if not unit.together and not is_affinity(states, unit.candidates[0]):
+        candidate = unit.candidates[0]
+        ranking = Ranking(states, candidate.spec, policy, request_class=request_classes.of(candidate), detail=False)
+        position = ranking.choose(candidate.spec, policy)
+        if position is None:
+            return None
+        index = int(ranking.passed[position])
+        states.consume(index, candidate.spec)
+        return [(candidate, index)]
+    left = leave(states, unit)
+    try:
+        first = unit.largest
+        others = [candidate for candidate in unit.candidates if candidate is not first]
+        ranking = Ranking(states, first.spec, policy, first.limits + _fits_together(states, unit), detail=False)
+        for position in np.argsort(-ranking.weights, kind="stable"):
+            index = int(ranking.passed[position])
+            places = [(first, index)]
+            states.consume(index, first.spec)
+            for candidate in others:
+                here = ("same host", states.host_of == states.host_of[index], "not with its group")
+                found = Ranking(states, candidate.spec, policy, candidate.limits + (here,), detail=False)
+                if not len(found.passed):
+                    break
+                row = int(found.passed[int(np.argmax(found.weights))])
+                states.consume(row, candidate.spec)
+                places.append((candidate, row))
+            else:
+                return places
+            _release(states, places)
+        return None
+    finally:
+        come_back(states, left)
+
+
+def _fits_together(states: HostStates, unit: Unit) -> tuple[Limit, ...]:
+    """Make a limit that excludes hosts without enough capacity for a whole unit."""
+    if not unit.together:
+        return ()
+    keep = np.ones(states.size, dtype=bool)
+    for rc, column in states.resources.items():
+        if unit.amount(rc):
+            free = np.bincount(states.host_of, weights=column.free)
+            keep &= free[states.host_of] >= unit.amount(rc)
+    return (("room for its group", keep, "too small for the whole group"),)

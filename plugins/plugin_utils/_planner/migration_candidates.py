@@ -1,0 +1,78 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Instances that may move, those of them that move together, and the order in which destinations are sought."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceAmounts
+from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import to_resources
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filtering import Limit
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+
+
+@dataclass(frozen=True)
+class MigrationCandidate:
+    """An instance that may move.
+
+    source: row of its node, -1 for none. limits: keep it in its cell and off the hosts to be emptied. limits_key: equal
+    for candidates with the same limits.
+    """
+
+    spec: RequestSpec
+    source: int
+    limits: tuple[Limit, ...] = ()
+    limits_key: tuple[int, tuple[str, ...]] | None = None
+
+
+#: A candidate, and the row of its destination.
+Place = tuple[MigrationCandidate, int]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Instances that must arrive on one host: one candidate, or all those of an affinity group."""
+
+    candidates: tuple[MigrationCandidate, ...]
+
+    @property
+    def together(self) -> bool:
+        return len(self.candidates) > 1
+
+    @property
+    def name(self) -> str:
+        return self.candidates[0].spec.name
+
+    @property
+    def largest(self) -> MigrationCandidate:
+        """The candidate with the most memory."""
+        return max(self.candidates, key=lambda each: each.spec.resources.get("MEMORY_MB", 0))
+
+    def amount(self, resource_class: str) -> int:
+        return sum(candidate.spec.resources.get(resource_class, 0) for candidate in self.candidates)
+
+
+def spec_of(instance: InstanceAmounts, states: HostStates, excluded: Iterable[str]) -> RequestSpec:
+    """Make the RequestSpec of an instance that exists.
+
+    :param excluded: nodes (names or provider uuids) that it must not go to.
+    """
+    group = instance.get("server_group")
+    amounts = {**to_resources(instance), **(instance.get("resources") or {})}
+    spec = RequestSpec.from_instance(instance)
+    return replace(
+        spec,
+        resources={rc: amount for rc, amount in amounts.items() if amount},
+        server_group=spec.server_group if group and states.group(group) is not None else None,
+        ignore_nodes=tuple(excluded),
+    )
+
+
+def by_memory(unit: Unit) -> tuple[int, int, int, str, str]:
+    """Return the key that sorts units: largest memory first, then vCPUs, then disk, then names, so that the order is always the same."""
+    key = unit.candidates[0].spec.key
+    return -unit.amount("MEMORY_MB"), -unit.amount("VCPU"), -unit.amount("DISK_GB"), unit.name, key

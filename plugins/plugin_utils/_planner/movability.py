@@ -1,0 +1,97 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which instances can be moved, and how."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import PlanError
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import HostDevice, PlannedInstance
+
+#: States of a domain that moves without being stopped (N9.2: running or paused).
+LIVE_STATES = ("running", "blocked", "paused")
+COLD_STATES = ("shutoff",)
+
+STATE_REASONS = {
+    "shutdown": "it is shutting down; try again when it is off",
+    "crashed": "it has crashed; start it or destroy it first",
+    "pmsuspended": "the guest has suspended itself; wake it first (virsh dompmwakeup)",
+    "nostate": "libvirt does not know its state",
+    "building": "it is still being built; try again when it runs, or release its claim",
+    "missing": "its host no longer reports it; run drover.compute.discover, and release it if it is gone",
+}
+
+#: The move policies: never move the instance; shut it down for the move; move it only while it runs; shut it down instead of moving it.
+POLICIES = ("never", "cold", "live", "shutdown")
+
+
+def is_live(instance: PlannedInstance) -> bool:
+    """Return whether the instance moves while it runs or is paused; else it moves shut off."""
+    return instance.get("state") in LIVE_STATES and instance.get("move_policy") != "cold"
+
+
+def is_to_shut_down(instance: PlannedInstance) -> bool:
+    """Return whether the instance is shut down at its host instead of moved."""
+    return instance.get("move_policy") == "shutdown" and instance["state"] != "missing" and not instance.get("move_policy_error")
+
+
+def why_policy_keeps(policy: str | None, error: str | None, state: str | None, cold: bool = False) -> str | None:
+    """Return why the move policy of an instance forbids its move, None if it allows it.
+
+    :param policy: one of POLICIES, or None.
+    :param error: why the policy cannot be read, or None.
+    :param state: of its domain.
+    :param cold: whether it is shut down for the move though it runs.
+    """
+    if error:
+        return f"its policy cannot be read: {error}"
+    if policy == "never":
+        return "its migration policy is 'never'"
+    if policy == "cold" and state == "paused":
+        return "it is paused and its migration policy is 'cold', but a paused guest cannot shut down; resume it first"
+    if policy == "live" and state in COLD_STATES:
+        return "it is shut off and its migration policy is 'live'; start it first, or change the policy"
+    if policy == "live" and cold:
+        return "its migration policy is 'live', and it would be shut down for this move"
+    return None
+
+
+def why_unmovable(instance: PlannedInstance) -> str | None:
+    """Return why an instance cannot be moved even where there is room, None if it can.
+
+    :raises PlanError: its move policy does not exist.
+    """
+    policy = instance.get("move_policy")
+    if policy is not None and policy not in POLICIES:
+        raise PlanError(
+            f"Instance {instance['name']} has the migration policy '{policy}', which does not exist; there are: {', '.join(POLICIES)}."
+        )
+    state = instance.get("state")
+    kept = why_policy_keeps(policy, instance.get("move_policy_error"), state)
+    if kept:
+        return kept
+    if state not in LIVE_STATES + COLD_STATES:
+        return STATE_REASONS.get(state, f"its state is {state or 'unknown'}")
+    hostdevs = instance.get("hostdevs") or []
+    if hostdevs:
+        return f"it uses devices of its host ({', '.join(_device(each) for each in hostdevs)}); detach them first"
+    if instance.get("snapshots"):
+        return "it has snapshots, with which libvirt migrates nothing; delete them first"
+    backs = instance.get("backs")
+    if backs:
+        names = ", ".join(backs[:3]) + (f" and {len(backs) - 3} more" if len(backs) > 3 else "")
+        return (
+            f"one of its disks backs {names} on its host and is not known to be on shared storage, so it cannot be copied away; "
+            "move what it backs first, or declare its pool with drover_shared_pools"
+        )
+    if state in COLD_STATES:
+        if instance.get("managed_save"):
+            return "it has a saved memory image on its host (managed save); start it, or drop the image with virsh managedsave-remove"
+        if instance.get("persistent") is False:
+            return "it is shut off but not persistent, so nothing is left to move; run drover.compute.discover"
+    return None
+
+
+def _device(hostdev: HostDevice) -> str:
+    words = [each for each in (hostdev.get("type"), hostdev.get("address")) if each]
+    return " ".join(words) or "unknown device"

@@ -1,0 +1,150 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How long moves take: what they copy, over a rate that was measured, configured or assumed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MeasuredMove
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import LocalDisks, PlannedMove
+
+#: Assumed where nothing was measured and no limit is set, MiB per second: what a link of 1 Gbit/s carries.
+ASSUMED_MIB = 110.0
+#: Default of the memory that a guest dirties, MiB per second.
+DIRTY_MIB = 10.0
+#: Seconds of a move beside the copying: checks, definition, claim, and the look whether it runs.
+SETUP_SECONDS = 2.0
+#: Seconds that a guest may be paused at the end (libvirt's default).
+DOWNTIME_SECONDS = 0.3
+#: Rounds of copying after which QEMU gains nothing more.
+ROUNDS = 30
+
+#: Moves that took less time, or copied less, are no measurement: most of their time is not copying.
+LEAST_SECONDS = 5 * SETUP_SECONDS
+LEAST_MIB = 256
+#: A smaller share of disks, such as a file of UEFI's variables, does not count beside memory.
+DISK_SHARE = 1 / 16
+#: From so many moves between two hosts on, the others do not count for a move between these two.
+PAIR_MOVES = 3
+
+#: How a rate is known: measured between the two hosts of a move or in the whole fleet, the limit of the migration, or not at all.
+BETWEEN_HOSTS, FLEET, CONFIGURED, ASSUMED = "hosts", "fleet", "configured", "assumed"
+MEMORY, DISKS = "memory", "disks"
+#: What a rate is of: memory or disks, and whether the instance moves live. libvirt sends the disks of a cold move in another way.
+Kind = tuple[str, bool]
+
+
+class Rates:
+    """How fast recorded moves copied.
+
+    :param measured: completed moves.
+    """
+
+    def __init__(self, measured: Iterable[MeasuredMove] = ()) -> None:
+        # By kind, and by the two hosts, or None for the fleet: MiB, seconds, moves.
+        self._sums: dict[tuple[Kind, frozenset[str] | None], tuple[int, float, int]] = {}
+        for each in measured:
+            kind = _kind(each)
+            copied = each.disk_mib + (each.memory_mib if each.live else 0)
+            if kind is not None and each.seconds >= LEAST_SECONDS and copied >= LEAST_MIB:
+                for hosts in (frozenset((each.source, each.destination)), None):
+                    mib, seconds, count = self._sums.get((kind, hosts), (0, 0.0, 0))
+                    self._sums[kind, hosts] = (mib + copied, seconds + each.seconds - SETUP_SECONDS, count + 1)
+
+    def of(self, kind: Kind, one: str, other: str) -> tuple[float, str, int] | None:
+        """Return MiB per second between two hosts, the basis, and over how many moves it was measured; None without a measurement."""
+        basis = BETWEEN_HOSTS
+        mib, seconds, count = self._sums.get((kind, frozenset((one, other))), (0, 0.0, 0))
+        if count < PAIR_MOVES:
+            basis, (mib, seconds, count) = FLEET, self._sums.get((kind, None), (0, 0.0, 0))
+        return (mib / seconds, basis, count) if count else None
+
+
+def _kind(move: MeasuredMove) -> Kind | None:
+    """Return which rate a move is a measurement of, None for no rate."""
+    if not move.live:
+        return DISKS, False
+    if move.disk_mib <= move.memory_mib * DISK_SHARE:
+        return MEMORY, True
+    # Empty pages of memory take no time: mostly memory would say little of disks.
+    return (DISKS, True) if move.disk_mib >= move.memory_mib else None
+
+
+def expect(moves: Sequence[PlannedMove], rates: Rates, disks: Mapping[str, LocalDisks]) -> float:
+    """Estimate how long moves take, in place: what each copies, seconds and converges.
+
+    :param moves: with their waves.
+    :param disks: {uuid of the instance: what is copied of its disks}; none for a missing one.
+    :returns: seconds of all waves. Each takes as long as its longest move, and no less than one link of each host takes for
+        everything that it copies by an assumed rate. Measured moves had other moves beside them already.
+    """
+    longest: dict[int, float] = {}
+    links: dict[tuple[int, str, str], float] = {}
+    for move in moves:
+        assumed = _expect_one(move, rates, disks.get(move["uuid"]) or LocalDisks(0))
+        wave = move["wave"]
+        longest[wave] = max(longest.get(wave, 0.0), move["seconds"])
+        for link in ((wave, "from", move["from_host"]), (wave, "to", move["host"])):
+            links[link] = links.get(link, 0.0) + assumed
+    for (wave, _end, _host), seconds in links.items():
+        longest[wave] = max(longest[wave], SETUP_SECONDS + seconds)
+    return round(sum(longest.values()), 1)
+
+
+def _expect_one(move: PlannedMove, rates: Rates, disks: LocalDisks) -> float:
+    """Estimate one move, in place; return the seconds in which it copies by an assumed rate."""
+    memory_mb = move["memory_mb"] if move["live"] else 0
+    move["copies_mib"], move["copies_disk_mib"] = memory_mb + disks.mib, disks.mib
+    move["unknown"] = list(disks.unknown)
+    move["copying"], move["converges"] = [], True
+    seconds = SETUP_SECONDS
+    assumed = 0.0
+    for what, mib in ((MEMORY, memory_mb), (DISKS, disks.mib)):
+        if mib:
+            rate, basis, count = _rate(move, rates, what)
+            if what == MEMORY:
+                dirty = move["dirty_mib"]
+                # The time of a measured move has what was dirtied meanwhile in it.
+                took, move["converges"] = _memory_seconds(mib, rate, (0.0 if count else DIRTY_MIB) if dirty is None else dirty)
+            else:
+                took = mib / rate
+            seconds += took
+            assumed += took if basis == ASSUMED else 0.0
+            move["copying"].append({"what": what, "mib": mib, "rate": max(round(rate, 1), 0.1), "basis": basis, "moves": count})
+    move["seconds"] = round(seconds, 1)
+    return assumed
+
+
+def _rate(move: PlannedMove, rates: Rates, what: str) -> tuple[float, str, int]:
+    """Return MiB per second, the basis of that, and over how many moves it was measured."""
+    found, limit = rates.of((what, move["live"]), move["from_host"], move["host"]), move["bandwidth_mib"]
+    if found is None:
+        return (float(limit), CONFIGURED, 0) if limit else (ASSUMED_MIB, ASSUMED, 0)
+    # libvirt sends the files of a cold move without a limit.
+    if limit and move["live"] and limit < found[0]:
+        return float(limit), CONFIGURED, 0
+    return found
+
+
+def _memory_seconds(memory_mb: float, rate: float, dirty: float) -> tuple[float, bool]:
+    """Estimate the seconds of copying memory, and whether that converges.
+
+    A live migration copies the memory, then repeatedly what was dirtied meanwhile, until the rest can be sent while the guest is
+    paused. A guest that dirties memory faster than it can be sent never gets there: it counts with the time of one copy, and needs
+    a limit, post-copy or auto-converge.
+
+    :param memory_mb: MiB.
+    :param rate, dirty: MiB per second.
+    """
+    rest, seconds = float(memory_mb), 0.0
+    for _round in range(ROUNDS):
+        if rest <= rate * DOWNTIME_SECONDS:
+            break
+        spent = rest / rate
+        seconds += spent
+        rest = min(dirty * spent, float(memory_mb))
+        if dirty >= rate:
+            return seconds, False
+    return seconds + rest / rate, True

@@ -1,0 +1,146 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Put each item on its final node at once: several orders, several fits, in milliseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import FloatArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import PackingState, Placed
+
+#: How often items without a node are put first in the order and all is tried again.
+RETRIES = 5
+#: Chooses one of the rows for an item: (packing_state, item, rows, weights of the classes) -> row.
+Fit = Callable[[PackingState, int, IntArray, FloatArray], int]
+
+
+def orders(packing_state: PackingState, items: Sequence[int]) -> list[tuple[str, list[int]]]:
+    """Return the orders in which items are placed, each with its name.
+
+    They are sorted by one class, by the scarcest class, by their largest share of the free capacity, and by how few nodes they
+    may go to.
+    """
+    if not items:
+        return []
+    need = packing_state.need[items].astype(np.float64)
+    total = np.maximum(
+        packing_state.free[packing_state.open & packing_state.masks[packing_state.kind[items]].any(axis=0)].clip(min=0).sum(axis=0), 1
+    )
+    share = need / total
+    scarce = share * (need.sum(axis=0) / total)
+    choices = packing_state.masks[packing_state.kind[items]].sum(axis=1)
+    by: dict[str, tuple[FloatArray, FloatArray]] = {}
+    memory = packing_state.classes.index("MEMORY_MB") if "MEMORY_MB" in packing_state.classes else 0
+    by["memory"] = (-need[:, memory], -share.sum(axis=1))
+    by["the scarcest"] = (-scarce.sum(axis=1), -need[:, memory])
+    by["the largest share"] = (-share.max(axis=1), -need[:, memory])
+    by["fewest choices"] = (choices.astype(np.float64), -need[:, memory])
+    for number, rc in enumerate(packing_state.classes):
+        if number != memory and need[:, number].any():
+            by[rc] = (-need[:, number], -need[:, memory])
+    found = []
+    for words, keys in by.items():
+        order = sorted(
+            range(len(items)),
+            key=lambda i: (*(float(key[i]) for key in keys), *(-float(x) for x in need[i]), packing_state.label[items[i]]),
+        )
+        found.append((words, [items[i] for i in order]))
+    return found
+
+
+def weights_of(packing_state: PackingState, items: Sequence[int]) -> FloatArray:
+    """Return how scarce each class is: what items need of it, over what is free."""
+    need = packing_state.need[items].sum(axis=0).astype(np.float64)
+    room = np.maximum(packing_state.free[packing_state.open].clip(min=0).sum(axis=0), 1)
+    weights: FloatArray = need / room
+    return weights / max(weights.max(), 1e-9) + 0.01
+
+
+def first_fit(packing_state: PackingState, item: int, rows: IntArray, weights: FloatArray) -> int:
+    """Choose the first node by name."""
+    return int(rows[0])
+
+
+def best_fit(packing_state: PackingState, item: int, rows: IntArray, weights: FloatArray) -> int:
+    """Choose the node with the least capacity left afterwards."""
+    return int(rows[np.argmin(_left(packing_state, item, rows) @ weights)])
+
+
+def worst_fit(packing_state: PackingState, item: int, rows: IntArray, weights: FloatArray) -> int:
+    """Choose the node with the most capacity left afterwards."""
+    return int(rows[np.argmax(_left(packing_state, item, rows) @ weights)])
+
+
+def dot_product(packing_state: PackingState, item: int, rows: IntArray, weights: FloatArray) -> int:
+    """Choose the node whose free capacity has the proportions of the item's need."""
+    capacity = np.maximum(packing_state.capacity[rows], 1)
+    shape = (packing_state.free[rows] / capacity) * (packing_state.need[item] / capacity)
+    return int(rows[np.argmax(shape @ weights)])
+
+
+FITS: dict[str, Fit] = {"worst fit": worst_fit, "best fit": best_fit, "dot product": dot_product, "first fit": first_fit}
+
+
+def _left(packing_state: PackingState, item: int, rows: IntArray) -> FloatArray:
+    return (packing_state.free[rows] - packing_state.need[item]) / np.maximum(packing_state.capacity[rows], 1)
+
+
+def place(packing_state: PackingState, order: Sequence[int], fit: Fit, weights: FloatArray) -> tuple[Placed, list[int]]:
+    """Put items on nodes; those that were placed stay there.
+
+    :returns: the nodes by item, and the items without one.
+    """
+    placed: Placed = {}
+    stuck = []
+    for item in order:
+        rows = np.flatnonzero(packing_state.fits(item))
+        if len(rows):
+            node = fit(packing_state, item, rows, weights)
+            packing_state.put(item, node)
+            placed[item] = node
+        else:
+            stuck.append(item)
+    return placed, stuck
+
+
+def pack(packing_state: PackingState, items: Sequence[int]) -> tuple[Placed, list[int], str]:
+    """Find nodes for all items, or for as many as the best order and fit could place.
+
+    The items without a node are put first in the end, and all is tried again. The packing state is as before afterwards.
+
+    :returns: the nodes by item, the items without one, and the method in words.
+    """
+    weights = weights_of(packing_state, items)
+    best: tuple[Placed, list[int], str] | None = None
+    ways = orders(packing_state, items)
+    for order_name, order in ways:
+        for fit_name, fit in FITS.items():
+            found = (*_try(packing_state, order, fit, weights), f"{fit_name}, by {order_name}")
+            if best is None or len(found[1]) < len(best[1]):
+                best = found
+            if not found[1]:
+                return found
+    if best is None:
+        return {}, [], "nothing to place"
+    ahead: list[int] = []
+    for _again in range(RETRIES):
+        fresh = [item for item in best[1] if item not in ahead]
+        if not fresh:
+            break
+        ahead = fresh + ahead
+        for fit_name, fit in FITS.items():
+            order = ahead + [item for item in ways[0][1] if item not in ahead]
+            found = (*_try(packing_state, order, fit, weights), f"{fit_name}, first what found no place")
+            if len(found[1]) < len(best[1]):
+                best = found
+            if not found[1]:
+                return found
+    return best
+
+
+def _try(packing_state: PackingState, order: Sequence[int], fit: Fit, weights: FloatArray) -> tuple[Placed, list[int]]:
+    placed, stuck = place(packing_state, order, fit, weights)
+    packing_state.take_all(placed)
+    return placed, stuck

@@ -1,0 +1,314 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Compute nodes and instances as arrays, on which searches place instances."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.migration_candidates import MigrationCandidate
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.provider_load import Part, ProviderLoad
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.capacity import AggregateCapacityFilter, CapacityFilter
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filtering import Filtering, ask_filter
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_filters.server_group_affinity_filter import (
+    ServerGroupAffinityFilter,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_filters.server_group_anti_affinity_filter import (
+    ServerGroupAntiAffinityFilter,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+
+#: {item: row of its node}.
+Placed = dict[int, int]
+#: A move of an item: (item, row that it leaves, row of its destination).
+Step = tuple[int, int, int]
+#: What a search found: destinations, items without one, moves of other items in their order, and the method in words.
+Found = tuple[Placed, list[int], list[Step], str]
+#: What is on the nodes and which are open: free, provided, count, open of a PackingState.
+Load = tuple[IntArray, dict[int, ProviderLoad], list[IntArray], BoolArray]
+
+#: Host filters whose rule fits() keeps.
+KEPT = (CapacityFilter, ServerGroupAntiAffinityFilter, ServerGroupAffinityFilter)
+
+
+class PackingState:
+    """n compute nodes with their free capacity, and items that may be put on them.
+
+    An item is an instance, or several that go to one node together. Capacity is counted in whole units as the claim counts it
+    (N10.2): free = floor(capacity) - used. For a class that a node takes from several or shared providers, ``free`` is the sum of
+    these providers, while an amount must fit on one of them (``provided``). An item that moves between nodes of one sharing provider
+    keeps its allocation there; if it can only go to such nodes, it needs nothing of that class.
+
+    Arrays: capacity, free (n x classes); host_of (n); open (n: whether it accepts items); need (items x classes); at (by item: the row
+    of its node, -1 for none); kind (by item: its row in masks and needs). Lists by item: candidates, groups, label.
+    provided: {number of a class: ProviderLoad}. changing: names of host filters whose answers may change with the load by rules that
+    are not kept here; a finished plan is checked against them.
+    """
+
+    def __init__(self, states: HostStates, policy: Policy) -> None:
+        self.states = states
+        self.policy = policy
+        self.size = states.size
+        self.classes = sorted(states.resources)
+        columns = [states.resources[rc] for rc in self.classes]
+        self.capacity = np.zeros((self.size, len(columns)), dtype=np.int64)
+        self.free = np.zeros_like(self.capacity)
+        self.provided: dict[int, ProviderLoad] = {}
+        for number, column in enumerate(columns):
+            if column.providers is not None:
+                self.provided[number] = ProviderLoad(column.providers)
+                self.capacity[:, number], self.free[:, number] = column.providers.sums()
+                continue
+            self.capacity[:, number] = np.floor(column.capacity)
+            self.free[:, number] = self.capacity[:, number] - column.used
+        #: Whether an item takes a class of ``provided``: counts by node are not exact then.
+        self.mixed = False
+        self.host_of = states.host_of
+        self.open = np.ones(self.size, dtype=bool)
+        self.candidates: list[tuple[MigrationCandidate, ...]] = []
+        self.groups: list[tuple[int, ...]] = []
+        self.label: list[tuple[str, str]] = []
+        self.at = np.zeros(0, dtype=np.int64)
+        self.need = np.zeros((0, len(columns)), dtype=np.int64)
+        self.kind = np.zeros(0, dtype=np.int64)
+        self.masks = np.zeros((0, self.size), dtype=bool)
+        self.needs = np.zeros((0, len(columns)), dtype=np.int64)
+        self.changing: set[str] = set()
+        #: Whether no proof holds any more: a destination was excluded, or items keep allocations that proofs neglect.
+        self.bent = False
+        #: Of each anti-affinity group: how many members each host has, and the most that it may have.
+        self.count: list[IntArray] = []
+        self.most: list[int] = []
+        self._group_of: dict[str, int] = {}
+        self._kinds: dict[tuple[tuple[int, ...], bool, tuple[str, ...]], int] = {}
+        self._static: dict[str, BoolArray] = {}
+
+    def add(self, units: Iterable[tuple[MigrationCandidate, ...]]) -> list[int]:
+        """Add an item for each tuple of candidates that go together; return the items."""
+        first = len(self.candidates)
+        at: list[int] = []
+        need: list[list[int]] = []
+        kind: list[int] = []
+        for candidates in units:
+            amounts = [sum(candidate.spec.resources.get(rc, 0) for candidate in candidates) for rc in self.classes]
+            unknown = any(rc not in self.states.resources for candidate in candidates for rc in candidate.spec.resources)
+            masks = [self._mask_key(candidate) for candidate in candidates]
+            if self.provided:
+                self._begin(len(self.candidates), candidates, amounts, set(masks))
+            key = (tuple(amounts), unknown, tuple(sorted(set(masks))))
+            if key not in self._kinds:
+                self._kinds[key] = len(self.masks)
+                keep = np.full(self.size, not unknown)
+                for each in set(masks):
+                    keep = keep & self._static[each]
+                self.masks = np.vstack([self.masks, keep[None]])
+                self.needs = np.vstack([self.needs, np.array([amounts], dtype=np.int64)])
+            self.candidates.append(candidates)
+            self.label.append((candidates[0].spec.name, candidates[0].spec.key))
+            self.groups.append(self._groups(candidates[0]) if len(candidates) == 1 else ())
+            at.append(candidates[0].source)
+            need.append(amounts)
+            kind.append(self._kinds[key])
+        self.at = np.concatenate([self.at, np.array(at, dtype=np.int64)])
+        if need:
+            self.need = np.concatenate([self.need, np.array(need, dtype=np.int64)])
+        self.kind = np.concatenate([self.kind, np.array(kind, dtype=np.int64)])
+        return list(range(first, len(self.candidates)))
+
+    def fits(self, item: int) -> BoolArray:
+        """Return a bool array over the nodes: whether an item may go there and fits now. It never fits on the host that it is on."""
+        kind = self.kind[item]
+        room = self.free >= self.needs[kind]
+        for number, load in self.provided.items():
+            if self.needs[kind][number]:
+                room[:, number] = load.fits(item, self.needs[kind][number], self.at[item])
+        keep: BoolArray = self.masks[kind] & self.open & room.all(axis=1)
+        for group in self.groups[item]:
+            keep &= (self.count[group] < self.most[group])[self.host_of]
+        if self.at[item] >= 0:
+            keep &= self.host_of != self.host_of[self.at[item]]
+        return keep
+
+    def lacking(self, item: int, rows: IntArray | Sequence[int]) -> IntArray:
+        """Return how much of each class is missing on nodes for an item (rows x classes)."""
+        short: IntArray = (self.need[item] - self.free[rows]).clip(min=0)
+        for number, load in self.provided.items():
+            if self.need[item][number]:
+                short[:, number] = load.lacking(item, self.need[item][number], self.at[item])[rows]
+        return short
+
+    @property
+    def load(self) -> Load:
+        """The load itself: it can be set again later, and changes with this PackingState."""
+        return self.free, self.provided, self.count, self.open
+
+    @load.setter
+    def load(self, load: Load) -> None:
+        self.free, self.provided, self.count, self.open = load
+
+    def copy_of_load(self) -> Load:
+        """Return an independent copy of the load."""
+        provided = {number: load.copy() for number, load in self.provided.items()}
+        return self.free.copy(), provided, [count.copy() for count in self.count], self.open.copy()
+
+    def put(self, item: int, node: int) -> None:
+        """Count an item on a node; it still counts where it was."""
+        self._count(item, node, -1, self.at[item])
+        for group in self.groups[item]:
+            self.count[group][self.host_of[node]] += 1
+
+    def take(self, item: int, node: int) -> None:
+        """Undo put()."""
+        self._count(item, node, 1, self.at[item])
+        self._leave_groups(item, node)
+
+    def put_all(self, placed: Mapping[int, int]) -> None:
+        for item, node in placed.items():
+            self.put(item, node)
+
+    def take_all(self, placed: Mapping[int, int]) -> None:
+        for item, node in placed.items():
+            self.take(item, node)
+
+    @contextlib.contextmanager
+    def closed(self, rows: Sequence[int] | IntArray) -> Iterator[None]:
+        """Close nodes that are open; inside, nothing fits there."""
+        self.open[rows] = False
+        try:
+            yield
+        finally:
+            self.open[rows] = True
+
+    def move(self, item: int, node: int) -> None:
+        """Put an item on a node and take it from where it was."""
+        self.put(item, node)
+        self._count(item, self.at[item], 1, node)
+        self._leave_groups(item, self.at[item])
+        self.at[item] = node
+
+    def _leave_groups(self, item: int, node: int) -> None:
+        for group in self.groups[item]:
+            self.count[group][self.host_of[node]] -= 1
+
+    def _count(self, item: int, node: int, sign: int, other: int) -> None:
+        """Add an item's need to what is free on a node, or subtract it (``sign``); it also counts on another node (-1 for none)."""
+        if not self.provided:
+            self.free[node] += sign * self.need[item]
+            return
+        for number in np.flatnonzero(self.need[item]).tolist():
+            amount, load = self.need[item, number], self.provided.get(number)
+            if load is None:
+                self.free[node, number] += sign * amount
+                continue
+            for rows, change in load.put(item, node, amount, other) if sign < 0 else load.take(item, node, other):
+                self.free[rows, number] += change
+
+    def _begin(self, item: int, candidates: tuple[MigrationCandidate, ...], amounts: list[int], masks: set[str]) -> None:
+        """Record the providers from which a new item takes classes; set amounts to 0 that it keeps wherever it may go."""
+        keep = np.ones(self.size, dtype=bool)
+        for each in masks:
+            keep &= self._static[each]
+        source = candidates[0].source
+        for number, load in self.provided.items():
+            if not amounts[number]:
+                continue
+            if source >= 0:
+                load.begin(item, source, [part for candidate in candidates for part in self._held(load, candidate, self.classes[number])])
+            kept, lent = load.keeping(item, source), load.providers.row[load.providers.lent]
+            if keep.any() and kept[keep].all():
+                amounts[number] = 0
+                continue
+            self.mixed = True
+            # Proofs neglect that amounts may be kept, and that the candidates of one item may use different providers.
+            self.bent |= bool(keep[lent].any()) or len(candidates) > 1
+
+    def _held(self, load: ProviderLoad, candidate: MigrationCandidate, rc: str) -> list[Part]:
+        """Return what an instance holds of a class where it is."""
+        held = self.states.holding(candidate.source, candidate.spec)
+        return [
+            (load.providers.number_of[uuid], amounts[rc])
+            for uuid, amounts in held.items()
+            if rc in amounts and uuid in load.providers.number_of
+        ]
+
+    def in_the_way(self, item: int, node: int, on_node: Sequence[int]) -> list[int] | None:
+        """Return the items that must leave a node for the sake of an item's server group; None if ``on_node`` has too few of them."""
+        found: list[int] = []
+        host = self.host_of[node]
+        for group in self.groups[item]:
+            over = self.count[group][host] - self.most[group] + 1
+            if over > 0:
+                there = sorted(other for other in on_node if group in self.groups[other])
+                if len(there) < over:
+                    return None
+                found.extend(there[:over])
+        return sorted(set(found))
+
+    def _mask_key(self, candidate: MigrationCandidate) -> str:
+        spec = candidate.spec
+        parts = (
+            tuple(sorted(spec.resources.items())),
+            spec.availability_zone,
+            spec.ignore_nodes,
+            self._affinity_group(spec),
+            spec.flavor,
+            spec.image,
+            spec.project,
+            candidate.limits_key,
+        )
+        key = repr(parts)
+        if key not in self._static:
+            self._static[key] = self._static_mask(candidate)
+        return key
+
+    def _static_mask(self, candidate: MigrationCandidate) -> BoolArray:
+        filtering = Filtering(self.states, candidate.spec, self.policy, candidate.limits)
+        keep = np.ones(self.size, dtype=bool)
+        for _name, mask in filtering.before:
+            keep &= mask
+        for rc, amount in candidate.spec.resources.items():
+            if rc in self.states.resources:
+                keep &= self.states.resources[rc].allowed(amount)
+        for each in filtering.filters:
+            if each.run_filter_once_per_request:
+                keep &= ask_filter(each, self.states, candidate.spec)
+            elif isinstance(each, AggregateCapacityFilter) or not (isinstance(each, KEPT) or each.not_applicable(candidate.spec)):
+                self.changing.add(each.name)
+        group = self.states.group_of(candidate.spec)
+        if group is not None and group.policy == "affinity":
+            elsewhere = group.per_host.copy()
+            if candidate.source >= 0:
+                elsewhere[self.host_of[candidate.source]] = 0
+            if elsewhere.any():
+                keep &= (elsewhere > 0)[self.host_of]
+        return keep
+
+    def _affinity_group(self, spec: RequestSpec) -> str | None:
+        group = self.states.group_of(spec)
+        return group.name if group is not None and group.policy == "affinity" else None
+
+    def _groups(self, candidate: MigrationCandidate) -> tuple[int, ...]:
+        """Return the numbers of the anti-affinity groups of a candidate: none or one."""
+        group = self.states.group_of(candidate.spec)
+        if group is None or group.policy != "anti-affinity":
+            return ()
+        if group.name not in self._group_of:
+            self._group_of[group.name] = len(self.most)
+            self.count.append(group.per_host.astype(np.int64).copy())
+            self.most.append(group.max_server_per_host)
+        return (self._group_of[group.name],)
+
+    def forbid(self, item: int, node: int) -> None:
+        """Exclude a node for an item, even where its mask allows it."""
+        self.bent = True
+        kind = self.kind[item]
+        keep = self.masks[kind].copy()
+        keep[node] = False
+        self.masks = np.vstack([self.masks, keep[None]])
+        self.needs = np.vstack([self.needs, self.needs[kind][None]])
+        self.kind[item] = len(self.masks) - 1

@@ -1,0 +1,117 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The allocations of a plan from nested or sharing providers of one resource class."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Collection
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_rule as capacity_rule
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.provider_columns import ProviderColumns
+
+#: An amount of the class, and the number of the provider that gives it.
+Part = tuple[int, int]
+
+
+class ProviderLoad:
+    """What is used of the providers of one class, and from which of them each item takes the class on each node.
+
+    An item that returns to its first node takes what it held there. While it moves between nodes of the sharing provider from
+    which it takes the class, its allocation there stays and is counted once.
+    """
+
+    def __init__(self, providers: ProviderColumns) -> None:
+        self.providers = providers.copy()
+        #: {item: (its first node, what it held there)}.
+        self._first: dict[int, tuple[int, list[Part]]] = {}
+        #: {(item, node): what it takes there}.
+        self._taken: dict[tuple[int, int], list[Part]] = {}
+
+    def copy(self) -> ProviderLoad:
+        """Return an independent copy."""
+        found = copy.copy(self)
+        found.providers, found._taken = self.providers.copy(), dict(self._taken)
+        return found
+
+    def begin(self, item: int, node: int, parts: list[Part]) -> None:
+        """Record what an item holds on its first node."""
+        self._first[item] = (node, parts)
+
+    def fits(self, item: int, amount: int, at: int) -> BoolArray:
+        """Return a bool array over the nodes: whether one provider has capacity for an item that is at a node (-1 for none)."""
+        found = self.providers.reaching(self.providers.with_room(amount)) | self.keeping(item, at)
+        first, parts = self._first.get(item, (-1, []))
+        if first >= 0:
+            found[first] = all(
+                capacity_rule.has_room(self.providers.used[provider], part, self.providers.capacity[provider]) for provider, part in parts
+            )
+        return found
+
+    def keeping(self, item: int, at: int) -> BoolArray:
+        """Return a bool array over the nodes: whether an item keeps its allocation of a sharing provider there."""
+        kept = self._kept(item, at)
+        return self.providers.reaching(np.arange(len(self.providers.uuid)) == kept)
+
+    def lacking(self, item: int, amount: int, at: int) -> IntArray:
+        """Return how much is missing at each node until one provider has enough."""
+        short = (amount - self.providers.most(amount)).clip(min=0)
+        return np.where(self.keeping(item, at), 0, np.where(np.isfinite(short), short, amount)).astype(np.int64)
+
+    def counts(self, amount: int) -> IntArray:
+        """Return how often an amount fits on each node if no other node takes any."""
+        providers = self.providers
+        return np.bincount(providers.row, weights=providers.counts(amount)[providers.provider], minlength=providers.size).astype(np.int64)
+
+    def share_out(self, amount: int, counts: IntArray) -> IntArray:
+        """Return counts by node, reduced so that shared capacity is not counted for several nodes."""
+        providers, counts = self.providers, counts.copy()
+        if not providers.lent.any():
+            return counts
+        left = providers.counts(amount)
+        # Of the providers of a node its own go first.
+        for row in np.unique(providers.row).tolist():
+            mine = providers.of_nodes(row)
+            wanted, counts[row] = int(counts[row]), 0
+            for provider in providers.provider[mine][np.argsort(providers.lent[mine], kind="stable")].tolist():
+                taken = min(wanted - int(counts[row]), int(left[provider]))
+                left[provider] -= taken
+                counts[row] += taken
+        return counts
+
+    def put(self, item: int, node: int, amount: int, other: int) -> list[tuple[IntArray, int]]:
+        """Count an item on a node; it also counts on another node (-1 for none).
+
+        :returns: [(rows, change of what is free there)].
+        """
+        first, parts = self._first.get(item, (-1, []))
+        if node != first:
+            provider = self.providers.choose(node, amount, self._kept(item, other), full=True)
+            parts = self._taken[item, node] = [(provider, amount)] if provider >= 0 else []
+        return self._count(item, parts, other, 1)
+
+    def take(self, item: int, node: int, other: int) -> list[tuple[IntArray, int]]:
+        """Undo put()."""
+        return self._count(item, self._held(item, node), other, -1)
+
+    def _held(self, item: int, node: int) -> list[Part]:
+        first, parts = self._first.get(item, (-1, []))
+        return parts if node == first else self._taken.get((item, node), [])
+
+    def _kept(self, item: int, node: int) -> int:
+        """Return the sharing provider from which an item takes the class on a node, -1 for none."""
+        return next((provider for provider, _part in self._held(item, node) if self.providers.lends(node, provider)), -1)
+
+    def _count(self, item: int, parts: list[Part], other: int, sign: int) -> list[tuple[IntArray, int]]:
+        elsewhere: Collection[int] = {provider for provider, _part in self._held(item, other)} if other >= 0 else ()
+        changes = []
+        for provider, part in parts:
+            if provider in elsewhere:
+                continue
+            free = int(self.providers.capacity[provider]) - int(self.providers.used[provider])
+            self.providers.used[provider] += sign * part
+            rows = self.providers.row[self.providers.provider == provider]
+            changes.append((rows, max(free - sign * part, 0) - max(free, 0)))
+        return changes

@@ -1,0 +1,296 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rebalancing: a score of imbalance, and the few moves that improve it most."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import FloatArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import PlanError
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.destinations import may_step_aside, packing_state_of
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import is_live
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.move_order import plan_waves
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.move_times import Rates, expect
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import PackingState, Placed
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import PlannedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import MoveLimits, PlannedMove, RebalanceMove, RebalancePlan
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+
+#: No moves are planned unless the score is above this.
+THRESHOLD = 0.01
+#: Least gain of a move.
+MARGIN = 0.0005
+#: A smaller gain counts as none.
+LEAST = 1e-9
+#: Fleets of more nodes get one climb only.
+LARGE = 100
+#: How many times each move is compared with a better one in its place.
+PASSES = 5
+#: Cost of a move for each GiB of its memory, in units of the score.
+COST_PER_GIB = 0.0
+
+
+def plan_rebalance(
+    fleet: FleetColumns,
+    instances: Iterable[PlannedInstance],
+    policy: Policy,
+    max_moves: int = 10,
+    threshold: float = THRESHOLD,
+    margin: float = MARGIN,
+    cost_per_gib: float = COST_PER_GIB,
+    limits: MoveLimits | None = None,
+    weights: Mapping[str, float] | None = None,
+) -> RebalancePlan:
+    """Plan moves that even out the load, the best first; none costs more than it gains.
+
+    The score is the sum, over resource classes, of the standard deviation of the free share of the hosts' capacity (as in Ganeti's
+    hbal), over hosts that are enabled and up. 0 is even. Each step takes the move with the greatest gain minus cost; it fits when
+    those before it are done. An instance moves once. In the end moves are exchanged for better ones as long as that helps. Moves
+    that only gain as a pair are planned together.
+
+    :param instances: those that may move.
+    :param policy: its host filters apply, its weighers do not.
+    :param threshold: no moves are planned unless the score is above this.
+    :param margin: least gain of a move.
+    :param cost_per_gib: cost of a move for each GiB of its memory, in units of the score.
+    :param weights: {resource class: weight in the score}; 1 for a class that is not named.
+    :raises PlanError: max_moves is negative.
+    """
+    if max_moves < 0:
+        raise PlanError(f"max_moves of a rebalance must be 0 or more, not {max_moves}.")
+    states = HostStates(fleet)
+    movable = may_step_aside(states, instances)
+    known = {each["uuid"]: each for each in movable}
+    packing_state, items = packing_state_of(states, policy, movable)
+    class_weights = np.array([float((weights or {}).get(rc, 1.0)) for rc in packing_state.classes])
+    score_of = _Score(packing_state, np.flatnonzero(states.enabled & states.up), class_weights, cost_per_gib)
+    before = score = score_of.now()
+    reason = None
+    chosen: Placed = {}
+    if packing_state.changing:
+        reason = f"the host filters {', '.join(sorted(packing_state.changing))} depend on the load"
+    elif score <= threshold:
+        reason = f"the score is not above the threshold of {threshold:g}"
+    else:
+        chosen = _Search(score_of, items, max_moves, margin).run(threshold)
+    moves: list[RebalanceMove] = []
+    worth = max(margin, LEAST)
+    while chosen:
+        # The next one is the move that now fits and gains most.
+        ranked = []
+        for item, node in chosen.items():
+            if packing_state.fits(item)[node]:
+                origin = int(packing_state.at[item])
+                packing_state.move(item, node)
+                gain = score - score_of.now()
+                packing_state.move(item, origin)
+                ranked.append((score_of.cost(item) - gain, packing_state.label[item], item, node, gain))
+        if not ranked or (-min(ranked)[0] < worth and not _gain_together(score_of, chosen, worth)):
+            break
+        _key, (_name, uuid), item, node, gain = min(ranked)
+        move = move_of(packing_state, item, node, known[uuid])
+        moves.append({**move, "gain": round(gain, 6), "cost": round(score_of.cost(item), 6)})
+        packing_state.move(item, node)
+        del chosen[item]
+        score = score_of.now()
+    if reason is None:
+        full = len(moves) >= max_moves and score > threshold
+        reason = f"{max_moves} moves are as many as are allowed" if full else "no further move gains more than it costs"
+        if score <= threshold:
+            reason = f"the score is not above the threshold of {threshold:g}"
+    waves = plan_waves(moves, fleet, limits)
+    return {
+        "score_before": round(before, 6),
+        "score_after": round(score, 6),
+        "moves": moves,
+        "waves": waves,
+        "seconds": expect(moves, Rates(), {}),
+        "reason": reason,
+    }
+
+
+class _Score(NamedTuple):
+    """The score of a packing state.
+
+    rows: the nodes that count. weights: of the resource classes. cost_per_gib: see plan_rebalance().
+    """
+
+    packing_state: PackingState
+    rows: IntArray
+    weights: FloatArray
+    cost_per_gib: float
+
+    def now(self) -> float:
+        """Return the sum of the standard deviations of the free shares, 0 for an even load."""
+        if not len(self.rows):
+            return 0.0
+        packing_state, rows = self.packing_state, self.rows
+        share = packing_state.free[rows] / np.maximum(packing_state.capacity[rows], 1)
+        return float(share.std(axis=0) @ self.weights)
+
+    def cost(self, item: int) -> float:
+        """Return the cost of a move of an item."""
+        return float(self.costs([item])[0])
+
+    def costs(self, items: Sequence[int]) -> FloatArray:
+        classes = self.packing_state.classes
+        if "MEMORY_MB" not in classes:
+            return np.zeros(len(items))
+        return self.packing_state.need[items, classes.index("MEMORY_MB")] / 1024 * self.cost_per_gib
+
+
+class _Search:
+    """The search for the instances to move; the packing state is as before afterwards."""
+
+    def __init__(self, score: _Score, items: Sequence[int], max_moves: int, margin: float) -> None:
+        self.packing_state, self.score, self.items = score.packing_state, score, items
+        self.max_moves, self.margin = max_moves, margin
+        self.origin: dict[int, int] = {}
+
+    def run(self, threshold: float) -> Placed:
+        """Return the destinations of the best of several climbs; each begins with another class that counts double."""
+        true = self.score
+        best: tuple[float, int, Placed] | None = None
+        starts = [None, *range(len(true.weights))] if self.packing_state.size <= LARGE else [None]
+        for start in starts:
+            self.origin = {}
+            if start is not None:
+                weights = true.weights.copy()
+                weights[start] *= 2
+                self.score = true._replace(weights=weights)
+                self._climb(threshold)
+                self.score = true
+            self._climb(threshold)
+            for _again in range(PASSES):
+                if not self._exchange():
+                    break
+            found = (self.score.now(), len(self.origin), {item: int(self.packing_state.at[item]) for item in self.origin})
+            if best is None or found[:2] < best[:2]:
+                best = found
+            self._restore()
+        return {} if best is None else best[2]
+
+    def _restore(self) -> None:
+        for item, origin in self.origin.items():
+            self.packing_state.move(item, origin)
+
+    def _climb(self, threshold: float) -> None:
+        for _step in range(4 * self.max_moves):
+            score = self.score.now()
+            if score <= threshold or not self._step(score):
+                break
+
+    def _step(self, score: float) -> bool:
+        """Take the best move, if there is one; an item that has moved already may move on without counting again."""
+        items = self.items if len(self.origin) < self.max_moves else sorted(self.origin)
+        found = _best_move(self.score, items, score, max(self.margin, LEAST))
+        if found is None:
+            return False
+        self._put(*found)
+        return True
+
+    def _put(self, item: int, node: int) -> None:
+        origin = self.origin.setdefault(item, int(self.packing_state.at[item]))
+        self.packing_state.move(item, node)
+        if node == origin:
+            del self.origin[item]
+
+    def _exchange(self) -> bool:
+        """Replace each move by better ones where there are any; return whether that helped."""
+        helped = False
+        for item in sorted(self.origin):
+            if item not in self.origin or not self.packing_state.fits(item)[self.origin[item]]:
+                continue
+            before, node = self.score.now(), int(self.packing_state.at[item])
+            kept = dict(self.origin)
+            places = {each: int(self.packing_state.at[each]) for each in kept}
+            self._put(item, self.origin[item])
+            while self._step(self.score.now()):
+                pass
+            if self.score.now() < before - LEAST:
+                helped = True
+                continue
+            for each in sorted(set(self.origin) | set(kept)):
+                target = places[each] if each in kept else self.origin[each]
+                if int(self.packing_state.at[each]) != target:
+                    self.packing_state.move(each, target)
+            self.origin = kept
+            if int(self.packing_state.at[item]) != node:
+                self.packing_state.move(item, node)
+        return helped
+
+
+def _gain_together(score: _Score, chosen: Placed, worth: float) -> bool:
+    """Return whether the remaining moves together gain what each of them must: two may only gain as a pair."""
+    packing_state, before = score.packing_state, score.now()
+    origins = {item: int(packing_state.at[item]) for item in chosen}
+    for item, node in chosen.items():
+        packing_state.move(item, node)
+    gain = before - score.now()
+    for item, origin in origins.items():
+        packing_state.move(item, origin)
+    return gain >= sum(worth + score.cost(item) for item in chosen)
+
+
+def move_of(packing_state: PackingState, item: int, node: int, instance: PlannedInstance) -> PlannedMove:
+    """Return the move of an item from its node to another one."""
+    states, origin = packing_state.states, int(packing_state.at[item])
+    return {
+        "uuid": instance["uuid"],
+        "name": instance["name"],
+        "from_host": states.host[origin],
+        "from_node": states.node[origin],
+        "host": states.host[node],
+        "node": states.node[node],
+        "provider": states.uuid[node],
+        "state": instance["state"],
+        "live": is_live(instance),
+        "memory_mb": int(instance.get("memory_mb") or 0),
+        "server_group": instance.get("server_group"),
+        "bandwidth_mib": (instance.get("migration") or {}).get("bandwidth_mib"),
+        "dirty_mib": instance.get("dirty_mib"),
+    }
+
+
+def _best_move(score: _Score, items: Sequence[int], before: float, least: float) -> tuple[int, int] | None:
+    """Return the item and the row of its destination with the greatest gain minus cost that is at least ``least``.
+
+    :param before: the score without the move.
+    """
+    packing_state, rows = score.packing_state, score.rows
+    here = np.zeros(packing_state.size, dtype=bool)
+    here[rows] = True
+    equivalent: dict[tuple[int, int, tuple[int, ...]], int] = {}
+    for item in items:
+        if here[packing_state.at[item]]:
+            equivalent.setdefault((int(packing_state.at[item]), int(packing_state.kind[item]), packing_state.groups[item]), item)
+    if not equivalent:
+        return None
+    chosen = list(equivalent.values())
+    at, need = packing_state.at[chosen], packing_state.need[chosen]
+    capacity = np.maximum(packing_state.capacity, 1)
+    share = packing_state.free / capacity
+    count = len(rows)
+    total, squares = share[rows].sum(axis=0), (share[rows] ** 2).sum(axis=0)
+    new_from = share[at] + need / capacity[at]
+    after = np.zeros((len(chosen), count))
+    for number in range(len(packing_state.classes)):
+        new_to = share[rows, number][None, :] - need[:, number, None] / capacity[rows, number][None, :]
+        change = (new_from[:, number] - share[at, number])[:, None] + new_to - share[rows, number][None, :]
+        square = (new_from[:, number] ** 2 - share[at, number] ** 2)[:, None] + new_to**2 - share[rows, number][None, :] ** 2
+        mean = (total[number] + change) / count
+        after += score.weights[number] * np.sqrt(np.maximum((squares[number] + square) / count - mean**2, 0))
+    worth = before - after - score.costs(chosen)[:, None]
+    while True:
+        one, row = divmod(int(np.argmax(worth)), count)
+        if worth[one, row] < least:
+            return None
+        fits = packing_state.fits(chosen[one])[rows]
+        if fits[row]:
+            return chosen[one], int(rows[row])
+        worth[one, ~fits] = -np.inf

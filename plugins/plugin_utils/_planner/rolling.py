@@ -1,0 +1,127 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rolling maintenance: the fewest batches of hosts that can be down together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import np
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.destinations import packing_state_of
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.maintenance_batches import LargeBatch, MaintenanceFleet, new_batch
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import is_to_shut_down, why_unmovable
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import PlannedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import RollingPlan
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import unknown_host
+
+
+def plan_rolling(
+    fleet: FleetColumns,
+    instances: Iterable[PlannedInstance],
+    policy: Policy,
+    hosts: Iterable[str] | None = None,
+    spare_hosts: int = 0,
+    batch_size: int | None = None,
+    back: bool = True,
+) -> RollingPlan:
+    """Plan few batches of hosts that can be down together.
+
+    In each batch every instance of its hosts has a destination on the hosts that stay (capacity, host filters, server groups). With
+    ``spare_hosts`` the fleet must also survive the loss of that many of the fullest hosts that stay. A host with an instance that
+    cannot move is in no batch, unless the instance is shut down by its move policy. Members of affinity groups are placed one by
+    one here, so the drain of a host may still refuse a batch.
+
+    :param instances: all instances.
+    :param hosts: names; None for all.
+    :param spare_hosts: how many more hosts may fail meanwhile.
+    :param batch_size: most hosts in a batch, None for no limit.
+    :param back: whether instances return before the next batch, so that each batch meets the fleet as it is now.
+    :raises PlanError: an unknown host.
+    """
+    states = HostStates(fleet)
+    names = sorted(set(states.host))
+    wanted = names if hosts is None else sorted(set(hosts))
+    unknown = [name for name in wanted if name not in names]
+    if unknown:
+        raise unknown_host(unknown[0], names)
+    moving: list[PlannedInstance] = []
+    blocked: dict[str, str] = {}
+    for each in sorted(instances, key=lambda found: (found["name"], found["uuid"])):
+        if is_to_shut_down(each):
+            continue
+        reason = why_unmovable(each)
+        if reason is None:
+            moving.append(each)
+        elif each["host"] in wanted:
+            blocked.setdefault(each["host"], f"{each['name']} cannot move: {reason}")
+    packing_state, items = packing_state_of(states, policy, moving)
+    maintained = MaintenanceFleet(packing_state, items, spare_hosts)
+    free = [name for name in wanted if name not in blocked]
+    for name in free:
+        if not (maintained.large and LargeBatch(maintained).add(name)) and not maintained.fits([name]):
+            blocked[name] = maintained.why or "its instances fit on no other hosts"
+    free = [name for name in free if name not in blocked]
+    bound = maintained.bound(free) if back else min(1, len(free))
+    if batch_size:
+        bound = max(bound, -(-len(free) // batch_size))
+    batches = _grow(maintained, free, batch_size, back)
+    if back:
+        for count in range(max(bound, 1), len(batches)):
+            found = _even(maintained, free, count, batch_size)
+            if found is not None:
+                batches = found
+                break
+    return {
+        "batches": batches,
+        "blocked": [{"host": name, "reason": blocked[name]} for name in sorted(blocked)],
+        "bound": bound,
+    }
+
+
+def _grow(fleet: MaintenanceFleet, free: Iterable[str], batch_size: int | None, back: bool) -> list[list[str]]:
+    """Form batches one after the other, each as large as possible, from the fullest hosts on."""
+    left = sorted(free, key=lambda name: (-fleet.load(name), name))
+    batches = []
+    while left:
+        growing = new_batch(fleet)
+        for name in left:
+            if batch_size is None or len(growing.names) < batch_size:
+                growing.add(name)
+        batch = growing.names
+        if not batch:
+            # Only where instances stay: those of earlier batches have filled the fleet.
+            batch = [left[0]]
+            batches.append(batch)
+            left = left[1:]
+            continue
+        if not back:
+            fleet.settle(batch, growing.placed)
+        batches.append(sorted(batch))
+        left = [name for name in left if name not in batch]
+    return batches
+
+
+def _even(fleet: MaintenanceFleet, free: Sequence[str], count: int, batch_size: int | None) -> list[list[str]] | None:
+    """Distribute the hosts over a number of batches, the fullest first, each to the batch with the least load; None if one fits in none."""
+    batches = [new_batch(fleet) for _number in range(count)]
+    loads = [0.0] * count
+    room = {name: fleet.load(name) + _own_share(fleet, name) for name in free}
+    for name in sorted(free, key=lambda each: (-room[each], each)):
+        for number in sorted(range(count), key=lambda each: (loads[each], each)):
+            batch = batches[number]
+            if (batch_size is None or len(batch.names) < batch_size) and batch.add(name):
+                loads[number] += room[name]
+                break
+        else:
+            return None
+    return [sorted(batch.names) for batch in batches if batch.names]
+
+
+def _own_share(fleet: MaintenanceFleet, name: str) -> float:
+    packing_state = fleet.packing_state
+    free = np.maximum(packing_state.free.clip(min=0).sum(axis=0), 1)
+    return float((packing_state.free[fleet.rows[name]].clip(min=0).sum(axis=0) / free).max())

@@ -1,0 +1,209 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hosts and compute nodes as the store gives them to plans, conductors and reports. Times are seconds since 1970 (UTC)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NotRequired, Protocol, TypedDict
+
+if TYPE_CHECKING:
+    from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, FloatArray, IntArray
+
+
+class ServiceState(Protocol):
+    """The properties of a service that decide whether it is up."""
+
+    @property
+    def forced_down(self) -> bool: ...
+    @property
+    def last_seen_up(self) -> float | None: ...
+    @property
+    def last_error(self) -> str | None: ...
+
+
+class Figures(TypedDict):
+    """Amounts of a host or node: memory in MiB, disk in GiB; used is allocated, capacity is (total - reserved) * ratio."""
+
+    vcpus: int
+    vcpus_used: int
+    vcpus_reserved: int
+    vcpus_capacity: int
+    memory_mb: int
+    memory_mb_used: int
+    memory_mb_reserved: int
+    memory_mb_capacity: int
+    disk_gb: int
+    disk_gb_used: int
+    disk_gb_reserved: int
+    disk_gb_capacity: int
+
+
+class ListedNode(Figures):
+    """A compute node of a ListedHost."""
+
+    node: str
+    uuid: str
+    #: libvirt's.
+    uri: str | None
+    cell: str | None
+    #: False where its host no longer reports it.
+    reported: bool
+    hypervisor_type: str | None
+    hypervisor_version: int | None
+    #: How many.
+    instances: int
+    #: The name of the sharing provider whose figures those of the disk are; None for a disk of its own.
+    disk_pool: str | None
+
+
+class HostStatus(TypedDict):
+    """The state of a host's service."""
+
+    host: str
+    #: up or down.
+    state: str
+    #: enabled or disabled.
+    status: str
+    maintenance: bool
+    forced_down: bool
+    disabled_reason: str | None
+    down_reason: str | None
+    last_seen_up: float | None
+    #: A drain began and no undrain followed.
+    drained: bool
+
+
+class ListedHost(HostStatus, Figures):
+    """A host as an administrator sees it (store.hosts); its figures are the sums of its nodes, each pool counted once."""
+
+    zones: list[str]
+    nodes: list[ListedNode]
+    #: How many.
+    instances: int
+    #: The names of the sharing providers of its nodes, separated by commas.
+    disk_pool: str | None
+
+
+class HostAggregate(TypedDict):
+    """A host aggregate; the key availability_zone of its metadata makes it a zone."""
+
+    name: str
+    metadata: dict[str, str]
+    #: Names.
+    hosts: list[str]
+
+
+class StoredServerGroup(TypedDict):
+    """A server group of a fleet."""
+
+    uuid: str
+    policy: str
+    max_server_per_host: int
+    #: How many members may move at the same time; None for no limit.
+    max_moving: int | None
+    #: Uuids of instances.
+    members: list[str]
+    id: int
+
+
+class FleetColumns(TypedDict):
+    """All compute nodes as lists and arrays of equal length, in no order (store.host_columns).
+
+    The fields of node_fields that are read on demand are further lists, structures in them JSON text.
+    """
+
+    host: list[str]
+    node: list[str]
+    uuid: list[str]
+    cell: list[str | None]
+    disabled: BoolArray
+    disabled_reason: list[str | None]
+    up: BoolArray
+    down_reason: list[str | None]
+    #: GiB; infinite where it is not known.
+    disk_available_least: FloatArray
+    num_instances: IntArray
+    num_io_ops: IntArray
+    failed_builds: IntArray
+    aggregates: list[HostAggregate]
+    #: {resource class: {field: array}}, see store.resource_columns.of_nodes().
+    resources: dict[str, dict[str, Any]]
+    #: The store.provider_arrays.ProviderArrays of which ``resources`` are made.
+    provider_arrays: Any
+    #: {uuid of an instance: index of its node}.
+    instances: dict[str, int]
+    #: {name of instances: their uuids, sorted}.
+    instance_names: dict[str, list[str]]
+    server_groups: dict[str, StoredServerGroup]
+    #: [(index of a node, flavor name or image properties as JSON text, number of its instances)].
+    node_flavors: NotRequired[list[tuple[int, str, int]]]
+    node_images: NotRequired[list[tuple[int, str, int]]]
+    #: Names of traits.
+    traits: NotRequired[list[list[str]]]
+
+
+class NodeStorage(TypedDict):
+    """The facts of a node that tell one file from another, as the module hypervisor_info reports them; empty where there are none."""
+
+    storage: dict[str, Any]
+    pools: list[dict[str, Any]]
+    mounts: list[dict[str, Any]]
+    block_devices: list[dict[str, Any]]
+    #: Patterns of paths that the operator declares to be shared.
+    shared_block_devices: list[str]
+    images: list[dict[str, Any]]
+
+
+class StorageOfNode(NodeStorage):
+    """The storage of a node, and which node that is."""
+
+    host: str
+    node: str
+
+
+class Sighting(TypedDict):
+    """A compute node that showed a domain in its last report."""
+
+    host: str
+    node: str
+    #: The uuid of the node's provider.
+    provider: str
+    #: The state of the domain there.
+    state: str
+
+
+class NodeAddress(TypedDict):
+    """How other hypervisors reach a compute node."""
+
+    node: str
+    migration_uri: str | None
+    migration_address: str | None
+
+
+class Occupant(TypedDict):
+    """A domain that its host showed in its last report."""
+
+    uuid: str
+    name: str
+    state: str
+    #: Where the store has it; None where it has it nowhere.
+    host: str | None
+
+
+class Arrival(TypedDict):
+    """An instance on its way to a host."""
+
+    uuid: str
+    name: str
+    #: The host that it comes from; None for a new instance.
+    source: str | None
+
+
+class Occupants(TypedDict):
+    """What is on a host and on its way there, each sorted by name (store.occupancy)."""
+
+    #: All that is not shut off.
+    running: list[Occupant]
+    shut_off: list[Occupant]
+    arriving: list[Arrival]

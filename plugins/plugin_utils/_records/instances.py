@@ -1,0 +1,181 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Instances as the store gives them to plans, conductors and reports: one base, and what each reading adds to it."""
+
+from __future__ import annotations
+
+from typing import Any, NotRequired, TypedDict
+
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations
+
+
+class DiskLayer(TypedDict):
+    """An image behind a disk."""
+
+    path: str
+    #: Without links; None where it is not known.
+    real_path: str | None
+    #: The identity of the file on shared storage; None for a file of the host alone.
+    shared_id: str | None
+
+
+class Disk(TypedDict, total=False):
+    """A disk of a domain, as the module hypervisor_info reports it; hosts given as data may leave out any key."""
+
+    target: str | None
+    #: disk, lun, cdrom or floppy.
+    device: str
+    #: file, block, dir, volume or network.
+    type: str
+    #: As the domain names it: a path, "pool/volume", or the name of a network disk.
+    source: str | None
+    format: str | None
+    readonly: bool
+    shareable: bool
+    capacity_bytes: int | None
+    allocation_bytes: int | None
+    path: str | None
+    real_path: str | None
+    shared_id: str | None
+    #: The images behind it, the nearest first; None where they are not known.
+    chain: list[DiskLayer] | None
+
+
+class HostDevice(TypedDict, total=False):
+    """A device of its host that a domain uses."""
+
+    #: pci, usb, scsi or mdev.
+    type: str | None
+    address: str | None
+
+
+class InstanceSummary(TypedDict):
+    """What a plan shows of an instance that it does not move."""
+
+    uuid: str
+    name: str
+    #: libvirt's state of its domain (running, shutoff, ...), else building or missing.
+    state: str
+    vcpus: int
+    #: MiB.
+    memory_mb: int
+    #: GiB.
+    disk_gb: int
+
+
+class Instance(InstanceSummary):
+    """The properties that every reading of instances has."""
+
+    #: The name of its server group.
+    server_group: str | None
+    availability_zone: str | None
+    project: str | None
+
+
+class ListedInstance(Instance):
+    """An instance for people and programs (store.instances)."""
+
+    #: None for an instance on no host.
+    host: str | None
+    node: str | None
+    user: str | None
+    #: PROJECT/NAME of its definition.
+    definition: str | None
+    autostart: bool
+    #: For the inventory: those of the first interface first.
+    addresses: NotRequired[list[str]]
+
+
+class HeldMigration(TypedDict):
+    """The migration of an instance that holds resources at two places."""
+
+    uuid: str
+    type: str
+    status: str
+    source: str
+    destination: str
+    details: dict[str, Any] | None
+
+
+class NamedInstance(Instance):
+    """An instance that the operator names (store.instance_lookup)."""
+
+    host: str | None
+    node: str | None
+    #: libvirt's URI of its node.
+    uri: str | None
+    #: The name of its flavor.
+    flavor: str | None
+    user: str | None
+    #: The properties of its image.
+    image: dict[str, Any] | None
+    policy: dict[str, Any] | None
+    #: Of its open order.
+    task_state: str | None
+    order_uuid: str | None
+    #: Of its domain when it was last seen.
+    xml: str | None
+    #: All nodes that showed its domain in their last report: HOST, or HOST/NODE.
+    nodes: list[str]
+    migration: HeldMigration | None
+    #: Whether the operator gave its name.
+    named: bool
+
+
+class PlacedInstance(Instance):
+    """An instance on a compute node, as far as the store's own tables tell."""
+
+    host: str
+    node: str
+    #: The name of its flavor.
+    flavor: str | None
+
+
+class InstanceAmounts(PlacedInstance):
+    """What an instance needs and where it is."""
+
+    #: {provider uuid: {resource class: amount}} of all classes. Missing where it has VCPU, MEMORY_MB and DISK_GB only; empty while a
+    #: resize or an evacuation holds two places.
+    allocations: NotRequired[Allocations]
+    #: Their sums, {resource class: amount}.
+    resources: NotRequired[dict[str, int]]
+    #: Traits that the extra specs of its flavor require. Missing where the flavors were not read.
+    required_traits: NotRequired[list[str]]
+
+
+class PlannedInstance(InstanceAmounts):
+    """An instance with what planners need of it (store.instances_for_plans); no key of InstanceAmounts is missing."""
+
+    user: str | None
+    #: Of its flavor as it is now.
+    extra_specs: dict[str, str]
+    #: The properties of its image.
+    image: dict[str, Any] | None
+    #: never, cold, live, shutdown or None.
+    move_policy: str | None
+    #: Why the policy cannot be read, as a sentence.
+    move_policy_error: str | None
+    #: Instances with a higher one move and start first.
+    priority: int
+    #: Its own options of migration.
+    migration: dict[str, Any]
+    #: Of its open order.
+    task_state: str | None
+    persistent: bool
+    autostart: bool
+    disks: list[Disk]
+    hostdevs: list[HostDevice]
+    managed_save: bool
+    snapshots: bool
+    #: Names of instances on its node that are backed by a disk of it that is not known to be shared.
+    backs: list[str]
+    #: MiB of memory that the guest changes per second, where it is known.
+    dirty_mib: NotRequired[float]
+
+
+class EvacuatedInstance(PlannedInstance):
+    """An instance of a dead host (store.evacuations)."""
+
+    #: Of its domain when it was last seen.
+    xml: str | None

@@ -1,0 +1,187 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Migrations, and the orders for hypervisors that are made from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple, NotRequired, TypedDict
+
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NodeStorage
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import Disk
+
+
+class MovedInstance(TypedDict):
+    """An instance that is moved, and the options of migrations that its policy has."""
+
+    uuid: str
+    name: str
+    migration_options: NotRequired[dict[str, Any]]
+
+
+class MoveEnds(MovedInstance):
+    """A move of an instance from a host to another one."""
+
+    #: Hosts.
+    source: str
+    destination: str
+    #: Uuid of the destination's resource provider; None if its compute node is gone.
+    provider: str | None
+
+
+class UnopenedOrder(MoveEnds):
+    """What a hypervisor needs to know of a move, to check it before it is in the store."""
+
+    source_uri: str
+    #: Of libvirt at the destination, as the source reaches it; None for the usual one.
+    destination_uri: str | None
+    #: The address that the memory is sent to; None for the one that libvirt at the destination names.
+    migration_address: str | None
+    live: bool
+    #: Arguments of the module _domain_migration: what the source has to know of other hosts' storage and files.
+    files: NotRequired[dict[str, Any]]
+
+
+class MoveOrder(UnopenedOrder):
+    """What a hypervisor needs to know of a migration that is in the store."""
+
+    migration: str
+    #: The instance was shut down for the move and is started again after it.
+    restart: bool
+    #: An earlier run saw that neither end had the instance.
+    nowhere: bool
+    #: The destination may still get the instance: it is enabled and was up at the last look.
+    begin: bool
+    #: The move has not begun, as far as is known.
+    waiting: NotRequired[bool]
+
+
+class OpenedMigration(TypedDict):
+    """A migration that was opened, or with ``new`` False was open already."""
+
+    uuid: str
+    instance_uuid: str
+    name: str
+    source: str
+    destination: str
+    #: live-migration, migration (cold), evacuation or resize.
+    type: str
+    status: str
+    new: bool
+
+
+class OpenMove(NamedTuple):
+    """A migration that is under way, or was when its run was killed."""
+
+    uuid: str
+    instance_uuid: str
+    instance_name: str
+    source: str
+    destination: str
+    type: str
+    details: dict[str, Any] | None
+    #: The server group of the instance.
+    group_name: str | None
+
+
+class HostMigration(TypedDict):
+    """An open migration from or to a host."""
+
+    uuid: str
+    instance_uuid: str
+    #: Of the instance.
+    name: str
+    type: str
+    status: str
+    #: Hosts.
+    source: str
+    destination: str
+    #: Uuid of the destination's resource provider; None if its compute node is gone.
+    provider: str | None
+
+
+@dataclass(frozen=True)
+class MigrationLimits:
+    """The most migrations at the same time, over all runs; None for no limit."""
+
+    per_source: int | None = None
+    per_destination: int | None = None
+    overall: int | None = None
+
+
+class BegunRestart(TypedDict):
+    """A restart of an evacuated instance that was ordered at its destination."""
+
+    #: Uuids of the migration and of the instance.
+    migration: str
+    uuid: str
+    name: str
+    #: Of libvirt at the destination.
+    uri: str
+    #: Names of the orders of all calls, by which they can be withdrawn.
+    orders: list[str]
+
+
+class RestartOrder(BegunRestart):
+    """What the destination of an evacuation needs to know to start an instance."""
+
+    status: str
+    #: Uuid of the destination's resource provider.
+    provider: str
+    #: Of the domain, its state and whether it is started with its host, as last seen at the source.
+    xml: str | None
+    state: str
+    autostart: bool
+    disks: list[Disk]
+    #: The storage of the source and of the destination.
+    node: NodeStorage
+    there: NodeStorage
+    #: The name of the order of this call.
+    order: NotRequired[str]
+
+
+class Size(TypedDict):
+    """The size of an instance: MiB, GiB."""
+
+    flavor: str | None
+    vcpus: int
+    memory_mb: int
+    disk_gb: int
+
+
+class ResizeTarget(TypedDict):
+    """What a resize is to come to.
+
+    running: whether the instance ran when the resize began. sizes: of the domain, {old and new: {vcpus, memory_mb (MiB)
+    and maybe disk_gb (GiB)}}.
+    """
+
+    flavor: str | None
+    resources: Resources
+    running: NotRequired[bool]
+    sizes: NotRequired[dict[str, dict[str, int]]]
+
+
+class Resize(MovedInstance):
+    """A resize that is in the store."""
+
+    migration: str
+    status: str
+    source: str
+    destination: str
+    source_uri: str
+    destination_uri: str
+    same_host: bool
+    #: The instance ran when the resize began.
+    running: bool
+    #: The instance was seen at the destination with its new size.
+    arrived: bool
+    #: An earlier run saw that neither end had the instance.
+    nowhere: bool
+    old: Size
+    new: Size
+    #: What the module _domain_migration takes to move the instance to the destination, and back.
+    order: dict[str, Any]
+    back: dict[str, Any]

@@ -1,0 +1,225 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What hypervisors answer, and what moves and runs come to."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, NotRequired, TypedDict
+
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceSummary
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import (
+    DrainPlan,
+    EvacuationPlan,
+    StayingInstance,
+    UnmovableInstance,
+)
+
+
+class MoveOutcome(TypedDict):
+    """How a migration ended, as the module _migration returns it.
+
+    - uuid, name: of the instance. source, destination: hosts.
+    - provider: of the destination; None where nothing speaks against that host, or the store no longer has it.
+    - status: completed, failed, cancelled (both: it is at the source), conflict or lost (both: its place is not known).
+    - message: why; may be empty.
+    - storage: shared, copied, none (no disk), or None where that is not known.
+    - elapsed_s: seconds, None where it was not begun.
+    """
+
+    uuid: str
+    name: str
+    source: str
+    destination: str
+    provider: str | None
+    status: str
+    message: str
+    storage: str | None
+    elapsed_s: float | None
+
+
+class Copies(TypedDict):
+    """MiB that a move copies: memory, and files that are on storage of the source only."""
+
+    memory_mib: int
+    disk_mib: int
+
+
+class MeasuredMove(NamedTuple):
+    """A completed move: between which hosts, and what it copied in how many seconds."""
+
+    source: str
+    destination: str
+    live: bool
+    memory_mib: int
+    disk_mib: int
+    seconds: float
+
+
+class MoveAnswer(TypedDict):
+    """What the source of a move answers about it: the module _domain_migration, which documents each key.
+
+    - status: running, or as in MoveOutcome.
+    - source_state, destination_state: of the domain; absent where there is none; None where libvirt did not tell.
+    - percent, total_mib, remaining_mib, elapsed_s: how far it is.
+    - copies: what it copies, None where that is not known.
+    """
+
+    uuid: str
+    status: str
+    message: NotRequired[str]
+    phase: NotRequired[str | None]
+    percent: NotRequired[float]
+    total_mib: NotRequired[float | None]
+    remaining_mib: NotRequired[float | None]
+    elapsed_s: NotRequired[float | None]
+    copies: NotRequired[Copies | None]
+    storage: NotRequired[str | None]
+    source_state: NotRequired[str | None]
+    destination_state: NotRequired[str | None]
+
+
+class PrecheckReport(TypedDict):
+    """What both ends of a move show before it begins: of the module _domain_migration, with the source and the provider.
+
+    - uuid, name: of the instance. source, destination: hosts. provider: of the destination.
+    - ok: whether the move can be made. message: why not; why: the same without names; both may be empty.
+    - reached: whether the source reaches libvirt at the destination.
+    - storage: as in MoveOutcome. copies_disk_mib: MiB of its files that are copied, None where that is not known.
+    - source_state, destination_state: as in MoveAnswer.
+    """
+
+    uuid: str
+    name: str
+    source: str
+    destination: str
+    provider: str | None
+    ok: bool
+    would_start: bool
+    message: str
+    why: str
+    reached: bool
+    storage: str | None
+    copies_disk_mib: int | None
+    source_state: str | None
+    destination_state: str | None
+
+
+class DomainLook(TypedDict):
+    """What a host shows of an instance whose orders were withdrawn there: an entry of the module _domain_order.
+
+    - busy: another call works on the domain, so nothing was withdrawn.
+    - domain: as the module hypervisor_info describes it; None where there is none.
+    """
+
+    uuid: str
+    busy: bool
+    domain: dict[str, Any] | None
+
+
+class DrainResult(TypedDict):
+    """What a drain came to, as the module drain returns it.
+
+    - plan: the last one. shut_down: instances that were shut down. staying: instances that cannot move.
+    """
+
+    changed: bool
+    plan: DrainPlan
+    migrations: list[MoveOutcome]
+    shut_down: list[InstanceSummary]
+    staying: list[UnmovableInstance]
+    message: str
+
+
+class RestartAnswer(TypedDict):
+    """What the module _domain_restart answers about an instance: restarted, there, failed or uncertain, which it documents.
+
+    state: of the domain; missing where there is none.
+    """
+
+    uuid: str
+    status: str
+    state: NotRequired[str | None]
+    message: NotRequired[str]
+
+
+class RestartOutcome(TypedDict):
+    """What the start of an instance of a dead host came to.
+
+    - host: its destination. provider: of that host.
+    - state: of the domain there, None where there is none. message: why it does not run there; may be empty.
+    """
+
+    uuid: str
+    name: str
+    host: str
+    provider: str
+    state: str | None
+    message: str
+
+
+class EvacuationResult(TypedDict):
+    """What the restarts of an evacuation came to, as the module evacuate returns it.
+
+    - plan: the last one. restarted: what is at its destination now. remaining: what is not, each with the reason.
+    """
+
+    changed: bool
+    plan: EvacuationPlan
+    restarted: list[RestartOutcome]
+    remaining: list[StayingInstance]
+    message: str
+
+
+class Home(TypedDict):
+    """Where an instance was before its host was drained."""
+
+    uuid: str
+    host: str
+    node: str
+
+
+class RollingRecord(TypedDict):
+    """How far a rolling maintenance has come with one host.
+
+    - stage: that was begun last, of store.rolling.STAGES. message: why it failed there; None where it did not.
+    - boot_id: of the boot that the reboot ends; None before it.
+    - instances: what was on the host before its drain; None before it.
+    - created_at, updated_at: seconds since 1970.
+    """
+
+    host: str
+    stage: str
+    boot_id: str | None
+    instances: list[Home] | None
+    message: str | None
+    created_at: float
+    updated_at: float
+
+
+class MaintainedHost(TypedDict):
+    """A host in the report of a rolling maintenance. state: such as "up, enabled". instances: how many are there."""
+
+    host: str
+    stage: str
+    message: str | None
+    state: str
+    instances: int
+
+
+class InstanceOutcome(TypedDict):
+    """What became of an instance that was to be started, stopped, rebooted or removed, as the module instance returns it.
+
+    - status: done, absent (it is not on its host) or failed. message: why.
+    - domain: afterwards, as the module hypervisor_info describes it; not of one that is removed.
+    - removed_disks, kept_disks (each path and reason): files, of one that is removed.
+    """
+
+    uuid: str
+    name: str
+    changed: bool
+    status: str
+    message: str
+    domain: NotRequired[dict[str, Any] | None]
+    removed_disks: NotRequired[list[str]]
+    kept_disks: NotRequired[list[dict[str, str]]]

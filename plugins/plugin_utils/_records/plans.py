@@ -1,0 +1,305 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Moves and plans: what the planner returns, the conductor carries out, and lookups give to people.
+
+Memory is in MiB, disks are in GiB, times in seconds; ``*_mib`` are MiB, and MiB per second for a bandwidth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
+
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceSummary
+
+#: Where instances cannot go: uuid of the instance -> nodes (names or provider uuids), as a list or as a mapping node -> reason.
+Exclusions = Mapping[str, Collection[str]]
+
+
+class MoveLimits(TypedDict, total=False):
+    """The most moves at the same time; None, like a missing key, for no limit."""
+
+    per_source: int | None
+    per_destination: int | None
+    total: int | None
+    #: Of each migration, MiB per second; None for no limit.
+    bandwidth_mib: float | None
+
+
+class Move(TypedDict):
+    """One instance to one destination: what the conductor needs to carry it out.
+
+    Each move of a plan has ``from_node`` and the keys from ``provider`` to ``stage``.
+    """
+
+    #: Of the instance, as its name.
+    uuid: str
+    name: str
+    from_host: str
+    #: Missing in the moves of a playbook, where the host has one node.
+    from_node: NotRequired[str]
+    #: The destination.
+    host: str
+    node: str
+    #: Whether it moves while it runs or is paused; else it moves shut off.
+    live: bool
+    #: Uuid of the destination's resource provider.
+    provider: NotRequired[str]
+    #: Expected duration.
+    seconds: NotRequired[float]
+    #: Moves of one wave run together; waves follow each other. From 1.
+    wave: NotRequired[int]
+    #: The place in the order in which to begin. From 1.
+    order: NotRequired[int]
+    #: Uuids of instances whose moves, earlier in the plan, leave the destination and must end first.
+    after: NotRequired[list[str]]
+    #: From 1; each move is in a later stage than those in its ``after``.
+    stage: NotRequired[int]
+    #: The host for which an instance of another host makes room; None for an instance of the drained host itself.
+    for_host: NotRequired[str | None]
+    #: {provider uuid: {resource class: amount}}, where the destination may choose between providers.
+    allocations: NotRequired[Allocations]
+    #: Options of this migration alone, in a move of a playbook, see migrations.options.
+    migration: NotRequired[dict[str, Any]]
+
+
+class Copying(TypedDict):
+    """A part of what a move copies, and how fast that is expected to be."""
+
+    #: memory or disks.
+    what: str
+    mib: int
+    #: MiB per second.
+    rate: float
+    #: hosts or fleet (measured between its two hosts, or in the whole fleet), configured (the migration's own limit) or assumed.
+    basis: str
+    #: Over how many recorded moves the rate was measured.
+    moves: int
+
+
+class LocalDisks(NamedTuple):
+    """The disks of an instance that are on storage of its host only, so that a move copies them.
+
+    mib: their files, as far as that is known. unknown: what is not known of them, in words.
+    """
+
+    mib: int
+    unknown: tuple[str, ...] = ()
+
+
+class PlannedMove(Move):
+    """A move of a plan; as it is, that of a plan of the way home."""
+
+    #: Of the domain.
+    state: str
+    memory_mb: int
+    server_group: str | None
+    #: The limit of its migration, MiB per second; None without one.
+    bandwidth_mib: float | None
+    #: MiB of memory that the guest changes per second; None where it is not known.
+    dirty_mib: float | None
+    #: From here on of move_times.expect(). What is copied: the memory of a live move, and disks.
+    copies_mib: NotRequired[int]
+    copies_disk_mib: NotRequired[int]
+    copying: NotRequired[list[Copying]]
+    #: What is not known of its disks, in words.
+    unknown: NotRequired[list[str]]
+    #: Whether the memory is copied faster than the guest dirties it.
+    converges: NotRequired[bool]
+
+
+class DrainMove(PlannedMove):
+    """A move of a drain or an evacuation."""
+
+    vcpus: int
+    disk_gb: int
+    #: Whether the instance is one of another host and makes room.
+    extra: bool
+
+
+class RebalanceMove(PlannedMove):
+    """A move of a rebalance."""
+
+    #: How much the score falls, and how much of that the move must gain to be worth it.
+    gain: float
+    cost: float
+
+
+class NearestHost(TypedDict):
+    """The compute node that lacks least for an instance."""
+
+    host: str
+    node: str
+    #: {resource class: amount that is missing}.
+    short: dict[str, int]
+    #: How many members of the instance's server group must leave it.
+    group: int
+
+
+class UnmovableInstance(InstanceSummary):
+    """An instance that a drain cannot move."""
+
+    reason: str
+    #: None where the instance may go nowhere, or only room is not what is missing.
+    nearest: NearestHost | None
+    #: What would let it move, in words.
+    way_out: str | None
+
+
+class StayingInstance(TypedDict):
+    """An instance that has no destination, and why."""
+
+    uuid: str
+    name: str
+    reason: str
+
+
+class BlockedHost(TypedDict):
+    """A host that cannot be emptied, and why."""
+
+    host: str
+    reason: str
+
+
+class DrainPlan(TypedDict):
+    """Destinations for all instances of a host that can move."""
+
+    #: The host that is emptied; several are joined by commas.
+    host: str
+    #: ok: each instance moves or is shut down; infeasible: proven, see ``proof``; partial: some cannot move.
+    status: Literal["ok", "infeasible", "partial"]
+    #: How the destinations were found, in words.
+    method: str
+    #: In the order in which to begin them.
+    moves: list[DrainMove]
+    #: How many of the moves are of other hosts' instances.
+    extra_moves: int
+    #: Instances that are shut down instead of moved, in the order in which to do it.
+    shutdowns: list[InstanceSummary]
+    unmovable: list[UnmovableInstance]
+    #: Why there is no plan, where that is proven.
+    proof: str | None
+    #: What may still find a plan, such as a package that is missing.
+    hint: str | None
+    #: How many waves the moves have.
+    waves: int
+    #: Expected duration of all waves.
+    seconds: float
+    #: The same for people, with the rates and what is not known. From the conductor, as ``lines``.
+    estimate: NotRequired[list[str]]
+    #: Hosts with open moves of an earlier run that make room for this one. From the conductor, as ``lines``.
+    unsettled: NotRequired[list[str]]
+    #: Why the host is down; None where it is up. From the conductor.
+    down: NotRequired[str | None]
+    #: The plan for people.
+    lines: NotRequired[list[str]]
+
+
+class RollingPlan(TypedDict):
+    """Batches of hosts that can be down together."""
+
+    batches: list[list[str]]
+    blocked: list[BlockedHost]
+    #: No plan has fewer batches than this.
+    bound: int
+    #: The hosts of batches that are down, and why; from the conductor, as ``lines``.
+    down: NotRequired[list[BlockedHost]]
+    #: The plan for people; from the conductor.
+    lines: NotRequired[list[str]]
+
+
+class RebalancePlan(TypedDict):
+    """Moves that even out the load."""
+
+    #: Of the fleet before and after the moves; 0 is even.
+    score_before: float
+    score_after: float
+    moves: list[RebalanceMove]
+    waves: int
+    seconds: float
+    #: As in DrainPlan.
+    estimate: NotRequired[list[str]]
+    #: Why there are no more moves.
+    reason: str
+    #: Names of instances that moved too recently. From the lookup, as ``lines``.
+    cooling: NotRequired[list[str]]
+    lines: NotRequired[list[str]]
+
+
+class HomePlan(TypedDict):
+    """Moves that bring instances back to their compute nodes."""
+
+    moves: list[PlannedMove]
+    waves: int
+    seconds: float
+    #: As in DrainPlan.
+    estimate: NotRequired[list[str]]
+    staying: list[StayingInstance]
+    #: The plan for people; from the conductor.
+    lines: NotRequired[list[str]]
+
+
+class Restart(TypedDict):
+    """The start of a dead host's instance at its destination."""
+
+    uuid: str
+    name: str
+    #: The destination and the uuid of its resource provider, None if its compute node is gone.
+    host: str
+    provider: str | None
+    #: Missing for one that an earlier run claimed.
+    node: NotRequired[str]
+    #: Uuid of the migration; None where nothing is claimed.
+    migration: str | None
+
+
+class FoundInstance(TypedDict):
+    """An instance of a dead host that another host already has."""
+
+    uuid: str
+    name: str
+    host: str
+    state: str
+
+
+class EvacuationPlan(TypedDict):
+    """What becomes of each instance of a dead host, the highest priority first."""
+
+    restarts: list[Restart]
+    found: list[FoundInstance]
+    #: Instances that are left alone or have no destination.
+    left: list[StayingInstance]
+    #: Instances that the dead host alone has.
+    lost: list[StayingInstance]
+
+
+class HostCapacity(TypedDict):
+    """How many more instances of one size fit on a compute node."""
+
+    host: str
+    node: str
+    count: int
+    #: The resource class that runs out first; None where host filters reject the node.
+    short: str | None
+
+
+class HostLoss(TypedDict):
+    """How many more instances of one size fit without the host whose loss costs most."""
+
+    total: int
+    host: str
+    #: Whether all its instances fit on the other hosts; else ``total`` is 0.
+    survives: bool
+
+
+class CapacityPlan(TypedDict):
+    """How many more instances of one size fit."""
+
+    hosts: list[HostCapacity]
+    total: int
+    #: The resource class that runs out first on most nodes; None where none may take the instance.
+    short: str | None
+    #: None where the loss of a host was not asked for, or the fleet is empty.
+    with_loss: HostLoss | None

@@ -1,0 +1,221 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What needs a look, the most urgent first, each with the command that helps. Data in, data out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypedDict
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural
+from ansible_collections.drover.compute.plugins.plugin_utils._report.anchor import command
+from ansible_collections.drover.compute.plugins.plugin_utils._report.formatting import number
+from ansible_collections.drover.compute.plugins.plugin_utils._report.migrations import UNDER_WAY
+
+EVACUATE = "ansible-playbook drover.compute.evacuate -e drover_host={} --check"
+DISCOVER_ONE = "ansible-playbook drover.compute.discover --limit {},localhost"
+DISCOVER = "ansible-playbook drover.compute.discover"
+UNDRAIN = "ansible-playbook drover.compute.undrain -e drover_host={}"
+ENABLE = "ansible-playbook drover.compute.host_enable -e drover_host={}"
+CONFIRM = "ansible-playbook drover.compute.instance_resize -e drover_instance={} -e drover_resize=confirm"
+POWER = "ansible-playbook drover.compute.power -e drover_host={}"
+
+
+class Look(TypedDict):
+    """One line: its kind (down, disabled, maintenance, or calm for information), where the link goes, and the runbook.
+
+    since: seconds since 1970. command: None where none helps, or the name cannot stand in one.
+    """
+
+    kind: str
+    label: str
+    link: str | None
+    name: str | None
+    text: str
+    reason: str | None
+    since: float | None
+    command: str | None
+    guide: str | None
+
+
+def attention(
+    hosts: Sequence[Mapping[str, Any]], instances: Iterable[Mapping[str, Any]], overview: Mapping[str, Any], fatal: Sequence[str]
+) -> list[Look]:
+    """Rank what needs a look.
+
+    :param hosts: those of the view.
+    :param instances: rows of the store's instances.listing().
+    :param overview: what the store's overview.read() returns.
+    :param fatal: the hosts whose loss the others cannot take, of host_loss.host_losses().
+    """
+    by_kind: dict[str, list[Mapping[str, Any]]] = {}
+    for host in hosts:
+        by_kind.setdefault(host["kind"], []).append(host)
+    down = sorted(by_kind.get("down", ()), key=lambda host: (-host["instances"], natural(host["host"])))
+    at = {host["host"]: host for host in hosts}
+    return [
+        *(_down_with_instances(host) for host in down if host["instances"]),
+        *_missing(instances),
+        *(_down(host) for host in down if not host["instances"]),
+        *_loss(fatal),
+        *_migrations(overview),
+        *_power(overview, at),
+        *_rolling(overview["rolling"]),
+        *(_taken_out(host, "disabled") for host in by_kind.get("disabled", ())),
+        *(_unreported(host) for host in by_kind.get("unreported", ())),
+        *(_taken_out(host, "maintenance") for host in by_kind.get("maintenance", ())),
+        *_leases(overview["leases"], at),
+    ]
+
+
+def _look(kind: str, label: str, text: str, **more: Any) -> Look:
+    found: Look = {
+        "kind": kind,
+        "label": label,
+        "link": None,
+        "name": None,
+        "text": text,
+        "reason": None,
+        "since": None,
+        "command": None,
+        "guide": None,
+    }
+    found.update(more)  # type: ignore[typeddict-item]  # the keys of Look
+    return found
+
+
+def _of_host(host: Mapping[str, Any], kind: str, label: str, text: str, **more: Any) -> Look:
+    return _look(kind, label, text, link=host["id"], name=host["host"], **more)
+
+
+def _count(instances: int) -> str:
+    return f"{number(instances)} instance{'' if instances == 1 else 's'}"
+
+
+def _down_with_instances(host: Mapping[str, Any]) -> Look:
+    return _of_host(
+        host,
+        "down",
+        host["state"],
+        f"has {_count(host['instances'])}. Restart them elsewhere:",
+        reason=host["reason"],
+        command=command(EVACUATE, host["host"]),
+        guide="evacuate.md",
+    )
+
+
+def _down(host: Mapping[str, Any]) -> Look:
+    return _of_host(
+        host,
+        "down",
+        host["state"],
+        "has no instances. Repair it, then read it again:",
+        reason=host["reason"],
+        command=command(DISCOVER_ONE, host["host"]),
+        guide="troubleshooting.md",
+    )
+
+
+def _missing(instances: Iterable[Mapping[str, Any]]) -> Iterator[Look]:
+    for each in instances:
+        if each["state"] == "missing":
+            yield _look(
+                "down",
+                "missing",
+                f"is on no host any more; it was on {each['host']}. Look for it on all hosts:",
+                link=f"i-{each['uuid']}",
+                name=each["name"],
+                command=DISCOVER,
+                guide="audit.md",
+            )
+
+
+def _loss(fatal: Sequence[str]) -> Iterator[Look]:
+    if fatal:
+        yield _look("disabled", "no spare room", f"The instances of {' or '.join(fatal)} do not fit on the other hosts.", link="loss")
+
+
+def _migrations(overview: Mapping[str, Any]) -> Iterator[Look]:
+    working = {each["name"] for each in overview["leases"]}
+    for each in overview["migrations"]:
+        if each["status"] not in UNDER_WAY:
+            continue
+        way = f"{each['source']} → {each['destination']}"
+        more = {"link": f"i-{each['instance_uuid']}", "name": each["instance_name"], "since": each["created_at"]}
+        if each["status"] == "finished":
+            text = f"is resized ({way}) and waits until you confirm or revert it:"
+            yield _look("calm", "resize", text, command=command(CONFIRM, each["instance_name"]), guide="instances.md", **more)
+        elif _hosts(each) & working:
+            yield _look("calm", "moving", f"moves {way}", **more)
+        else:
+            text = f"was to move {way}, and no run works on it. Run the same command again: it finishes or undoes the move."
+            yield _look("disabled", "open move", text, guide="migration.md", **more)
+
+
+def _hosts(migration: Mapping[str, Any]) -> set[str]:
+    """Return the hosts at both ends, which are compute nodes as HOST or HOST/NODE."""
+    return {migration[key].partition("/")[0] for key in ("source", "destination")}
+
+
+def _power(overview: Mapping[str, Any], at: Mapping[str, Mapping[str, Any]]) -> Iterator[Look]:
+    for each in overview["power_events"]:
+        if each["status"] == "running":
+            yield _look(
+                "calm",
+                "power",
+                f"{each['action']} over {each['driver']} has begun and has no result yet. Ask for its power:",
+                link=at[each["host"]]["id"] if each["host"] in at else None,
+                name=each["host"],
+                since=each["created_at"],
+                command=command(POWER, each["host"]),
+                guide="power.md",
+            )
+
+
+def _rolling(records: Sequence[Mapping[str, Any]]) -> Iterator[Look]:
+    if records:
+        done = sum(each["stage"] == "done" for each in records)
+        yield _look(
+            "calm",
+            "rolling maintenance",
+            f"{number(done)} of {number(len(records))} hosts are done. If no run is at work, run the same command again to continue.",
+            link="rolling",
+            guide="rolling.md",
+        )
+
+
+def _taken_out(host: Mapping[str, Any], kind: str) -> Look:
+    return _of_host(
+        host,
+        kind,
+        host["state"],
+        f"has {_count(host['instances'])} and takes no new ones. Bring it back:",
+        reason=host["reason"],
+        command=command(UNDRAIN if host["drained"] else ENABLE, host["host"]),
+        guide="drain.md",
+    )
+
+
+def _unreported(host: Mapping[str, Any]) -> Look:
+    return _of_host(
+        host,
+        "disabled",
+        "incomplete",
+        "Read it again:",
+        reason=host["reason"],
+        command=command(DISCOVER_ONE, host["host"]),
+        guide="audit.md",
+    )
+
+
+def _leases(leases: Sequence[Mapping[str, Any]], at: Mapping[str, Mapping[str, Any]]) -> Iterator[Look]:
+    for each in sorted(leases, key=lambda each: natural(each["name"])):
+        yield _look(
+            "calm",
+            "at work",
+            f"{each['holder']}, {each['purpose']}",
+            link=at[each["name"]]["id"] if each["name"] in at else None,
+            name=each["name"],
+            since=each["acquired_at"],
+        )

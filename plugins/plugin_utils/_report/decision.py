@@ -1,0 +1,58 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One decision of the scheduler, as pages and terminals show it. Data in, data out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._report.explanation import reasons
+from ansible_collections.drover.compute.plugins.plugin_utils._report.text import place
+
+#: What a decision was for, in words.
+PURPOSES = {"place": "placement", "resize": "resize", "migrate": "cold migration"}
+
+
+def decision(row: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of the store's decisions.newest(), and its explanation as figures.
+
+    :returns: a dict: created_at, purpose, actor, name, where (host, or host/node; None when there was none), alternates,
+        message, hosts (how many were looked at; None where no explanation is kept), left (of them by the host
+        filters), filters [{name, before, after, rejected}], top [{where, chosen, weight, parts [{name, value}], reasons}].
+    """
+    why = row["explanation"] or {}
+    filters, where = why.get("filters") or [], place(row)
+    return {
+        "created_at": row["created_at"],
+        "purpose": PURPOSES.get(row["purpose"], row["purpose"]),
+        "actor": row["actor"],
+        "name": row["instance_name"],
+        "where": where,
+        "alternates": [place(each) for each in row["alternates"]],
+        "message": row["message"],
+        "hosts": why.get("hosts"),
+        "left": filters[-1]["after"] if filters else why.get("hosts"),
+        "filters": filters,
+        "top": [_weighed(each, where, why["top"]) for each in why.get("top") or ()],
+    }
+
+
+def _weighed(each: Mapping[str, Any], where: str | None, top: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    parts = [{"name": name, "value": part["normalised"] * part["multiplier"]} for name, part in each["weighers"].items()]
+    return {"where": place(each), "chosen": place(each) == where, "weight": each["weight"], "parts": parts, "reasons": reasons(each, top)}
+
+
+def short(found: Mapping[str, Any]) -> str | None:
+    """Why, in a few words, of what decision() returns."""
+    if found["where"] is None and found["filters"]:
+        rejected = ", ".join(f"{each['name']} {each['rejected']}" for each in found["filters"])
+        return f"of {found['hosts']} hosts rejected: {rejected}"
+    if found["message"]:
+        return found["message"]
+    if found["hosts"] is None:
+        return None
+    best = next((each for each in found["top"] if each["chosen"]), None)
+    text = f"{found['left']} of {found['hosts']} hosts left by host filters"
+    return text + (f"; {', '.join(best['reasons'])}" if best and best["reasons"] else "")

@@ -1,0 +1,99 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Decisions of the scheduler as lines for people: the reasons, and the numbers on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label
+from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import Weigher, find
+
+#: From this normalised value on a host is the best of all; values are kept with six digits.
+_HIGHEST = 1 - 1e-6
+
+
+def render(selection: Mapping[str, Any], numbers: bool = False) -> list[str]:
+    """Say what a selection's explanation says, as a list of lines.
+
+    :param selection: a dict as the lookup schedule returns it, or an explanation of a failure.
+    :param numbers: add the host filters that rejected nothing, and the figures of the weighers.
+    """
+    explanation = selection.get("explanation", selection)
+    lines = []
+    if "host" in selection:
+        spares = ", ".join(_place(each) for each in selection.get("alternates") or []) or "none"
+        weight = f" (weight {selection['weight']:g})" if numbers else ""
+        lines.append(f"{selection['name']} goes to {_place(selection)}{weight}; alternates: {spares}")
+    stages = explanation.get("filters") or []
+    if stages:
+        lines += [f"hosts: {explanation['hosts']}", *_stages(stages, numbers)]
+    top = explanation.get("top") or []
+    for place, each in enumerate(top, start=1):
+        if numbers:
+            lines.append(f"{place}. {_place(each)}: weight {each['weight']:g}")
+            lines += _figures(each["weighers"])
+        else:
+            lines.append(f"{place}. {_place(each)}: {', '.join(reasons(each, top)) or 'no weigher prefers it'}")
+    for each in explanation.get("nearest") or []:
+        lines.append(f"near miss {_place(each)}: " + "; ".join(lack["text"] for lack in each["lacks"]))
+    return lines
+
+
+def reasons(host: Mapping[str, Any], top: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say what weighers found of a host, such as ``most free memory (404 GiB)``.
+
+    :param host: one of top, with its weighers {name: {raw, normalised, multiplier}}.
+    :param top: the best hosts.
+    """
+    known = find("weighers")
+    found = []
+    for name, part in host["weighers"].items():
+        same = not any(each["weighers"].get(name, part)["normalised"] for each in top)
+        # What adds nothing to any weight, or the same to all, is no reason.
+        if not part["multiplier"] or same:
+            continue
+        if name not in known:
+            found.append(f"{name} {part['raw']:g}")
+            continue
+        text = _reason(known[name], part)
+        if text:
+            found.append(text)
+    return found
+
+
+def _reason(weigher: type[Weigher], part: Mapping[str, float]) -> str | None:
+    value = None if weigher.unit is None else formatting.memory(part["raw"]) if weigher.unit else formatting.size(part["raw"])
+    highest, lowest = weigher.extremes
+    extreme = None
+    if part["multiplier"] > 0 and part["normalised"] >= _HIGHEST:
+        extreme = highest
+    elif part["multiplier"] < 0 and not part["normalised"]:
+        extreme = lowest
+    if extreme is None:
+        return None if value is None else f"{weigher.measures} {value}"
+    return f"{extreme} {weigher.measures}".rstrip() + ("" if value is None else f" ({value})")
+
+
+def _stages(stages: Sequence[Mapping[str, Any]], numbers: bool) -> list[str]:
+    shown = [stage for stage in stages if numbers or stage["rejected"]]
+    width = max((len(stage["name"]) for stage in shown), default=0)
+    lines = [f"  {stage['name']:<{width}}  {stage['after']} left, {stage['rejected']} rejected" for stage in shown]
+    silent = len(stages) - len(shown)
+    return lines + ([f"  {silent} filter{'' if silent == 1 else 's'} rejected none"] if silent else [])
+
+
+def _figures(weighers: Mapping[str, Mapping[str, float]]) -> list[str]:
+    return [
+        f"     {name}: {part['raw']:g}, normalised {part['normalised']:.3f}, times {part['multiplier']:g}"
+        for name, part in weighers.items()
+        # What adds nothing to any weight is no reason.
+        if part["normalised"] and part["multiplier"]
+    ]
+
+
+def _place(each: Mapping[str, Any]) -> str:
+    return node_label(each["host"], each["node"])

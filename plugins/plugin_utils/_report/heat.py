@@ -1,0 +1,78 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The heat map: a cell for each host, by zone. Data in, data out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural
+from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
+
+#: From so many percent on a host is in the next band.
+BANDS = (50, 70, 85, 95)
+#: What a cell can show: its letter in the page, and its label.
+SHOWN = (("f", "fullest"), ("v", "vCPU"), ("m", "memory"), ("d", "disk"), ("p", "physical use"))
+_LETTERS = {"vcpus": "v", "memory_mb": "m", "disk_gb": "d"}
+
+
+def band(percent: int | None) -> int | None:
+    """Return the band of a percentage, 0 to 4; None where nothing is known."""
+    return None if percent is None else sum(percent >= each for each in BANDS)
+
+
+def heat_map(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Group hosts by zone; one group without a zone where no host has any.
+
+    :param hosts: those of the view.
+    :returns: dicts zone, hosts [{host, id, kind, percents, bands, text}] by name, counts [(band, hosts)] of the fullest figure from the
+        fullest band on, and kinds [(kind, hosts)] of those that are not well. percents and bands are dicts by the letters of SHOWN.
+    """
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for host in sorted(hosts, key=lambda each: natural(each["host"])):
+        found.setdefault(", ".join(host["zones"]), []).append(host)
+    return [_group(zone, found[zone]) for zone in sorted(found, key=lambda zone: (zone == "", natural(zone)))]
+
+
+def _group(zone: str, hosts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    cells = [_cell(host) for host in hosts]
+    bands = [cell["bands"]["f"] for cell in cells]
+    kinds = [cell["kind"] for cell in cells]
+    return {
+        "zone": zone,
+        "hosts": cells,
+        "counts": [(each, bands.count(each)) for each in reversed(range(len(BANDS) + 1)) if each in bands],
+        "kinds": [(each, kinds.count(each)) for each in ("down", "disabled", "unreported", "maintenance") if each in kinds],
+    }
+
+
+def _cell(host: Mapping[str, Any]) -> dict[str, Any]:
+    percents: dict[str, int | None] = {"f": host["full"]}
+    for each in host["figures"]:
+        # The fill of a shared pool says nothing about this host.
+        percents[_LETTERS[each["name"]]] = None if each["shared"] else each["percent"]
+    physical = [each for each in host["figures"] if each["physical_percent"] is not None and not each["shared"]]
+    percents["p"] = max((each["physical_percent"] for each in physical), default=None)
+    return {
+        "host": host["host"],
+        "id": host["id"],
+        "kind": host["kind"],
+        "percents": percents,
+        "bands": {letter: band(percent) for letter, percent in percents.items()},
+        "text": _text(host, physical),
+    }
+
+
+def _text(host: Mapping[str, Any], physical: Sequence[Mapping[str, Any]]) -> str:
+    """Write all of a host in one line, the fullest first: ``kvm7: disk 97 %, memory 96 %, vCPU 77 %; physical memory 60 %; up``."""
+    figures = sorted((each for each in host["figures"] if each["percent"] is not None), key=lambda each: -each["percent"])
+    parts = [
+        ", ".join(f"{each['label']} {each['percent']} %{' (shared pool)' if each['shared'] else ''}" for each in figures)
+        or "no figures are known",
+        ", ".join(f"physical {each['label']} {each['physical_percent']} %" for each in physical),
+        host["state"],
+        f"{formatting.number(host['instances'])} instance{'' if host['instances'] == 1 else 's'}",
+    ]
+    return f"{host['host']}: " + "; ".join(part for part in parts if part)

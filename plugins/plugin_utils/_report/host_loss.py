@@ -1,0 +1,72 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How many more instances of each size fit, now and after the loss of a host. Data in, data out."""
+
+from __future__ import annotations
+
+import collections
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural
+
+#: So many sizes are counted.
+SIZES = 8
+#: What people call the amounts of an instance.
+LABELS = {"vcpus": "vCPU", "memory_mb": "memory", "disk_gb": "disk"}
+_KEYS = tuple(resource_classes.KEYS.values())
+
+
+def sizes(flavors: Sequence[Mapping[str, Any]], instances: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Choose the requests that capacity is counted for: the flavors that most instances have, or else the most common size.
+
+    :param flavors: dicts name, vcpus, memory_mb, disk_gb.
+    :param instances: dicts with vcpus, memory_mb and disk_gb.
+    :returns: a list of dicts name and the sizes, and flavor where it is one.
+    """
+    common = collections.Counter(tuple(each[key] for key in _KEYS) for each in instances)
+    if flavors:
+        ranked = sorted(flavors, key=lambda each: (-common[tuple(each[key] for key in _KEYS)], each["name"]))
+        return [{**{key: each[key] for key in ("name", *_KEYS)}, "flavor": each["name"]} for each in ranked[:SIZES]]
+    sized = {size: count for size, count in common.items() if size[0] > 0 and size[1] > 0}
+    if not sized:
+        return [{"name": "1 vCPU, 1 GiB", "vcpus": 1, "memory_mb": 1024, "disk_gb": 0}]
+    size = max(sorted(sized), key=lambda each: sized[each])
+    return [{"name": "the most common size", **dict(zip(_KEYS, size))}]
+
+
+def host_losses(wanted: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Make the rows of the page, the smallest size first, and their verdict.
+
+    :param wanted: what sizes() returned.
+    :param answers: for each, what planner.capacity.plan_capacity returns.
+    :returns: a dict rows [{name, vcpus, memory_mb, disk_gb, total, short, loss}], verdict (a sentence), fatal (the hosts whose loss
+        the others cannot take). short is the label of the resource that most hosts run out of first, None where no host may take any.
+    """
+    rows = [
+        {
+            **{key: size[key] for key in ("name", *_KEYS)},
+            "total": answer["total"],
+            "short": _label(answer["short"]),
+            "loss": answer["with_loss"],
+        }
+        for size, answer in zip(wanted, answers)
+    ]
+    rows.sort(key=lambda row: (*(row[key] for key in _KEYS), natural(row["name"])))
+    losses = [row["loss"] for row in rows if row["loss"]]
+    fatal = sorted({loss["host"] for loss in losses if not loss["survives"]}, key=natural)
+    return {"rows": rows, "verdict": _verdict(losses, fatal), "fatal": fatal}
+
+
+def _label(resource: str | None) -> str | None:
+    return None if resource is None else LABELS.get(resource_classes.KEYS.get(resource, ""), resource)
+
+
+def _verdict(losses: Sequence[Mapping[str, Any]], fatal: Sequence[str]) -> str:
+    if not losses:
+        return "There is no host to lose."
+    if fatal:
+        return f"If {' or '.join(fatal)} is lost, not all of its instances fit on the other hosts. Add capacity, or move instances away from it."
+    return "If any one host is lost, its instances fit on the others, by capacity, host filters and server groups."

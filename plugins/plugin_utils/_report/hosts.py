@@ -1,0 +1,73 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hosts as a table: what is allocated, what is free, and how old that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural
+from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
+from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align, state
+from ansible_collections.drover.compute.plugins.plugin_utils._report.view import FIGURES, sums, takes_instances
+
+HEADINGS = ("HOST", "STATE", "ZONE", "VCPU", "MEMORY", "DISK", "INSTANCES", "SEEN", "FREE VCPU, MEMORY, DISK", "REASON")
+NUMBERS = ("VCPU", "MEMORY", "DISK", "INSTANCES")
+FREE = "FREE VCPU, MEMORY, DISK"
+EMPTY = "The store has no hosts yet. Run the playbook drover.compute.discover."
+UNITS = {"vcpus": formatting.COUNT, "memory_mb": formatting.MEMORY, "disk_gb": formatting.DISK}
+
+
+def hosts_table(hosts: Sequence[Mapping[str, Any]], now: float, most: int | None = None) -> list[str]:
+    """Hosts by name, one line each, and what is free on those that take instances; a sentence where there are none.
+
+    :param hosts: dicts as the store's hosts.listing returns them: host, state (up or down), status
+        (enabled or disabled), maintenance, disabled_reason, down_reason, last_seen_up, zones, instances, nodes, and of
+        vcpus, memory_mb (MiB) and disk_gb (GiB) NAME_used and NAME_capacity, which is
+        (total - reserved) x ratio; disk_pool, with which the disk is marked as shared. What is missing is
+        shown as ``-``.
+    :param now: seconds since 1970.
+    :param most: columns of a terminal that a line may take; None for any number.
+    """
+    if not hosts:
+        return [EMPTY]
+    rows = [_row(host, now) for host in sorted(hosts, key=lambda each: natural(each["host"]))]
+    # What is free can be seen of what is used, and few have zones.
+    lines = align(HEADINGS, rows, right=NUMBERS, most=most, optional=(FREE, "ZONE"))
+    return lines + _free(hosts)
+
+
+def _row(host: Mapping[str, Any], now: float) -> list[Any]:
+    seen = host.get("last_seen_up")
+    reasons = [host[key] for key in ("disabled_reason", "down_reason") if host.get(key)]
+    figures = [formatting.share(host.get(f"{name}_used"), host.get(f"{name}_capacity"), units) for name, units in UNITS.items()]
+    if figures[2] and host.get("disk_pool"):
+        figures[2] += " shared"
+    return [
+        host["host"],
+        state(host),
+        host.get("zones"),
+        *figures,
+        host.get("instances"),
+        "never" if seen is None else formatting.ago(now - seen),
+        _amounts({name: host[f"{name}_capacity"] - host[f"{name}_used"] for name in UNITS if f"{name}_capacity" in host}),
+        "; ".join(reasons),
+    ]
+
+
+def _free(hosts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What is free on all hosts that take instances, each shared pool counted once."""
+    taking = [host for host in hosts if host.get("nodes") and takes_instances(host)]
+    if len(hosts) < 2 or not taking:
+        return []
+    free = _amounts({each["name"]: each["capacity"] - each["used"] for each in sums(taking)}, ("vCPU", "memory", "disk"))
+    return ["", f"Free on the hosts that take instances ({len(taking)} of {len(hosts)}): {free}."]
+
+
+def _amounts(free: Mapping[str, float], labels: Sequence[str] = ("", "", "")) -> str:
+    """``41, 51 GiB, 350 GiB``; what is allocated beyond a capacity is not free room."""
+    texts = ((name, text_of) for name, _label, text_of in FIGURES if name in free)
+    words = [text_of(max(free[name], 0)) for name, text_of in texts]
+    return ", ".join(f"{word} {label}".rstrip() for word, label in zip(words, labels))

@@ -1,0 +1,170 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The HTML page: figures in, one text out, which loads nothing.
+
+Its file is read as it is, and replaced as a whole.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import functools
+import hashlib
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Mapping
+from typing import Any
+
+try:
+    import jinja2
+    import markupsafe
+except ImportError:
+    jinja2 = markupsafe = None  # type: ignore[assignment]  # require() says that it is missing
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, require
+from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
+from ansible_collections.drover.compute.plugins.plugin_utils._report.heat import BANDS, SHOWN
+from ansible_collections.drover.compute.plugins.plugin_utils._report.version import version
+
+FOLDER = os.path.join(os.path.dirname(__file__), "page")
+#: Where the runbooks are.
+GUIDES = "https://github.com/drover-compute/drover.compute/blob/main/docs/"
+#: A fleet of more hosts or instances than this is in the page as text, and the script shows a part of it at a time: a browser needs
+#: seconds for a table of thousands of rows. Without a script the browser shows the whole table.
+MOST_HOSTS = 500
+MOST_INSTANCES = 5000
+#: The heat map of more hosts than this is folded.
+MOST_CELLS = 1000
+#: So many lines of "Needs a look" are not folded.
+LOOKS = 20
+#: The paragraph that says when the page was written, and how old its content was then.
+_AGES = re.compile(rb'<p id="ages"[^>]*>.*?</p>', re.DOTALL)
+
+
+def page(view: Mapping[str, Any], at: float, fleet: str | None = None) -> bytes:
+    """Write the page.
+
+    :param view: what conductor.report_data.read() returns.
+    :param at: the time of the page, seconds since 1970.
+    :param fleet: the name of the fleet.
+    :returns: bytes, the same for the same view, time and name.
+    """
+    require("Jinja2", jinja2)
+    style, script = _part("style.css"), _part("page.js")
+    template = _environment().get_template("page.html.j2")
+    text = template.render(
+        **view,
+        written=at,
+        fleet=fleet,
+        version=version(),
+        guides=GUIDES,
+        bands=BANDS,
+        shown=SHOWN,
+        looks=LOOKS,
+        most_cells=MOST_CELLS,
+        large=len(view["hosts"]) > MOST_HOSTS or view["summary"]["instances"] > MOST_INSTANCES,
+        style=markupsafe.Markup(style),
+        script=markupsafe.Markup(script),
+        # What is in the page may be used, and nothing else: no script of a name that slipped through either.
+        security=f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; "
+        "base-uri 'none'; form-action 'none'",
+    )
+    return text.encode("utf-8")
+
+
+def differ(one: bytes, other: bytes) -> bool:
+    """Return whether two pages differ in more than their ages."""
+    return _AGES.sub(b"", one, count=1) != _AGES.sub(b"", other, count=1)
+
+
+def _part(name: str) -> str:
+    with open(os.path.join(FOLDER, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"'sha256-{base64.b64encode(digest).decode('ascii')}'"
+
+
+@functools.lru_cache(maxsize=1)
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_finalize,
+    )
+    environment.filters.update(
+        {name: getattr(formatting, name) for name in ("age", "number", "memory", "disk", "moment", "exact", "duration", "weight")}
+    )
+    return environment
+
+
+def _finalize(value: Any) -> Any:
+    """Clean a value before it is escaped and put into the page."""
+    if value is None:
+        return "\u2013"
+    if isinstance(value, str) and not isinstance(value, markupsafe.Markup):
+        return formatting.clean(value)
+    return value
+
+
+#: Only its owner reads a new page, as it shows what runs where. An existing page keeps its mode.
+MODE = 0o600
+
+
+def read(path: str) -> bytes:
+    """Read a file; empty where there is none.
+
+    :raises DroverError: it cannot be read, is no regular file, or there is no folder for it.
+    """
+    folder = os.path.dirname(path)
+    if not os.path.isdir(folder):
+        raise _cannot(path, f"there is no folder {folder}")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise _cannot(path, "it is no regular file")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise _cannot(path, f"you may not write into the folder {folder}")
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return b""
+    except OSError as problem:
+        raise _cannot(path, problem.strerror) from problem
+
+
+def write(path: str, content: bytes) -> None:
+    """Replace a file as a whole; its mode stays as it was.
+
+    :raises DroverError: the disk is full, or the folder may not be written.
+    """
+    # What a link points to, so that the link stays one.
+    temporary, target = None, os.path.realpath(path)
+    try:
+        mode = stat.S_IMODE(os.stat(target).st_mode) if os.path.exists(target) else MODE
+        handle, temporary = tempfile.mkstemp(prefix=".drover-report.", dir=os.path.dirname(target))
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, mode)
+        os.replace(temporary, target)
+        temporary = None
+    except OSError as problem:
+        raise _cannot(path, problem.strerror) from problem
+    finally:
+        if temporary is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+
+
+def _cannot(path: str, reason: str | None) -> DroverError:
+    return DroverError(f"The report {path} cannot be written: {reason}. Give drover_report a path that you may write.")

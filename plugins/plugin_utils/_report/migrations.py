@@ -1,0 +1,79 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Migrations as rows and by day. Data in, data out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
+
+#: So many days of migrations are drawn.
+DAYS = 30
+#: Where their bars stand.
+HEIGHT = 106
+ENDED_WELL = ("completed", "confirmed", "done")
+UNDER_WAY = ("accepted", "running", "finished")
+#: A person, or a check before the move, wanted it so.
+UNDONE = ("cancelled", "reverted")
+OUTCOMES = ("well", "open", "undone", "failed")
+#: The words of people for the types.
+TYPES = {"live-migration": "live", "migration": "cold"}
+
+
+def migration(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row of the store's migrations with its outcome, its type in words, and the seconds it took (None while under way)."""
+    took = row["updated_at"] - row["created_at"]
+    return {
+        **row,
+        "outcome": outcome(row["status"]),
+        "type": TYPES.get(row["type"], row["type"]),
+        "took": None if row["status"] in UNDER_WAY else took,
+    }
+
+
+def outcome(status: str) -> str:
+    """Return well, open (under way), undone (cancelled or reverted, no reason for alarm) or failed."""
+    if status in ENDED_WELL:
+        return "well"
+    return "open" if status in UNDER_WAY else "undone" if status in UNDONE else "failed"
+
+
+def days(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Count migrations by day, up to the newest.
+
+    :param rows: dicts day, status, count.
+    :returns: a dict days [{day, date, each of OUTCOMES, total, x, bars [{outcome, y, height}]}], most (on one day) and
+        dropped (how many are older); bars are drawn in a picture 360 wide, upwards from HEIGHT.
+    """
+    if not rows:
+        return {"days": [], "most": 0, "dropped": 0}
+    last = max(row["day"] for row in rows)
+    found: dict[int, dict[str, Any]] = {
+        day: {"day": day, "date": formatting.date(day), **dict.fromkeys(OUTCOMES, 0), "total": 0}
+        for day in range(last - DAYS + 1, last + 1)
+    }
+    dropped = 0
+    for row in rows:
+        if row["day"] not in found:
+            dropped += row["count"]
+            continue
+        found[row["day"]][outcome(row["status"])] += row["count"]
+        found[row["day"]]["total"] += row["count"]
+    most = max(each["total"] for each in found.values())
+    for number, each in enumerate(found.values()):
+        each["x"] = round(26 + number * 11.1, 1)
+        each["bars"] = _bars(each, most)
+    return {"days": list(found.values()), "most": most, "dropped": dropped}
+
+
+def _bars(day: Mapping[str, Any], most: int) -> list[dict[str, Any]]:
+    bars, top = [], HEIGHT
+    for name in OUTCOMES:
+        if day[name]:
+            height = (HEIGHT - 8) * day[name] / most
+            top -= height
+            bars.append({"outcome": name, "y": round(top, 1), "height": round(height, 1)})
+    return bars

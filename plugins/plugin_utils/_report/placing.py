@@ -1,0 +1,54 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where instances would go, and how many fit, as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural, node_label
+from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align
+
+_WORDS = {"VCPU": "vCPUs", "PCPU": "dedicated CPUs", "MEMORY_MB": "memory", "DISK_GB": "disk"}
+
+
+def schedule_lines(selections: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Show selections: the host of each instance, and its alternates."""
+    if not selections:
+        return ["There is nothing to schedule."]
+    rows = [[each["name"], _place(each), [_place(other) for other in each["alternates"]]] for each in selections]
+    return [
+        *align(["INSTANCE", "HOST", "ELSE"], rows),
+        "Nothing was claimed: another run may take the room first.",
+    ]
+
+
+def capacity_lines(found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Show how many more instances fit; of a single flavor or request also on which hosts."""
+    if not found:
+        return ["There is nothing to count."]
+    rows = [[each["name"], each["total"], _word(each["short"]), _after_loss(each["with_loss"])] for each in found]
+    lines = align(["SIZE", "MORE FIT", "RUNS OUT FIRST", "IF THE WORST HOST IS LOST"], rows, right=("MORE FIT",))
+    if len(found) == 1:
+        hosts = sorted(found[0]["hosts"], key=lambda each: (natural(each["host"]), natural(each["node"])))
+        rows = [[_place(each), each["count"], _word(each["short"]) if each["short"] else "fails a host filter"] for each in hosts]
+        lines += ["", *align(["HOST", "MORE FIT", "RUNS OUT FIRST"], rows, right=("MORE FIT",))]
+    return lines
+
+
+def _after_loss(loss: Mapping[str, Any] | None) -> str | None:
+    if loss is None:
+        return None
+    if not loss["survives"]:
+        return f"the instances of {loss['host']} do not fit on the others"
+    return f"{loss['total']} without {loss['host']}"
+
+
+def _word(resource_class: str | None) -> str | None:
+    return _WORDS.get(resource_class, resource_class) if resource_class else None
+
+
+def _place(each: Mapping[str, Any]) -> str:
+    return node_label(each["host"], each["node"])

@@ -1,0 +1,228 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A plan as before, moves, after. Data in, data out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural
+from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
+from ansible_collections.drover.compute.plugins.plugin_utils._report.view import FIGURES
+
+#: So many hosts are drawn, those on which most changes.
+DRAWN = 24
+#: How far the rows of the picture are apart.
+ROW = 50
+_KINDS = (
+    ("rolling", "batches", "Rolling maintenance"),
+    ("rebalance", "score_before", "Rebalance"),
+    ("home", "staying", "The way home after maintenance"),
+    ("drain", "unmovable", "Drain"),
+    ("moves", "moves", "Moves"),
+)
+
+
+def plan_view(plan: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]], instances: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What the page shows of a plan.
+
+    :param plan: a mapping as drain_plan, rebalance_plan, home_plan or rolling_plan returns it.
+    :param instances: rows of the store's instances.listing(), for what a plan does not say of them.
+    :returns: a dict: kind, title, facts [(label, text)], hosts [{host, instances, figures}] each with before and
+        after, drawing (see drawing()), moves, batches, shutdowns, staying (what does not move and why), blocked
+        (hosts), stale (sentences: where the plan and the store differ).
+    :raises DroverError: the mapping is no plan.
+    """
+    kind, title = _kind(plan)
+    known = {each["uuid"]: each for each in instances}
+    at = {host["host"]: host for host in hosts}
+    moves = [_move(each, known) for each in _rows(plan, "moves", ("name", "from_host", "host"))]
+    changed = _changed(moves, at)
+    return {
+        "kind": kind,
+        "title": f"{title} of {plan['host']}" if kind == "drain" and plan.get("host") else title,
+        "facts": _facts(plan, moves),
+        "hosts": changed,
+        "drawing": drawing(moves, changed),
+        "moves": moves,
+        "batches": [_batch(each, at) for each in plan.get("batches") or ()],
+        "shutdowns": _rows(plan, "shutdowns", ("name",)),
+        "staying": _rows(plan, "unmovable", ("name", "reason")) + _rows(plan, "staying", ("name", "reason")),
+        "blocked": _rows(plan, "blocked", ("host", "reason")),
+        "stale": _stale(moves, known, at),
+    }
+
+
+def _kind(plan: Any) -> tuple[str, str]:
+    if isinstance(plan, dict):
+        for kind, key, title in _KINDS:
+            if key in plan:
+                return kind, title
+    raise DroverError(
+        "The plan for the report is no plan. Give what one of the lookups drain_plan, rebalance_plan, rolling_plan and home_plan "
+        "of drover.compute returns, a mapping with moves or batches."
+    )
+
+
+def _rows(plan: Mapping[str, Any], key: str, needed: Collection[str]) -> list[dict[str, Any]]:
+    rows = plan.get(key) or []
+    if not isinstance(rows, list) or not all(isinstance(row, dict) and set(needed) <= set(row) for row in rows):
+        raise DroverError(
+            f"The plan for the report is damaged: {key} must be a list of mappings with {', '.join(needed)}. "
+            "Give what the lookup returned as it is."
+        )
+    return rows
+
+
+def _move(move: Mapping[str, Any], known: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    row = known.get(move.get("uuid") or "") or {}
+    found = {
+        "uuid": move.get("uuid"),
+        "name": move["name"],
+        "from_host": move["from_host"],
+        "host": move["host"],
+        "wave": move.get("wave"),
+        "live": move.get("live"),
+        "extra": bool(move.get("extra")),
+        "seconds": move.get("seconds"),
+        **{name: move.get(name, row.get(name)) or 0 for name, _label, _text_of in FIGURES},
+    }
+    return {**found, "memory": formatting.memory(found["memory_mb"]), "took": formatting.duration(found["seconds"])}
+
+
+def _facts(plan: Mapping[str, Any], moves: Sequence[Mapping[str, Any]]) -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    if "moves" in plan:
+        found.append(("Moves", str(len(moves))))
+    for key, label, text_of in (
+        ("status", "Status", str),
+        ("waves", "Waves", str),
+        ("seconds", "Expected to take", formatting.duration),
+        ("score_before", "Imbalance before", "{:.4f}".format),
+        ("score_after", "Imbalance after", "{:.4f}".format),
+        ("extra_moves", "Moves of other hosts' instances", str),
+        ("proof", "Proof", str),
+        ("reason", "No more, as", str),
+    ):
+        if plan.get(key) is not None and (key != "extra_moves" or plan[key]):
+            found.append((label, text_of(plan[key])))
+    # The first line is the time, which is above.
+    if isinstance(plan.get("estimate"), list) and plan["estimate"][1:]:
+        found.append(("That is", " ".join(map(str, plan["estimate"][1:]))))
+    if "batches" in plan:
+        found.append(("Batches", str(len(plan["batches"]))))
+    return found
+
+
+def _changed(moves: Sequence[Mapping[str, Any]], at: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The hosts that moves leave or reach, in the order of the page, with what is on them before and after."""
+    delta: dict[str, dict[str, Any]] = {}
+    for move in moves:
+        for name, sign in ((move["from_host"], -1), (move["host"], 1)):
+            host = delta.setdefault(name, {"instances": 0, "vcpus": 0, "memory_mb": 0, "disk_gb": 0, "moves": 0})
+            host["instances"] += sign
+            host["moves"] += 1
+            for figure, _label, _text_of in FIGURES:
+                host[figure] += sign * move[figure]
+    names = sorted(delta, key=lambda name: (delta[name]["instances"] >= 0, natural(name)))
+    return [_before_and_after(name, delta[name], at.get(name)) for name in names]
+
+
+def _before_and_after(name: str, delta: Mapping[str, Any], host: Mapping[str, Any] | None) -> dict[str, Any]:
+    figures = []
+    for number, (figure, label, text_of) in enumerate(FIGURES):
+        now = host["figures"][number] if host else {"used": 0, "capacity": 0, "shared": False}
+        # What lies on a shared pool stays where it is.
+        after = now["used"] + (0 if now["shared"] else delta[figure])
+        figures.append(
+            {
+                "name": figure,
+                "label": label,
+                "capacity": now["capacity"],
+                "shared": now["shared"],
+                "before": now["used"],
+                "after": after,
+                "before_percent": formatting.percent(now["used"], now["capacity"]),
+                "after_percent": formatting.percent(after, now["capacity"]),
+                "before_text": text_of(now["used"]),
+                "after_text": text_of(after),
+                "capacity_text": text_of(now["capacity"]),
+            }
+        )
+    count = host["instances"] if host else 0
+    return {
+        "host": name,
+        "known": host is not None,
+        "moves": delta["moves"],
+        "before": count,
+        "after": count + delta["instances"],
+        "figures": figures,
+    }
+
+
+def _batch(names: Sequence[str], at: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    known = [at[name] for name in names if name in at]
+    return {
+        "hosts": names,
+        "instances": sum(host["instances"] for host in known),
+        "memory": formatting.memory(sum(host["figures"][1]["used"] for host in known)),
+    }
+
+
+def _stale(moves: Sequence[Mapping[str, Any]], known: Mapping[str, Mapping[str, Any]], at: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    found = []
+    for move in moves:
+        row = known.get(move["uuid"])
+        if move["uuid"] is not None and row is None:
+            found.append(f"{move['name']} is no longer in the store.")
+        elif row is not None and row["host"] != move["from_host"]:
+            found.append(f"{move['name']} is on {row['host'] or 'no host'} now, not on {move['from_host']}.")
+    found += [f"{name} is no longer in the store." for name in sorted({m["host"] for m in moves} - set(at), key=natural)]
+    return found
+
+
+def drawing(moves: Sequence[Mapping[str, Any]], hosts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Where the bars and the lines between them are, in units of a picture 360 wide.
+
+    :param hosts: those of plan_picture().
+    :returns: a dict: height; rows [{host, y, before, after}], the shares of memory (percent); lines [{from_host,
+        host, count, path, width, y}]; left_out, the number of hosts that are not drawn.
+    """
+    drawn = sorted(hosts, key=lambda host: -host["moves"])[:DRAWN]
+    names = {host["host"] for host in drawn}
+    drawn = [host for host in hosts if host["host"] in names]
+    rows = [
+        {
+            "host": host["host"],
+            "y": 30 + ROW * number,
+            "before": host["figures"][1]["before_percent"] or 0,
+            "after": host["figures"][1]["after_percent"] or 0,
+            "instances_before": host["before"],
+            "instances_after": host["after"],
+        }
+        for number, host in enumerate(drawn)
+    ]
+    y = {row["host"]: row["y"] + 20 for row in rows}
+    flows: dict[tuple[str, str], int] = {}
+    for move in moves:
+        if move["from_host"] in y and move["host"] in y:
+            key = (move["from_host"], move["host"])
+            flows[key] = flows.get(key, 0) + 1
+    lines = [
+        {
+            "from_host": source,
+            "host": target,
+            "count": count,
+            "width": min(1 + count, 8),
+            "path": f"M124 {y[source]}C180 {y[source]} 180 {y[target]} 232 {y[target]}",
+        }
+        for (source, target), count in flows.items()
+    ]
+    return {
+        "height": 34 + ROW * len(rows),
+        "rows": rows,
+        "lines": lines,
+        "left_out": len(hosts) - len(rows),
+    }

@@ -1,0 +1,228 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans as lines of text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain_solver import AS_WEIGHED
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.infeasibility import nearest_text
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import LIVE_STATES
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.move_times import ASSUMED, BETWEEN_HOSTS, CONFIGURED, DISKS, FLEET
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import (
+    Copying,
+    DrainMove,
+    DrainPlan,
+    EvacuationPlan,
+    HomePlan,
+    PlannedMove,
+    RebalancePlan,
+    RollingPlan,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._report.formatting import duration, memory
+from ansible_collections.drover.compute.plugins.plugin_utils._report.text import SIZES, WIDEST, align, shortened, sizes
+
+#: How a rate is known, in words.
+BASES = {
+    BETWEEN_HOSTS: "measured over {} between these hosts",
+    FLEET: "measured over {} of the fleet",
+    CONFIGURED: "the limit bandwidth_mib",
+    ASSUMED: "assumed",
+}
+#: So many names a list of a line has; the moves of the plan have all.
+SHOWN = 10
+
+
+def drain_lines(plan: DrainPlan) -> list[str]:
+    """Show a drain: the moves, the instances that are shut down, and those that cannot move."""
+    moves, unmovable = plan["moves"], plan["unmovable"]
+    down = _down(plan["host"], plan.get("down"), "Only a host that answers can be drained; drover.compute.evacuate is for a dead one.")
+    if not moves and not unmovable and not plan["shutdowns"]:
+        return [f"{plan['host']} holds no instances; there is nothing to move.", *down]
+    extra = plan["extra_moves"]
+    head = f"Drain of {plan['host']}: {_count(len(moves) - extra, 'instance')} to move"
+    if extra:
+        head += f" and {extra} elsewhere to make room"
+    if moves:
+        head += f" in {_count(plan['waves'], 'wave')}"
+    lines = [head + (f", {len(unmovable)} cannot move." if unmovable else "."), *down]
+    if moves:
+        rows = [
+            [
+                move["wave"],
+                shortened(move["name"], WIDEST),
+                move["state"],
+                *sizes(move),
+                node_label(move["from_host"], move["from_node"]),
+                "->",
+                node_label(move["host"], move["node"]),
+                _how(move),
+            ]
+            for move in moves
+        ]
+        headings = ["WAVE", "INSTANCE", "STATE", *SIZES, "FROM", "", "TO", "HOW"]
+        lines.extend(align(headings, rows, right=("WAVE", *SIZES), indent="  "))
+        lines.extend(estimate_lines(plan))
+        if plan["method"] != AS_WEIGHED:
+            lines.append(f"The destinations are not the ones with the highest weights. The method that found them: {plan['method']}.")
+    off = [each["name"] for each in plan["shutdowns"]]
+    if off:
+        lines.append(f"To be shut down by their policy: {', '.join(off)}.")
+    restless = [move["name"] for move in moves if not move["converges"]]
+    if restless:
+        lines.append(f"Dirty memory faster than it can be sent, and need auto-converge or post-copy: {', '.join(restless)}.")
+    if unmovable:
+        lines.append("Cannot move:")
+        for each in unmovable:
+            lines.append(f"  {each['name']} ({each['state']}): {each['reason']}")
+            if each["nearest"] and "the nearest is" not in (each["way_out"] or ""):
+                lines.append(f"    But {nearest_text(each['nearest'])}.")
+            if each["way_out"]:
+                lines.append(f"    Way out: {each['way_out']}")
+    if plan["proof"]:
+        lines.append(f"It cannot be done: {plan['proof']}.")
+    if plan["hint"]:
+        lines.append(plan["hint"])
+    return lines
+
+
+def estimate_lines(plan: DrainPlan | RebalancePlan | HomePlan) -> list[str]:
+    """Show how long moves are expected to take, by which rates, and what is not known of that; nothing without moves."""
+    moves: Sequence[PlannedMove] = plan["moves"]
+    if not moves:
+        return []
+    lines = [f"Expected to take about {duration(round(plan['seconds']))}."]
+    copied: dict[str, list[tuple[str, Copying]]] = {}
+    for move in moves:
+        of_disks = f"disks of {'running instances' if move['live'] else 'instances that are shut off'}"
+        for each in move["copying"]:
+            hosts = " ".join(sorted((move["from_host"], move["host"])))
+            copied.setdefault(of_disks if each["what"] == DISKS else each["what"], []).append((hosts, each))
+    if copied:
+        total = memory(sum(move["copies_mib"] for move in moves))
+        same: dict[str, list[str]] = {}
+        for what, parts in copied.items():
+            same.setdefault(_rates(parts), []).append(what)
+        parted = [f"{', '.join(kinds)} {rates}" for rates, kinds in same.items()]
+        lines.append(f"Copies {total}: {'; '.join(parted)}.")
+    unknown: dict[str, list[str]] = {}
+    for move in moves:
+        for words in [*move["unknown"], *(["how long it takes to shut down and to start"] if _stops(move) else [])]:
+            unknown.setdefault(words, []).append(move["name"])
+    if unknown:
+        lines.append(f"Not known, so not counted: {'; '.join(f'{what} ({_names(names)})' for what, names in unknown.items())}.")
+    return lines
+
+
+def _rates(parts: Sequence[tuple[str, Copying]]) -> str:
+    """Say how fast something is copied, and how that is known: ``at 96 MiB/s, measured over 12 moves``."""
+    found = []
+    for basis, words in BASES.items():
+        rates = sorted(round(each["rate"]) or 1 for _hosts, each in parts if each["basis"] == basis)
+        if rates:
+            # The measurements of the fleet are the same for all hosts.
+            counts = {hosts if basis == BETWEEN_HOSTS else basis: each["moves"] for hosts, each in parts if each["basis"] == basis}
+            span = f"{rates[0]}" if rates[0] == rates[-1] else f"{rates[0]} to {rates[-1]}"
+            found.append(f"at {span} MiB/s, {words.format(_count(sum(counts.values()), 'move'))}")
+    return " and ".join(found)
+
+
+def rolling_lines(plan: RollingPlan) -> list[str]:
+    """Show a rolling plan: the batches, and the hosts in none of them."""
+    batches, blocked = plan["batches"], plan["blocked"]
+    count = sum(len(batch) for batch in batches)
+    lines = [f"{count} host{'' if count == 1 else 's'} in {len(batches)} batch{'' if len(batches) == 1 else 'es'}."]
+    down = {each["host"]: each["reason"] for each in plan.get("down") or ()}
+    named = [[f"{host} (down)" if host in down else host for host in batch] for batch in batches]
+    lines.extend(f"  {number}. {', '.join(batch)}" for number, batch in enumerate(named, start=1))
+    for host in [host for batch in batches for host in batch if host in down]:
+        lines += _down(host, down[host], "A rolling maintenance does not take it until it answers.")
+    if blocked:
+        lines.append("In no batch:")
+        lines.extend(f"  {each['host']}: {each['reason']}" for each in blocked)
+    return lines
+
+
+def rebalance_lines(plan: RebalancePlan) -> list[str]:
+    """Show a rebalance: the score, the moves with their gains, and why there are no more."""
+    moves = plan["moves"]
+    lines = [f"Score {plan['score_before']:.4f}, {plan['score_after']:.4f} after {_moves(moves)}."]
+    if moves:
+        rows = [
+            [
+                each["wave"],
+                shortened(each["name"], WIDEST),
+                memory(each["memory_mb"]),
+                f"{each['from_host']} -> {each['host']}",
+                "live" if each["live"] else "cold",
+                f"{each['gain']:.4f}",
+            ]
+            for each in moves
+        ]
+        lines.extend(
+            align(
+                ("WAVE", "INSTANCE", "MEMORY", "FROM -> TO", "HOW", "GAIN"),
+                rows,
+                right=("WAVE", "MEMORY", "GAIN"),
+                indent="  ",
+            )
+        )
+        lines.extend(estimate_lines(plan))
+    lines.append(f"No more, as {plan['reason']}.")
+    if plan.get("cooling"):
+        lines.append(f"Moved too recently: {', '.join(plan['cooling'])}.")
+    return lines
+
+
+def home_lines(plan: HomePlan) -> list[str]:
+    """Show the way home after a maintenance."""
+    lines = [f"{_moves(plan['moves'])} home.".capitalize()]
+    lines.extend(f"  {each['name']}: {each['from_host']} -> {each['host']}" for each in plan["moves"])
+    lines.extend(estimate_lines(plan))
+    lines.extend(f"  {each['name']} stays: {each['reason']}" for each in plan["staying"])
+    return lines
+
+
+def evacuation_lines(host: str, plan: EvacuationPlan) -> list[str]:
+    """Show where the instances of a dead host are started, in the order of their priorities."""
+    restarts = plan["restarts"]
+    if not restarts:
+        return [f"No instance of {host} is to be restarted."]
+    rows = [[shortened(each["name"], WIDEST), host, "->", node_label(each["host"], each.get("node"))] for each in restarts]
+    table = align(("INSTANCE", "FROM", "", "TO"), rows, indent="  ")
+    return [f"Evacuation of {host}: {_count(len(restarts), 'instance')} to restart.", *table]
+
+
+def _down(host: str, reason: str | None, advice: str) -> list[str]:
+    return [f"{host} is down: {reason.rstrip('.')}. {advice}"] if reason else []
+
+
+def _moves(moves: Sequence[PlannedMove]) -> str:
+    return "no move" if not moves else "1 move" if len(moves) == 1 else f"{len(moves)} moves"
+
+
+def _how(move: DrainMove) -> str:
+    how = "live" if move["live"] else "cold"
+    if _stops(move):
+        how += ", shut down and started again"
+    if move["extra"]:
+        how += ", to make room"
+    return how + (f", copies {memory(move['copies_mib'])}" if move["copies_mib"] else "")
+
+
+def _stops(move: PlannedMove) -> bool:
+    """Tell whether an instance is shut down for its move."""
+    return not move["live"] and move["state"] in LIVE_STATES
+
+
+def _names(names: Sequence[str]) -> str:
+    """Join names; of many only the first."""
+    more = len(names) - SHOWN
+    return ", ".join(names) if more <= 0 else f"{', '.join(names[:SHOWN])} and {more} more"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}" + ("" if number == 1 else "s")

@@ -1,0 +1,71 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a rolling maintenance says: how far it has come, and why it goes on or stops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import ListedHost
+from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MaintainedHost, RollingRecord
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import BlockedHost
+
+#: The words for stages at which a host has not stopped.
+STAGES = {"done": "done", "waiting": "not begun"}
+
+
+def host_state(record: RollingRecord, known: ListedHost | None) -> MaintainedHost:
+    """Return a host as the report shows it.
+
+    :param known: None where the store does not have the host any more.
+    """
+    state, instances = "not in the store any more", 0
+    if known is not None:
+        state = f"{known['state']}, {'in maintenance' if known['maintenance'] else known['status']}"
+        instances = known["instances"]
+    return {"host": record["host"], "stage": record["stage"], "message": record["message"], "state": state, "instances": instances}
+
+
+def lines(states: Sequence[MaintainedHost], left_out: Sequence[BlockedHost]) -> list[str]:
+    """Return the report as lines: each host, and what to do where one is not done."""
+    found = [_line(each) for each in states] + [f"{each['host']}: left out: {each['reason']}" for each in left_out]
+    if any(each["stage"] != "done" for each in states):
+        found.append(
+            "Nothing else was started. Hosts that are disabled or in maintenance stay so. Correct the cause and run the same command again: "
+            "it continues where it stopped. To give it up, bring the hosts back with drover.compute.undrain, and start a new one with "
+            "drover_rolling_restart=true."
+        )
+    return found
+
+
+def goes_on(begun: list[str], left: list[str]) -> str:
+    """Say that an earlier run did not finish.
+
+    :param begun: hosts that were begun with and are not done. left: all that are not done.
+    """
+    return (
+        f"Going on with a maintenance that was not finished: {', '.join(begun) or 'no host'} was begun with, "
+        f"{len(left) - len(begun)} wait. (drover_rolling_restart=true begins anew.)"
+    )
+
+
+def refusal(left_out: Sequence[BlockedHost]) -> str:
+    """Say that nothing is begun, as hosts cannot be taken."""
+    reasons = " ".join(f"{each['host']}: {each['reason'].rstrip('.')}." for each in left_out)
+    return (
+        f"{len(left_out)} of the hosts cannot be taken, so nothing was changed. {reasons} Correct that, or leave them out with "
+        "drover_rolling_blocked=skip; drover_unmovable=shutdown shuts down what cannot move."
+    )
+
+
+def unfinished(waiting: list[str]) -> str:
+    """Return the error of a run that did not come to its end, with the hosts that are not done."""
+    return f"The rolling maintenance is not finished: {', '.join(waiting)} still to do. The lines above have the state of each host."
+
+
+def _line(found: MaintainedHost) -> str:
+    why = found["message"] or ("" if found["stage"] in STAGES else "nothing is known of why: it was lost, or the run was cut off")
+    number = f"{found['instances']} instance{'' if found['instances'] == 1 else 's'}"
+    stage = STAGES.get(found["stage"], f"stopped at {found['stage']}")
+    return f"{found['host']}: {stage}, {found['state']}, {number}" + (f" ({why})" if why else "")

@@ -1,0 +1,102 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The report in a terminal: a summary, what needs a look, and the fullest hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural
+from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
+from ansible_collections.drover.compute.plugins.plugin_utils._report.decision import short
+from ansible_collections.drover.compute.plugins.plugin_utils._report.hosts import EMPTY, UNITS
+from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align, shortened
+
+#: So many hosts that need a look, and so many of the fullest, are shown.
+SHOWN = 20
+HEADINGS = ("HOST", "STATE", "FULL", "VCPU", "MEMORY", "DISK", "INSTANCES", "REASON")
+NUMBERS = ("FULL", "VCPU", "MEMORY", "DISK", "INSTANCES")
+#: So many of the newest decisions are shown, and so many columns of a terminal tell why.
+DECISIONS = 5
+WIDEST_WHY = 100
+
+
+def report_lines(view: Mapping[str, Any], now: float) -> list[str]:
+    """Write the report as lines that do not grow with the fleet.
+
+    :param view: what conductor.report_data.read() returns.
+    :param now: seconds since 1970.
+    """
+    summary = view["summary"]
+    if not summary["hosts"]:
+        return [EMPTY]
+    counts = ", ".join(
+        f"{formatting.number(summary[key])} {word}"
+        for key, word in (("up", "up"), ("down", "down"), ("maintenance", "in maintenance"), ("disabled", "disabled"))
+        if summary[key] or key == "up"
+    )
+    lines = [f"{formatting.number(summary['hosts'])} hosts: {counts}; {formatting.number(summary['instances'])} instances"]
+    lines += _seen(view["seen"], now)
+    lines += [
+        f"{each['label']}: {each['text']} allocated"
+        + (f" ({each['percent']} %)" if each["percent"] is not None else "")
+        + (f", physically used {each['physical_text']}" if each["physical_text"] else "")
+        for each in summary["figures"]
+    ]
+    lines.append(formatting.clean(view["capacity"]["verdict"]))
+    lines += _hosts("Need a look", [host for host in view["hosts"] if host["kind"] != "well"])
+    full = sorted(
+        (host for host in view["hosts"] if host["kind"] == "well"),
+        key=lambda host: (-(host["full"] or 0), natural(host["host"])),
+    )
+    return lines + _hosts("Fullest", full) + _decisions(view["decisions"][:DECISIONS])
+
+
+def _seen(seen: Mapping[str, Any], now: float) -> list[str]:
+    if seen["newest"] is None:
+        return []
+    oldest = seen["oldest"]
+    age = {key: formatting.age(max(now - at, 0)) for key, at in (("newest", seen["newest"]), ("oldest", oldest["last_seen_up"]))}
+    never = f"; {formatting.number(seen['never'])} never" if seen["never"] else ""
+    return [f"Discovered {age['newest']} ago (oldest: {formatting.clean(oldest['host'])}, {age['oldest']} ago{never})"]
+
+
+def _decisions(newest: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not newest:
+        return []
+    rows = [
+        [
+            formatting.moment(each["created_at"]),
+            each["purpose"],
+            formatting.clean(each["name"]),
+            each["where"] or "no valid host",
+            shortened(formatting.clean(short(each) or ""), WIDEST_WHY),
+        ]
+        for each in newest
+    ]
+    return ["", "Newest decisions:", *align(("WHEN", "FOR", "INSTANCE", "HOST", "WHY"), rows, indent="  ")]
+
+
+def _share(figure: Mapping[str, Any]) -> str | None:
+    text = formatting.share(figure["used"], figure["capacity"], UNITS[figure["name"]])
+    return f"{text} shared" if text and figure["shared"] else text
+
+
+def _hosts(title: str, hosts: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not hosts:
+        return []
+    rows = [
+        [
+            host["host"],
+            host["state"],
+            None if host["full"] is None else f"{host['full']} %",
+            *(_share(each) for each in host["figures"]),
+            formatting.number(host["instances"]),
+            formatting.clean(host["reason"]),
+        ]
+        for host in hosts[:SHOWN]
+    ]
+    more = [f"  and {formatting.number(len(hosts) - SHOWN)} more"] if len(hosts) > SHOWN else []
+    return ["", f"{title}:", *align(HEADINGS, rows, right=NUMBERS, indent="  "), *more]

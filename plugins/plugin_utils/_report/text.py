@@ -1,0 +1,203 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Lines and aligned columns of plain text, for terminals and job logs: instances, what an audit found."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label
+from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
+
+GAP = "  "
+_GAPS = re.compile(r"(?<=\S) {2,}(?=\S)")
+#: More columns of a terminal than this a name does not get; the data has it whole.
+WIDEST = 32
+
+
+def width(text: str) -> int:
+    """How many columns of a terminal a text takes.
+
+    Wide East Asian characters take two, marks that combine with the character before none.
+    """
+    columns = 0
+    for char in text:
+        if unicodedata.combining(char) or unicodedata.category(char) in ("Mn", "Me", "Cf"):
+            continue
+        columns += 2 if unicodedata.east_asian_width(char) in ("W", "F") else 1
+    return columns
+
+
+def cell(value: Any) -> str:
+    """One value as a cell: None as ``-``, booleans as yes and no, floats short, always one line."""
+    if value is None or value == "":
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.1f}".removesuffix(".0")
+    if isinstance(value, (list, tuple)):
+        return ", ".join(cell(item) for item in value) or "-"
+    return " ".join("".join(char if char.isprintable() else " " for char in str(value)).split()) or "-"
+
+
+def shortened(value: Any, most: int) -> str:
+    """A cell cut to so many columns of a terminal."""
+    text = cell(value)
+    if width(text) <= most:
+        return text
+    kept = ""
+    for char in text:
+        if width(kept + char) > most - 3:
+            break
+        kept += char
+    return kept + "..."
+
+
+def align(
+    headings: Sequence[str],
+    rows: Sequence[Sequence[Any]],
+    right: Collection[str] = (),
+    indent: str = "",
+    most: int | None = None,
+    optional: Sequence[str] = (),
+) -> list[str]:
+    """Values under headings.
+
+    :param right: headings of the columns whose values (numbers) end under each other.
+    :param indent: put before every line.
+    :param most: columns of a terminal that a line may take; None for any number.
+    :param optional: headings of the columns that are left out, one after the other, until the lines fit.
+    :returns: a list of lines without trailing blanks, the headings first.
+    :raises ValueError: a row has another number of values than there are headings.
+    """
+    lines = [list(headings)] + [[cell(value) for value in row] for row in rows]
+    for row in lines:
+        if len(row) != len(headings):
+            raise ValueError(f"a row has {len(row)} values, the table has {len(headings)} columns")
+    widths = [max(width(line[number]) for line in lines) for number in range(len(headings))]
+    shown = list(range(len(headings)))
+    for heading in optional:
+        if most is None or len(indent) + sum(widths[number] for number in shown) + len(GAP) * (len(shown) - 1) <= most:
+            break
+        shown.remove(headings.index(heading))
+
+    def aligned(line: Sequence[str]) -> str:
+        cells = []
+        for number in shown:
+            blanks = " " * (widths[number] - width(line[number]))
+            cells.append(blanks + line[number] if headings[number] in right else line[number] + blanks)
+        return (indent + GAP.join(cells)).rstrip()
+
+    return [aligned(line) for line in lines]
+
+
+def folded(line: str, most: int) -> list[str]:
+    """Fold a line that is wider than a terminal, between words where there are any.
+
+    What follows a fold stands below the last column of a table, if that begins early enough; else it is indented like the line, in a table by
+    some blanks more.
+
+    :param most: columns of the terminal.
+    """
+    inset = len(line) - len(line.lstrip(" "))
+    gaps = [found.end() for found in _GAPS.finditer(line, inset)]
+    hanging = width(line[: gaps[-1]]) if gaps else inset
+    found = []
+    if gaps and hanging > most * 0.6:
+        hanging = inset + 2 * len(GAP)
+        # The last column as a whole, if the others fit.
+        others = line[: gaps[-1]].rstrip()
+        if width(line) > most >= width(others):
+            found.append(others)
+            line = " " * hanging + line[gaps[-1] :]
+    elif hanging > most // 2:
+        hanging = 0
+    while width(line) > most:
+        end = _longest(line, most)
+        blank = line.rfind(" ", hanging + 1 if found else inset + 1, end + 1)
+        cut = blank if blank > 0 else end
+        found.append(line[:cut].rstrip())
+        line = " " * hanging + line[cut:].lstrip(" ")
+    return [*found, line]
+
+
+def _longest(line: str, most: int) -> int:
+    """How many characters of a line fit into so many columns, at least one behind its indent."""
+    taken = 0
+    for number, char in enumerate(line):
+        taken += width(char)
+        if taken > most:
+            return max(number, len(line) - len(line.lstrip(" ")) + 1)
+    return len(line)
+
+
+INSTANCE_HEADINGS = ("INSTANCE", "STATE", "HOST", "VCPU", "MEMORY", "DISK", "GROUP", "PROJECT")
+SIZES = ("VCPU", "MEMORY", "DISK")
+
+
+def sizes(row: Mapping[str, Any]) -> list[Any]:
+    """The cells of SIZES: vcpus, memory_mb and disk_gb of an instance or a move."""
+    return [row.get("vcpus"), formatting.memory(row.get("memory_mb")), formatting.disk(row.get("disk_gb"))]
+
+
+def instances_table(instances: Sequence[Mapping[str, Any]], most: int | None = None) -> list[str]:
+    """Instances, one line each, or a sentence where there are none.
+
+    :param instances: dicts as the store's instances.listing returns them: name, state, host, node,
+        vcpus, memory_mb (MiB), disk_gb (GiB), server_group, project, and perhaps addresses.
+    :param most: see align().
+    """
+    if not instances:
+        return ["No instances."]
+    headings, rows = list(INSTANCE_HEADINGS), []
+    for each in instances:
+        row = [shortened(each.get("name"), WIDEST), each.get("state"), place(each), *sizes(each)]
+        rows.append([*row, *(shortened(each.get(key), WIDEST) for key in ("server_group", "project"))])
+    if any(each.get("addresses") for each in instances):
+        headings.append("ADDRESSES")
+        rows = [[*row, each.get("addresses")] for row, each in zip(rows, instances)]
+    return align(headings, rows, right=SIZES, most=most, optional=("PROJECT", "GROUP"))
+
+
+def place(row: Mapping[str, Any]) -> str | None:
+    """Where something is: the host, and the compute node where its name says more."""
+    return node_label(row.get("host") or "", row.get("node")) or None
+
+
+def state(host: Mapping[str, Any]) -> str:
+    """``up``, ``down``, ``up, disabled``, ``up, maintenance``..."""
+    words = [host.get("state") or "up"]
+    if host.get("maintenance"):
+        words.append("maintenance")
+    elif host.get("status") == "disabled":
+        words.append("disabled")
+    return ", ".join(words)
+
+
+FINDING_HEADINGS = ("FINDING", "NAME", "HOST", "WHY, AND WHAT HEAL DOES")
+
+
+def audit_table(findings: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Findings, one line each, then what to do about each kind.
+
+    :param findings: dicts as placement.audit returns them.
+    :returns: a list of lines; none when there are no findings.
+    """
+    if not findings:
+        return []
+    rows = [
+        [
+            each["kind"],
+            shortened(each["name"] or each["provider"] or each["uuid"], WIDEST),
+            shortened(each["host"], WIDEST),
+            f"{each['why'].rstrip('.')}. Heal {each['heal']}",
+        ]
+        for each in findings
+    ]
+    advice = {each["kind"]: each["advice"] for each in findings}
+    return [*align(FINDING_HEADINGS, rows), "", *(f"{kind}: {text}" for kind, text in advice.items())]

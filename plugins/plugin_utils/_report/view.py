@@ -1,0 +1,277 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a page shows of a fleet: from the rows of the store to figures. Data in, data out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypedDict
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural
+from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting, text
+from ansible_collections.drover.compute.plugins.plugin_utils._report.anchor import host_anchor
+from ansible_collections.drover.compute.plugins.plugin_utils._report.attention import attention
+from ansible_collections.drover.compute.plugins.plugin_utils._report.decision import decision
+from ansible_collections.drover.compute.plugins.plugin_utils._report.heat import heat_map
+from ansible_collections.drover.compute.plugins.plugin_utils._report.migrations import days, migration
+
+#: The figures of a host, with their unit in words.
+FIGURES = (("vcpus", "vCPU", formatting.number), ("memory_mb", "memory", formatting.memory), ("disk_gb", "disk", formatting.disk))
+#: Where the order of hosts begins.
+KINDS = ("down", "disabled", "unreported", "maintenance", "well")
+#: The age in it would make another page every second.
+_AGE = re.compile(r"^last seen \d+ s ago")
+
+
+class Figure(TypedDict):
+    """Allocated (used) and usable (capacity) amounts of one resource, and their share of each other in percent.
+
+    physical, physical_total: in use and there, on the nodes that reported it; None when none did. text, physical_text: for people.
+    """
+
+    name: str
+    label: str
+    used: float
+    capacity: float
+    total: float
+    physical: float | None
+    physical_total: float | None
+    percent: int | None
+    physical_percent: int | None
+    shared: bool
+    text: str
+    physical_text: str | None
+
+
+def view(overview: Mapping[str, Any], fatal: Sequence[str] = ()) -> dict[str, Any]:
+    """Make everything that the page shows, except capacity and plans.
+
+    :param overview: what the store's overview.read() returns, and instances (of instances.listing(), with addresses).
+    :param fatal: the hosts whose loss the others cannot take.
+    :returns: a dict: summary, seen (see _seen()), attention (see attention.py), hosts, nowhere (instances on no host), map (see heat.py),
+        pools, zones, aggregates, migrations, days, decisions (see decision.py), power_events, newest (instances), rolling.
+    """
+    hosts = [_host(each, number) for number, each in enumerate(overview["hosts"])]
+    hosts.sort(key=lambda host: (KINDS.index(host["kind"]), natural(host["host"])))
+    _fill(hosts, overview["instances"])
+    lost = [each for each in overview["instances"] if each["host"] is None]
+    pools = _pools(hosts)
+    return {
+        "summary": _summary(hosts, pools, overview["instances"]),
+        "seen": _seen(hosts),
+        "attention": attention(hosts, overview["instances"], overview, fatal),
+        "hosts": hosts,
+        "nowhere": [_instance(each) for each in lost],
+        "decisions": [decision(each) for each in overview["decisions"]],
+        "map": heat_map(hosts),
+        "pools": pools,
+        "zones": _zones(hosts),
+        "aggregates": [_aggregate(each) for each in overview["aggregates"]],
+        "migrations": [migration(each) for each in overview["migrations"]],
+        "days": days(overview["days"]),
+        "power_events": overview["power_events"],
+        "newest": _newest(overview),
+        "rolling": sorted(overview["rolling"], key=lambda each: natural(each["host"])),
+    }
+
+
+def kind(host: Mapping[str, Any]) -> str:
+    """Return the one of KINDS that decides the place and the colour of a host.
+
+    A host that is down in a maintenance and has no instances is only in maintenance.
+    """
+    if host["state"] == "down" and (host["instances"] or not host["maintenance"]):
+        return "down"
+    if host["maintenance"]:
+        return "maintenance"
+    if host["status"] == "disabled":
+        return "disabled"
+    return "well" if all(node["reported"] for node in host["nodes"]) else "unreported"
+
+
+def takes_instances(host: Mapping[str, Any]) -> bool:
+    """Tell whether the scheduler may place an instance on a host."""
+    return host["state"] == "up" and host["status"] == "enabled"
+
+
+def _host(host: Mapping[str, Any], number: int) -> dict[str, Any]:
+    found = {
+        **{key: host[key] for key in ("host", "zones", "instances", "disk_pool", "maintenance", "drained", "last_seen_up", "nodes")},
+        "id": host_anchor(host["host"], number),
+        "kind": kind(host),
+        "down": host["state"] == "down",
+        "disabled": host["status"] == "disabled",
+        "state": text.state(host),
+        "reason": "; ".join(_reasons(host)),
+        "figures": [_figure(host, *each) for each in FIGURES],
+    }
+    # A shared pool that is full says nothing of this host.
+    own = [each for each in found["figures"] if each["percent"] is not None and not each["shared"]]
+    fullest = max(own, key=lambda each: each["percent"], default=None)
+    found["full"] = fullest["percent"] if fullest else None
+    found["fullest"] = fullest["label"] if fullest else None
+    return found
+
+
+def _seen(hosts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return when the hosts were discovered: newest (seconds since 1970), oldest (a host of the view), never (how many hosts)."""
+    seen = [host for host in hosts if host["last_seen_up"] is not None]
+    return {
+        "newest": max((host["last_seen_up"] for host in seen), default=None),
+        "oldest": min(seen, key=lambda host: (host["last_seen_up"], natural(host["host"])), default=None),
+        "never": len(hosts) - len(seen),
+    }
+
+
+def _reasons(host: Mapping[str, Any]) -> list[str]:
+    found = [host["disabled_reason"]] if host["disabled_reason"] else []
+    if host["down_reason"]:
+        found.append(_AGE.sub(f"last seen {formatting.moment(host['last_seen_up'])}", host["down_reason"]))
+    found += [f"{node['node']} is no longer reported by its host" for node in host["nodes"] if not node["reported"]]
+    return found
+
+
+def _figure(host: Mapping[str, Any], name: str, label: str, text_of: Callable[[Any], str | None]) -> Figure:
+    """Return one figure of a host, see sums()."""
+    shared = name == "disk_gb" and bool(host["disk_pool"])
+    amounts = {"used": host[f"{name}_used"], "capacity": host[f"{name}_capacity"], "total": host[name]}
+    return _figure_of(name, label, text_of, amounts, _physical(host["nodes"], name), shared)
+
+
+def _figure_of(
+    name: str,
+    label: str,
+    text_of: Callable[[Any], str | None],
+    amounts: Mapping[str, float],
+    physical: tuple[float | None, float | None],
+    shared: bool,
+) -> Figure:
+    used, whole = physical
+    return {
+        "name": name,
+        "label": label,
+        "used": amounts["used"],
+        "capacity": amounts["capacity"],
+        "total": amounts["total"],
+        "physical": used,
+        "physical_total": whole,
+        "percent": formatting.percent(amounts["used"], amounts["capacity"]),
+        "physical_percent": formatting.percent(used, whole),
+        "shared": shared,
+        "text": f"{text_of(amounts['used'])} of {text_of(amounts['capacity'])}",
+        "physical_text": None if used is None else f"{text_of(used)} of {text_of(whole)}",
+    }
+
+
+def _physical(nodes: Iterable[Mapping[str, Any]], name: str) -> tuple[float | None, float | None]:
+    """Return the amounts in use and in all on the nodes that report them, each None where none does; no node reports vCPUs."""
+    found = {}
+    for node in nodes:
+        value = node.get(f"{name}_physical")
+        if value is not None:
+            # Nodes on one pool look at the same disk.
+            found[_disk(node, name) or node["uuid"]] = (value, node[name])
+    if not found:
+        return None, None
+    return tuple(sum(each) for each in zip(*found.values()))
+
+
+def _disk(node: Mapping[str, Any], name: str) -> tuple[str, str] | None:
+    """Return the shared pool that a figure of a node is of, None when it is the node's own."""
+    return ("pool", node["disk_pool"]) if name == "disk_gb" and node["disk_pool"] else None
+
+
+def _fill(hosts: Iterable[dict[str, Any]], instances: Iterable[Mapping[str, Any]]) -> None:
+    on: dict[str | None, list[dict[str, Any]]] = {}
+    for each in sorted(instances, key=lambda each: natural(each["name"])):
+        on.setdefault(each["host"], []).append(_instance(each))
+    for host in hosts:
+        host["instance_rows"] = on.get(host["host"], [])
+
+
+def _instance(each: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **each,
+        "memory": formatting.memory(each["memory_mb"]),
+        "disk": formatting.disk(each["disk_gb"]),
+        "address": ", ".join(each.get("addresses") or ()) or None,
+    }
+
+
+def _pools(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the pools that several nodes share, each once."""
+    found: dict[str, dict[str, Any]] = {}
+    for host in hosts:
+        for node in host["nodes"]:
+            if node["disk_pool"]:
+                pool = found.setdefault(node["disk_pool"], {"node": node, "hosts": set()})
+                pool["hosts"].add(host["host"])
+    return [
+        {
+            "name": name,
+            "hosts": len(pool["hosts"]),
+            **_figure({**pool["node"], "nodes": [pool["node"]]}, "disk_gb", "disk", formatting.disk),
+        }
+        for name, pool in sorted(found.items(), key=lambda each: natural(each[0]))
+    ]
+
+
+def sums(hosts: Sequence[Mapping[str, Any]]) -> list[Figure]:
+    """Add up the figures of hosts, each shared pool once."""
+    nodes = [node for host in hosts for node in host["nodes"]]
+    found = []
+    for name, label, text_of in FIGURES:
+        once = {_disk(node, name) or node["uuid"]: node for node in nodes}.values()
+        amounts = {
+            key: sum(node[source] for node in once)
+            for key, source in (("used", f"{name}_used"), ("capacity", f"{name}_capacity"), ("total", name))
+        }
+        found.append(_figure_of(name, label, text_of, amounts, _physical(nodes, name), False))
+    return found
+
+
+def _summary(
+    hosts: Sequence[Mapping[str, Any]], pools: Sequence[Mapping[str, Any]], instances: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    return {
+        "hosts": len(hosts),
+        "up": sum(not host["down"] for host in hosts),
+        "down": sum(host["down"] for host in hosts),
+        "disabled": sum(host["disabled"] and not host["maintenance"] for host in hosts),
+        "maintenance": sum(bool(host["maintenance"]) for host in hosts),
+        "instances": len(instances),
+        "missing": sum(each["state"] == "missing" for each in instances),
+        "building": sum(each["state"] == "building" for each in instances),
+        "pools": len(pools),
+        "figures": sums(hosts),
+    }
+
+
+def _aggregate(each: Mapping[str, Any]) -> dict[str, Any]:
+    return {**each, "metadata": sorted(each["metadata"].items()), "hosts": sorted(each["hosts"], key=natural)}
+
+
+def _zones(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for host in hosts:
+        for zone in host["zones"]:
+            found.setdefault(zone, []).append(host)
+    return [
+        {
+            "zone": zone,
+            "hosts": len(members),
+            "up": sum(not host["down"] for host in members),
+            "instances": sum(host["instances"] for host in members),
+            "figures": sums(members),
+        }
+        for zone, members in sorted(found.items(), key=lambda each: natural(each[0]))
+    ]
+
+
+def _newest(overview: Mapping[str, Any]) -> list[dict[str, Any]]:
+    known = {each["uuid"]: each for each in overview["instances"]}
+    return [{**_instance(known[each["uuid"]]), "created_at": each["created_at"]} for each in overview["newest"] if each["uuid"] in known][
+        :20
+    ]

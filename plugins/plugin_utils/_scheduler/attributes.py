@@ -1,0 +1,175 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host state is asked for by name: by capabilities, JSON queries and users' own filters.
+
+The names are those of N1.1. ``lookup`` returns a Numbers or a Categorical, None for a
+name that no host state has.
+"""
+
+from __future__ import annotations
+
+import json
+import operator
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils._records.node_fields import ALWAYS, NUMBER, ON_DEMAND, TEXT, read_when
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.categorical import Categorical
+
+if TYPE_CHECKING:
+    from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+
+
+class Numbers:
+    """A numeric column; valid is a bool array, or None when every row has a value."""
+
+    def __init__(self, array: np.ndarray, valid: BoolArray | None = None) -> None:
+        self.array = array
+        self.valid = valid
+
+    def __getitem__(self, index: int) -> Any:
+        if self.valid is not None and not self.valid[index]:
+            return None
+        return self.array[index].item()
+
+    def each(self, predicate: Callable[[Any], object]) -> BoolArray:
+        """bool array: predicate(value), asked once per distinct value; rows without one get False."""
+        values, codes = np.unique(self.array, return_inverse=True)
+        found = np.array([bool(predicate(value)) for value in values.tolist()], dtype=bool)[codes.reshape(-1)]
+        return found if self.valid is None else found & self.valid
+
+
+def _of(rc: str, amount: Callable[[Any], np.ndarray]) -> Callable[[HostStates], np.ndarray]:
+    """What reads an amount of a class from host states; 0 on a fleet that has no such class."""
+
+    def read(states: HostStates) -> np.ndarray:
+        resource = states.resources.get(rc)
+        return np.zeros(states.size, dtype=np.int64) if resource is None else amount(resource)
+
+    return read
+
+
+def _amount(rc: str, field: str) -> Callable[[HostStates], np.ndarray]:
+    return _of(rc, operator.attrgetter(field))
+
+
+def _free(rc: str) -> Callable[[HostStates], np.ndarray]:
+    return _of(rc, lambda resource: resource.total - resource.reserved - resource.used)
+
+
+def _taken(rc: str) -> Callable[[HostStates], np.ndarray]:
+    """What is in use, room reserved for the host included (N5.1)."""
+    return _of(rc, lambda resource: resource.reserved + resource.used)
+
+
+def free_disk_mb(states: HostStates) -> IntArray:
+    """1024 * min(free, disk_available_least), MiB."""
+    free = np.minimum(_free("DISK_GB")(states), states.disk_available_least)
+    return (1024 * free).astype(np.int64)
+
+
+_FIELDS = [each for each in read_when(ALWAYS, ON_DEMAND) if each.attribute]
+#: The fields of compute nodes that are numbers and attributes, by name.
+_FIELD_NUMBERS = {each.name: each for each in _FIELDS if each.types == NUMBER}
+_TEXTS_AND_STRUCTURES = [each.name for each in _FIELDS if each.types != NUMBER]
+
+NUMBERS: dict[str, Callable[[HostStates], np.ndarray]] = {
+    "total_usable_ram_mb": _amount("MEMORY_MB", "total"),
+    "free_ram_mb": _free("MEMORY_MB"),
+    "total_usable_disk_gb": _amount("DISK_GB", "total"),
+    "disk_mb_used": lambda states: 1024 * _taken("DISK_GB")(states),
+    "free_disk_mb": free_disk_mb,
+    "vcpus_total": _amount("VCPU", "total"),
+    "vcpus_used": _taken("VCPU"),
+    "num_instances": lambda states: states.num_instances,
+    "cpu_allocation_ratio": _amount("VCPU", "ratio"),
+    "ram_allocation_ratio": _amount("MEMORY_MB", "ratio"),
+    "disk_allocation_ratio": _amount("DISK_GB", "ratio"),
+}
+
+#: Names that are columns of text or of structures, and under which name the fleet has them.
+COLUMNS = {
+    "host": "host",
+    "nodename": "node",
+    "hypervisor_hostname": "node",
+    "uuid": "uuid",
+    "cell_uuid": "cell",
+    **{name: name for name in _TEXTS_AND_STRUCTURES},
+}
+
+#: Of the columns above, those that a fleet may lack and that are read on demand.
+OPTIONAL = (*_TEXTS_AND_STRUCTURES, "traits")
+#: Those of them that hold structures.
+STRUCTURES = (*(each.name for each in _FIELDS if each.types not in (NUMBER, TEXT)), "traits")
+
+#: The attributes that are read on demand.
+READ_ON_WISH = (*(each.name for each in read_when(ON_DEMAND)), "num_io_ops")
+
+#: Keys of stats that are columns of their own.
+COUNTED = {"num_instances": "num_instances", "io_workload": "num_io_ops", "failed_builds": "failed_builds"}
+
+NAMES = tuple(sorted([*NUMBERS, *COLUMNS, *_FIELD_NUMBERS]))
+
+
+def lookup(states: HostStates, name: str) -> Numbers | Categorical | None:
+    """The column of an attribute of host states, or None when there is no such attribute."""
+    if name in NUMBERS:
+        return Numbers(NUMBERS[name](states))
+    if name in _FIELD_NUMBERS:
+        array, field = getattr(states, name), _FIELD_NUMBERS[name]
+        return Numbers(array, array != field.unknown if field.default is None else None)
+    if name in COLUMNS:
+        return states.categorical(COLUMNS[name])
+    return None
+
+
+def columns_of(name: str) -> tuple[str, ...]:
+    """The optional columns that must be read for an attribute, or a key of stats, of this name."""
+    name = COUNTED.get(name, name)
+    if name not in NAMES or name == "stats":
+        # One of its keys is a column of its own.
+        return ("stats", "num_io_ops")
+    column = COLUMNS.get(name, name)
+    return (column,) if column in READ_ON_WISH else ()
+
+
+def stat(states: HostStates, key: str) -> Categorical:
+    """The column of one key of stats, as text; rows without it have None."""
+    if key in COUNTED:
+        return _texts(getattr(states, COUNTED[key]))
+
+    def read(stats: Any) -> str | None:
+        value = stats.get(key) if isinstance(stats, dict) else None
+        return None if value is None else _text(value)
+
+    return states.categorical("stats").map(read)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _texts(array: np.ndarray) -> Categorical:
+    values, codes = np.unique(array, return_inverse=True)
+    return Categorical([str(value) for value in values.tolist()], codes.reshape(-1))
+
+
+def follow(value: Any, path: Iterable[str]) -> Any:
+    """Go down a path of keys as Nova's capability lookup does; None when a step is missing.
+
+    Text is read as JSON on the way; bad JSON is as good as nothing there.
+    """
+    for key in path:
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except ValueError:
+                return None
+        if not isinstance(value, dict):
+            return None
+        value = value.get(key)
+        if value is None:
+            return None
+    return value

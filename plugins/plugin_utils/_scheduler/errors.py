@@ -1,0 +1,45 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the scheduler raises. Every message is written for the person at the keyboard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import FailureExplanation
+
+
+class SchedulerError(DroverError):
+    """Base of everything the scheduler raises on purpose."""
+
+
+class RequestError(SchedulerError):
+    """A request is malformed or contradicts the store. The message names the key."""
+
+
+class PolicyError(SchedulerError):
+    """The policy (``drover_scheduler``) is malformed. The message names the key.
+
+    path: tuple of keys and list places that lead to what is wrong, for whoever knows its line.
+    """
+
+    def __init__(self, message: str, path: Iterable[str | int] = ()) -> None:
+        super().__init__(message)
+        self.path = tuple(path)
+
+
+class NoValidHost(SchedulerError):
+    """No host can take an instance.
+
+    ``explanation``, a plain dict, is as a detail of the
+    DroverError it also reaches the result of a task. ``why`` is the message without its head, for a
+    caller who says in other words what failed. ``instance`` is (uuid or None, name), where that is known.
+    """
+
+    def __init__(self, message: str, explanation: FailureExplanation | None = None, why: str = "") -> None:
+        super().__init__(message, explanation=explanation or {})
+        self.why = why or message
+        self.explanation = self.details["explanation"]
+        self.instance: tuple[str | None, str] | None = None

@@ -1,0 +1,291 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The filter scheduler: for every instance the best host that may take it, and spares."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Protocol
+
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import np
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Destination, Explanation, Selection, Stage
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost, RequestError
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.explanation import explain_failure
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filtering import Filtering, Limit
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.weighing import Part, Weighing, at, best
+
+#: How many hosts an explanation shows.
+TOP = 5
+
+
+class Driver(Protocol):
+    """A way to pick hosts."""
+
+    def place(self, spec: RequestSpec, done: int, total: int) -> tuple[int, Selection]:
+        """(Row, selection) of the host for an instance, of which so many of a batch are placed already.
+
+        :raises NoValidHost: there is none.
+        """
+
+    def finish(self) -> None:
+        """Complete the selections, when all are placed."""
+
+
+class Ranking:
+    """The hosts that passed for one instance, with their weights.
+
+    passed: int array of rows; weights: float64 array; stages, parts: see Filtering and Weighing, empty
+    without detail.
+    """
+
+    def __init__(
+        self,
+        states: HostStates,
+        spec: RequestSpec,
+        policy: Policy,
+        limits: Sequence[Limit] = (),
+        request_class: RequestClass | None = None,
+        detail: bool = True,
+    ) -> None:
+        request_class = request_class or RequestClass(states, spec, policy, limits)
+        self._filtering = request_class.filtering
+        request_class.filtering.next_instance(spec)
+        self.stages: list[Stage] = []
+        self.parts: list[Part] = []
+        self.passed = request_class.filtering.passed()
+        if detail or not len(self.passed):
+            self.stages = request_class.filtering.stages()[1]
+        self.weights = np.zeros(0)
+        if len(self.passed):
+            self.weights, self.parts = request_class.weighing.weigh(self.passed, detail)
+
+    def choose(self, spec: RequestSpec, policy: Policy) -> int | None:
+        """Position (in passed) of the host to take, None when none of them has room left.
+
+        One of the host_subset_size best, or of the equally best ones with
+        shuffle_best_same_weighed_hosts. The pick is random over instances yet the same each time the
+        same instance is asked for: a lookup is evaluated any number of times.
+        """
+        if not len(self.passed):
+            return None
+        position = self._first(spec, policy)
+        if self._filtering.has_capacity_left(int(self.passed[position])):
+            return position
+        # Rare: a host that an alike instance of this batch has filled is still weighed.
+        for position in np.argsort(-self.weights, kind="stable"):
+            if self._filtering.has_capacity_left(int(self.passed[position])):
+                return int(position)
+        return None
+
+    def _first(self, spec: RequestSpec, policy: Policy) -> int:
+        first = int(np.argmax(self.weights))
+        if len(self.passed) == 1 or (policy.host_subset_size == 1 and not policy.shuffle):
+            return first
+        among = np.flatnonzero(self.weights == self.weights[first]) if policy.shuffle else ()
+        if policy.host_subset_size > 1:
+            among = best(self.weights, policy.host_subset_size)
+        return int(among[random.Random(spec.key).randrange(len(among))])
+
+
+class RequestClass:
+    """What alike instances that are placed one after the other have in common."""
+
+    def __init__(self, states: HostStates, spec: RequestSpec, policy: Policy, limits: Sequence[Limit] = ()) -> None:
+        self.spec = spec
+        self.filtering = Filtering(states, spec, policy, limits)
+        self.weighing = Weighing(states, spec, policy)
+
+
+def schedule(states: HostStates, specs: Sequence[RequestSpec], policy: Policy, explain: bool = True) -> list[Selection]:
+    """A host for every instance of a batch, all or nothing.
+
+    Each instance is consumed from the states before the next is placed, in the order given. Among
+    equal weights the first by (host, node) wins. A host that was dropped for one instance is looked
+    at again for the next, unlike in Nova (N1.5), because the instances of a batch may
+    differ. Alternates are sought when the whole batch has its hosts: for each instance as if it
+    alone were not placed yet, from the cell of its host, and never the host itself. Nova also skips
+    every host of the batch; here such a host may serve, if all host filters still say so, for on a
+    fleet of three there would be no alternate otherwise. Alternates are not consumed.
+
+    :param states: holds the batch afterwards, and is as before when this raises.
+    :param explain: False leaves the explanations of what succeeded out.
+    :raises NoValidHost: some instance fits nowhere; its explanation is attached.
+    :raises RequestError: two specs share a name or uuid, or contradict a server group.
+    """
+    return place_batch(states, specs, FilterScheduler(states, specs, policy, explain))
+
+
+class FilterScheduler:
+    """The driver filter_scheduler, for one batch."""
+
+    def __init__(self, states: HostStates, specs: Sequence[RequestSpec], policy: Policy, explain: bool = True) -> None:
+        self._states = states
+        self._policy = policy
+        self._explain = explain
+        self._alone = len(specs) == 1
+        self._request_class: RequestClass | None = None
+        self._kept: list[tuple[int, RequestSpec, Policy, Selection, Ranking | None]] = []
+
+    def place(self, spec: RequestSpec, done: int, total: int) -> tuple[int, Selection]:
+        """(row, selection without alternates) of the host for an instance; see place_batch."""
+        policy = self._policy.of(spec)
+        if self._request_class is None or not self._request_class.spec.is_equivalent(spec):
+            self._request_class = RequestClass(self._states, spec, policy)
+        ranking = Ranking(self._states, spec, policy, request_class=self._request_class, detail=self._explain)
+        position = ranking.choose(spec, policy)
+        if position is None:
+            raise failure(self._states, spec, policy, done, total)
+        index = int(ranking.passed[position])
+        selection = make_selection(self._states, spec, index, ranking.weights[position])
+        if self._explain:
+            selection["explanation"] = _explanation(self._states, ranking)
+        if policy.max_attempts > 1:
+            self._kept.append((index, spec, policy, selection, ranking if self._alone else None))
+        return index, selection
+
+    def finish(self) -> None:
+        """Find the alternates, now that the whole batch has its hosts."""
+        for index, spec, policy, selection, ranking in self._kept:
+            selection["alternates"] = _alternates(self._states, spec, policy, index, ranking)
+
+
+def place_batch(states: HostStates, specs: Sequence[RequestSpec], driver: Driver) -> list[Selection]:
+    """Selections for a batch, all or nothing; holds the batch in the states when it succeeds."""
+    check_batch(specs)
+    added = []
+    placed: list[tuple[int, RequestSpec, Selection]] = []
+    try:
+        # Mappings first, so that a request may name a group that a later one of the batch defines.
+        groups = [spec.server_group for spec in specs if spec.server_group is not None]
+        for group in sorted(groups, key=lambda each: each.policy is None):
+            if states.add_group(group):
+                added.append(group.name)
+        for spec in specs:
+            index, selection = driver.place(spec, len(placed), len(specs))
+            allocations = states.consume(index, spec)
+            if allocations is not None:
+                selection["allocations"] = allocations
+            placed.append((index, spec, selection))
+    except Exception as problem:
+        if isinstance(problem, NoValidHost):
+            problem.instance = (spec.uuid, spec.name)
+        for index, placed_spec, _selection in reversed(placed):
+            states.release(index, placed_spec)
+        for name in added:
+            states.drop_group(name)
+        raise
+    driver.finish()
+    return [selection for _index, _spec, selection in placed]
+
+
+def failure(states: HostStates, spec: RequestSpec, policy: Policy, done: int, total: int) -> NoValidHost:
+    problem = explain_failure(states, spec, policy)
+    if done:
+        problem.args = (
+            f"{problem.args[0]} It is number {done + 1} of {total} in the batch;"
+            f" the {done} before it would fit, and their room is counted as used. Nothing was placed.",
+        )
+    return problem
+
+
+def check_batch(specs: Sequence[RequestSpec]) -> None:
+    """Refuse requests that could not be told apart.
+
+    :raises RequestError: two have one name or one uuid.
+    """
+    names, keys = set(), set()
+    for spec in specs:
+        if spec.name in names:
+            raise RequestError(f"Two requests have the name '{spec.name}'; names must differ within a batch.")
+        if spec.key in keys:
+            raise RequestError(f"Two requests have the uuid {spec.key} (one is '{spec.name}'); give each its own.")
+        names.add(spec.name)
+        keys.add(spec.key)
+
+
+def place(states: HostStates, index: int, weight: float) -> Destination:
+    """A destination as selections and alternates name it."""
+    return {
+        "host": states.host[index],
+        "node": states.node[index],
+        "provider": states.uuid[index],
+        "weight": float(weight),
+    }
+
+
+def alternate(states: HostStates, spec: RequestSpec, index: int, weight: float) -> Destination:
+    """An alternate, with what it would take where that is not plain; the instance must not be on its host yet."""
+    found = place(states, index, weight)
+    if states.provider_capacity is not None:
+        found["allocations"] = states.provider_capacity.choose(spec, index)
+    return found
+
+
+def make_selection(states: HostStates, spec: RequestSpec, index: int, weight: float) -> Selection:
+    """The selection of a row for an instance, without alternates and explanation."""
+    group = states.group_of(spec)
+    return {
+        "name": spec.name,
+        "uuid": spec.uuid,
+        "cell": states.cell[index],
+        **place(states, index, weight),
+        "resources": dict(spec.resources),
+        "server_group": None if group is None else group.description,
+        "availability_zone": spec.availability_zone,
+        "project": spec.project,
+        "user": spec.user,
+        "flavor": spec.flavor.name if spec.flavor is not None else None,
+        "image": dict(spec.image.properties) if spec.image is not None else None,
+        "alternates": [],
+        "explanation": {"hosts": states.size, "filters": [], "weighers": [], "top": []},
+    }
+
+
+def _explanation(states: HostStates, ranking: Ranking) -> Explanation:
+    top = []
+    for position in best(ranking.weights, TOP):
+        index = int(ranking.passed[position])
+        top.append(
+            {
+                "host": states.host[index],
+                "node": states.node[index],
+                "weight": float(ranking.weights[position]),
+                "weighers": {
+                    name: {
+                        "raw": at(raw, position),
+                        "normalised": at(normalised, position),
+                        "multiplier": at(multiplier, position),
+                    }
+                    for name, multiplier, raw, normalised in ranking.parts
+                },
+            }
+        )
+    return {
+        "hosts": states.size,
+        "filters": ranking.stages,
+        "weighers": [{"name": name, "multiplier": at(multiplier, 0)} for name, multiplier, _raw, _normalised in ranking.parts],
+        "top": top,
+    }
+
+
+def _alternates(states: HostStates, spec: RequestSpec, policy: Policy, index: int, ranking: Ranking | None = None) -> list[Destination]:
+    if ranking is not None and states.provider_capacity is None:
+        return _spares(states, spec, policy, index, ranking)
+    allocations = states.release(index, spec)
+    try:
+        return _spares(states, spec, policy, index, ranking or Ranking(states, spec, policy, detail=False))
+    finally:
+        states.consume(index, spec, allocations)
+
+
+def _spares(states: HostStates, spec: RequestSpec, policy: Policy, index: int, ranking: Ranking) -> list[Destination]:
+    usable = np.flatnonzero((states.cell_of[ranking.passed] == states.cell_of[index]) & (ranking.passed != index))
+    if not len(usable):
+        return []
+    chosen = usable[best(ranking.weights[usable], policy.max_attempts - 1)]
+    return [alternate(states, spec, int(ranking.passed[position]), ranking.weights[position]) for position in chosen]

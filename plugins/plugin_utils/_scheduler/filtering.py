@@ -1,0 +1,196 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Cutting the hosts down to those that may take an instance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Stage
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.capacity import ClassFilter
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import HostFilter
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import SchedulerError
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.prefilters import pre_filters
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+
+#: What lets rows pass, and which ones.
+Mask = tuple[str, BoolArray]
+#: A limit of the request or of a caller: its name, the rows that pass, and why the others do not, in words.
+Limit = tuple[str, BoolArray, str]
+
+
+def request_limits(states: HostStates, spec: RequestSpec) -> list[Limit]:
+    """What the request itself says about hosts, before any host filter (N1.5).
+
+    :returns: ignore_hosts (without regard to case), ignore_nodes
+        (node names or provider uuids), host (exact name of the host or of a node), node, force_hosts
+        (without regard to case), force_nodes.
+    """
+    limits = []
+    if spec.ignore_hosts:
+        limits.append(("ignore_hosts", ~states.named(spec.ignore_hosts, fold=True), "to be ignored"))
+    if spec.ignore_nodes:
+        nodes = set(spec.ignore_nodes)
+        keep = states.mask(lambda i: states.node[i] not in nodes and states.uuid[i] not in nodes)
+        limits.append(("ignore_nodes", keep, "to be ignored"))
+    if spec.host is not None:
+        keep = states.named((spec.host,)) | states.named((spec.host,), "node")
+        limits.append(("host", keep, f"not the host {spec.host} that was asked for"))
+    if spec.node is not None:
+        limits.append(("node", states.named((spec.node,), "node"), f"not the node {spec.node} that was asked for"))
+    if spec.force_hosts:
+        limits.append(("force_hosts", states.named(spec.force_hosts, fold=True), "not one of the hosts that were asked for"))
+    if spec.force_nodes:
+        limits.append(("force_nodes", states.named(spec.force_nodes, "node"), "not one of the nodes that were asked for"))
+    return limits
+
+
+def ask_filter(each: HostFilter, states: HostStates, spec: RequestSpec) -> BoolArray:
+    """The answer of a host filter, checked.
+
+    :raises SchedulerError: the filter raises something, or gives no bool per host; it is named.
+    """
+    try:
+        keep = each.passes(states, spec)
+    except SchedulerError:
+        raise
+    except Exception as problem:
+        raise SchedulerError(
+            f"The host filter {each.name} failed: {type(problem).__name__}: {problem}. "
+            "Correct the filter or take it out of enabled_filters."
+        ) from None
+    if not isinstance(keep, np.ndarray) or keep.shape != (states.size,):
+        raise SchedulerError(
+            f"The host filter {each.name} must give one true or false per host; correct it or take it out of enabled_filters."
+        )
+    return keep if keep.dtype == bool else keep.astype(bool)
+
+
+class Filtering:
+    """Narrows for one request, any number of times while alike instances are placed.
+
+    What placing an instance does not change is asked once: limits, pre-filters, host filters that
+    say ``run_filter_once_per_request``, and the room by the claim's rule of classes for which no host filter is enabled.
+    Like Nova with Placement (N1.5) the last keeps weighing hosts that filled up
+    since; whoever picks must look at ``room_left``.
+    """
+
+    def __init__(self, states: HostStates, spec: RequestSpec, policy: Policy, limits: Sequence[Limit] = ()) -> None:
+        self._states = states
+        self._spec = spec
+        self._limits = list(limits) + request_limits(states, spec)
+        self._filters = [each for each in policy.filters if not (spec.forced and each.skipped_when_forced)]
+        covered = {each.resource_class for each in self._filters if each.resource_class}
+        # A class that is no column, or not one that every host has, is told by its name.
+        usual = [rc for rc in resource_classes.KEYS if rc in states.resources]
+        other = [rc for rc in spec.resources if rc not in covered and rc not in usual]
+        self._filters += [ClassFilter(rc) for rc in other]
+        self.uncovered = [rc for rc in spec.resources if rc not in covered and rc not in other]
+        self._before = [(name, keep) for name, keep, _words in self._limits]
+        names = {each.name for each in self._filters}
+        self._before += [(name, keep) for name, keep in pre_filters(states, spec, policy, names) if not keep.all()]
+        self._kept: dict[str, BoolArray] = {}
+        self._room: BoolArray | None = None
+        self._static: BoolArray | None = None
+        self._changing: list[HostFilter] = []
+        self._last: tuple[bytes, IntArray] | None = None
+
+    def next_instance(self, spec: RequestSpec) -> None:
+        """Go on with an instance that is alike but for name and uuid."""
+        self._spec = spec
+
+    @property
+    def filters(self) -> list[HostFilter]:
+        """The host filters that are asked."""
+        return self._filters
+
+    @property
+    def before(self) -> list[Mask]:
+        """Limits and pre-filters."""
+        return self._before
+
+    @property
+    def room(self) -> list[Mask]:
+        """The same of the room that no host filter looks at."""
+        return [("room", self._capacity_mask())] if self._looks_at_capacity else []
+
+    def passed(self) -> IntArray:
+        """Rows left (int array), without counting; the same object as long as nothing changes."""
+        if self._static is None:
+            alive = np.ones(self._states.size, dtype=bool)
+            for _name, keep in self._before:
+                alive &= keep
+            for each in self._filters:
+                if each.run_filter_once_per_request:
+                    alive &= self._ask(each)
+            self._static = alive & self._capacity_mask()
+            self._changing = [
+                each for each in self._filters if not each.run_filter_once_per_request and not each.not_applicable(self._spec)
+            ]
+        alive = self._static
+        for each in self._changing:
+            alive = alive & ask_filter(each, self._states, self._spec)
+        key = alive.tobytes()
+        if self._last is None or key != self._last[0]:
+            self._last = (key, np.flatnonzero(alive))
+        return self._last[1]
+
+    def stages(self) -> tuple[IntArray, list[Stage]]:
+        """(rows left, [{name, before, after, rejected}]); the first to leave nothing is the last that runs."""
+        alive = np.ones(self._states.size, dtype=bool)
+        before = self._states.size
+        stages: list[Stage] = []
+        for name, keep in self._steps():
+            alive &= keep
+            after = int(np.count_nonzero(alive))
+            if name != "room" or after != before:
+                stages.append({"name": name, "before": before, "after": after, "rejected": before - after})
+            before = after
+            if not after:
+                break
+        return np.flatnonzero(alive), stages
+
+    def has_capacity_left(self, index: int) -> bool:
+        """Has a row room now for the classes that no host filter looks at, and for all of them together?"""
+        return self._states.fits_at(index, self._spec, self.uncovered)
+
+    @property
+    def _looks_at_capacity(self) -> bool:
+        return bool(self.uncovered) or self._states.provider_capacity is not None
+
+    def _steps(self) -> Iterator[Mask]:
+        yield from self._before
+        for each in self._filters:
+            yield each.name, self._ask(each)
+        if self._looks_at_capacity:
+            yield "room", self._capacity_mask()
+
+    def _ask(self, each: HostFilter) -> BoolArray:
+        if not each.run_filter_once_per_request:
+            return ask_filter(each, self._states, self._spec)
+        if each.name not in self._kept:
+            self._kept[each.name] = ask_filter(each, self._states, self._spec)
+        return self._kept[each.name]
+
+    def _capacity_mask(self) -> BoolArray:
+        if self._room is None:
+            room = np.ones(self._states.size, dtype=bool)
+            for rc in self.uncovered:
+                room &= self._states.fits(self._spec, rc)
+            if self._states.provider_capacity is not None:
+                room &= self._states.provider_capacity.fits(self._spec)
+            self._room = room
+        return self._room
+
+
+def filter_hosts(states: HostStates, spec: RequestSpec, policy: Policy, limits: Sequence[Limit] = ()) -> tuple[IntArray, list[Stage]]:
+    """Run the limits, the pre-filters and then the host filters, in the policy's order.
+
+    :param limits: further ones of the caller's, looked at first.
+    """
+    return Filtering(states, spec, policy, limits).stages()

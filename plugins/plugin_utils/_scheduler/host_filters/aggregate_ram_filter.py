@@ -1,0 +1,21 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Room by the allocation ratio of the host's aggregates: RAM."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.capacity import AggregateCapacityFilter
+
+
+class AggregateRamFilter(AggregateCapacityFilter):
+    """RamFilter with the allocation ratio of the host's aggregates.
+
+    Inputs: those of RamFilter; aggregate metadata ram_allocation_ratio.
+    Rule: AggregateCapacityFilter. Source: N2.7.
+    """
+
+    name = "AggregateRamFilter"
+    ratio_key = "ram_allocation_ratio"
+    resource_class = "MEMORY_MB"
+    label = "RAM"

@@ -1,0 +1,98 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the flavor asks of the host itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import attributes
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import HostFilter, HostStates, RequestSpec
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.extra_spec_operators import NUMERIC, requirement
+
+
+class ComputeCapabilitiesFilter(HostFilter):
+    """The host has the capabilities that the flavor's extra specs ask for.
+
+    Inputs: extra specs ``capabilities:a:b...``, those without a scope whose key is an attribute of
+    host states (attributes.py) or a key of the host's stats, and ``hw:maxphysaddr_bits``; those
+    attributes.
+    Rule: each considered value is looked up along its path, through JSON text, mappings and stats,
+    and meets the requirement (extra_spec_operators.py); missing or null fails. Other scopes are not looked at.
+    Source: N2.2.
+    """
+
+    name = "ComputeCapabilitiesFilter"
+    run_filter_once_per_request = True
+
+    def needs(self, spec: RequestSpec) -> Collection[str]:
+        wanted: set[str] = set()
+        for key, _text in self._specs(spec):
+            wanted.update(attributes.columns_of(key.split(":")[-1] if ":" not in key else key.split(":")[1]))
+        return tuple(wanted)
+
+    def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
+        result = np.ones(states.size, dtype=bool)
+        for key, text in self._specs(spec):
+            keep = self._meets(states, key, text)
+            if keep is not None:
+                result &= keep
+        return result
+
+    def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+        for key, text in self._specs(spec):
+            keep = self._meets(states, key, text)
+            if keep is not None and not keep[index]:
+                value = self._value(states, key, index)
+                return f"capability {key}: asked '{text}', the host has {'none' if value is None else value}"
+        return f"{self.name} says no"
+
+    @staticmethod
+    def _specs(spec: RequestSpec) -> Iterator[tuple[str, str]]:
+        for key, text in spec.extra_specs.items():
+            if key == "hw:maxphysaddr_bits":
+                yield "capabilities:cpu_info:maxphysaddr:bits", f">= {text}"
+            elif ":" not in key or key.startswith("capabilities:"):
+                yield key, text
+
+    @staticmethod
+    def _path(key: str) -> list[str]:
+        return key.split(":")[1:] if ":" in key else [key]
+
+    def _meets(self, states: HostStates, key: str, text: str) -> BoolArray | None:
+        """bool array, or None when the key is none of the filter's business."""
+        first, *rest = self._path(key)
+        wanted = requirement(text)
+        column = attributes.lookup(states, first)
+        if isinstance(column, attributes.Numbers):
+            # A number has nothing inside, so a longer path finds nothing.
+            if rest:
+                return np.zeros(states.size, dtype=bool)
+            if wanted.operator in NUMERIC:
+                found = NUMERIC[wanted.operator](column.array, wanted.operand)
+            else:
+                found = column.each(lambda value: wanted.matches(str(value)))
+            return found if column.valid is None else found & column.valid
+        if first == "stats" and len(rest) == 1:
+            column, rest = attributes.stat(states, rest[0]), []
+        elif column is None:
+            column = attributes.stat(states, first)
+            if ":" not in key:
+                # Not a capability of any kind where the host has no such statistic.
+                return column.each(lambda value: value is None or wanted.matches(str(value)))
+
+        def meets(value: Any) -> bool:
+            value = attributes.follow(value, rest)
+            return value is not None and wanted.matches(str(value))
+
+        return column.each(meets)
+
+    def _value(self, states: HostStates, key: str, index: int) -> Any:
+        first, *rest = self._path(key)
+        column = attributes.lookup(states, first)
+        if column is None:
+            column = attributes.stat(states, first)
+        return attributes.follow(column[index], rest)

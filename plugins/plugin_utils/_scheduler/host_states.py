@@ -1,0 +1,332 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The compute nodes as one scheduling run sees them: their columns, and the instances on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, GroupDescription
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import RequestError
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.node_columns import NodeColumns, image_pairs
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_fields import ServerGroupRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import which_name
+
+
+class ProviderCapacity(Protocol):
+    """Decides about the capacity of some classes instead of the columns."""
+
+    def decides(self, rc: str, spec: RequestSpec) -> bool: ...
+
+    def fits(self, spec: RequestSpec, rc: str | None = None) -> BoolArray:
+        """Return a bool array: whether the node has capacity for one class of a request, or for all."""
+
+    def left(self, rc: str, index: int) -> tuple[float, float] | None:
+        """Return (free, capacity) of a row, None where it has none of the class."""
+
+    def choose(self, spec: RequestSpec, index: int) -> Allocations | None:
+        """Return what a request would take of which provider, None where there is no capacity."""
+
+    def count(self, allocations: Allocations, sign: int) -> None:
+        """Count allocations as used (1) or as free again (-1)."""
+
+
+@dataclass(eq=False)
+class GroupState:
+    """A server group during one run. members: keys of instances. per_host: how many of them each host (not node) has."""
+
+    name: str
+    policy: str
+    max_server_per_host: int
+    members: set[str]
+    per_host: IntArray
+    in_store: bool
+
+    @property
+    def description(self) -> GroupDescription:
+        """What a claim needs to make the group if it is new."""
+        most = self.max_server_per_host if self.policy == "anti-affinity" else None
+        return {"name": self.name, "policy": self.policy, "max_server_per_host": most}
+
+
+class HostStates(NodeColumns):
+    """Compute nodes and their instances, on which instances are placed in memory.
+
+    provider_capacity: decides instead of the columns where it is set, see ProviderCapacity.
+    """
+
+    def __init__(self, columns: Mapping[str, Any]) -> None:
+        super().__init__(columns)
+        self.provider_capacity: ProviderCapacity | None = None
+        self._where: dict[str, tuple[int, ...]] = {}
+        self._taken: dict[tuple[str, int], Allocations] = {}
+        self._held: dict[str, Allocations] = {}
+        self._provided = any(column.providers is not None for column in self.resources.values())
+        self._names = columns.get("instance_names") or {}
+        self._new_names: dict[str, list[str]] = {}
+        self._stored_groups = columns.get("server_groups") or {}
+        self._groups: dict[str, GroupState] = {}
+
+    def where(self, key: str) -> tuple[int, ...]:
+        """Return the rows of the nodes of an instance: none, one, or two while it moves."""
+        if key in self._where:
+            return self._where[key]
+        index = self._base_where.get(key)
+        return () if index is None else (index,)
+
+    def resolve(self, name_or_uuid: str) -> tuple[str, ...]:
+        """Return the keys of the known instances with a name or uuid."""
+        if self.where(name_or_uuid):
+            return (name_or_uuid,)
+        lowered = name_or_uuid.lower()
+        if self.where(lowered):
+            return (lowered,)
+        return tuple(self._names.get(name_or_uuid, ())) + tuple(self._new_names.get(name_or_uuid, ()))
+
+    def holds(self, names: Iterable[str]) -> BoolArray:
+        """Return a bool array: whether the node's host has one of these instances (uuids or names)."""
+        hosts = np.zeros(self.host_count, dtype=bool)
+        for name in names:
+            for key in self.resolve(name):
+                for index in self.where(key):
+                    hosts[self.host_of[index]] = True
+        return hosts[self.host_of]
+
+    # Server groups
+
+    def group(self, name: str) -> GroupState | None:
+        """Return a server group, None where neither the store nor the batch has it."""
+        if name not in self._groups and name in self._stored_groups:
+            stored = self._stored_groups[name]
+            members = set(stored.get("members") or ())
+            self._groups[name] = GroupState(
+                name, stored["policy"], stored.get("max_server_per_host") or 1, members, self._count(members), True
+            )
+        return self._groups.get(name)
+
+    def group_of(self, spec: RequestSpec) -> GroupState | None:
+        """Return the server group that a request names, if it names one."""
+        return self.group(spec.server_group.name) if spec.server_group else None
+
+    def add_group(self, request: ServerGroupRequest) -> bool:
+        """Add the server group that a request names, if it does not exist.
+
+        :returns: True if the group is new and was added.
+        :raises RequestError: unknown group without a policy, or another policy than the store's.
+        """
+        known = self.group(request.name)
+        if known is None:
+            if request.policy is None:
+                names = sorted(set(self._stored_groups) | set(self._groups))
+                has = f"it has: {', '.join(names)}" if names else "it has none"
+                raise RequestError(
+                    f"Server group '{request.name}' is not in the store{which_name(request.name, names)} ({has}); "
+                    "give name and policy to make it, or correct the name."
+                )
+            self._groups[request.name] = GroupState(
+                request.name, request.policy, request.max_server_per_host or 1, set(), self._count(()), False
+            )
+            return True
+        origin = "in the store" if known.in_store else "in another request"
+        if request.policy not in (None, known.policy):
+            raise RequestError(
+                f"Server group '{request.name}' has policy {known.policy} {origin}, but a request says"
+                f" {request.policy}; make them agree or use another name."
+            )
+        if request.max_server_per_host not in (None, known.max_server_per_host):
+            raise RequestError(
+                f"Server group '{request.name}' has max_server_per_host {known.max_server_per_host} {origin}, but"
+                f" a request says {request.max_server_per_host}; make them agree or use another name."
+            )
+        return False
+
+    def drop_group(self, name: str) -> None:
+        """Remove a group that add_group() added."""
+        self._groups.pop(name, None)
+
+    def _count(self, members: Iterable[str]) -> IntArray:
+        counts = np.zeros(self.host_count, dtype=np.int64)
+        for key in members:
+            for number in {int(self.host_of[index]) for index in self.where(key)}:
+                counts[number] += 1
+        return counts
+
+    # Consumption
+
+    @property
+    def choosing(self) -> set[str]:
+        """The classes for which some node may choose between providers."""
+        return {rc for rc, column in self.resources.items() if column.providers is not None and column.providers.several}
+
+    def hold(self, key: str, allocations: Allocations) -> None:
+        """Record the allocations of an instance in the store."""
+        self._held[key] = allocations
+
+    def holding(self, index: int, spec: RequestSpec) -> Allocations:
+        """Return the allocations of an instance on a node where it is."""
+        return self._taken.get((spec.key, index)) or self._first(index, spec)
+
+    def _first(self, index: int, spec: RequestSpec) -> Allocations:
+        """Return the allocations of an instance on its first node."""
+        held = self._held.get(spec.key)
+        found: Allocations = {}
+        for rc, amount in spec.resources.items():
+            column = self.resources.get(rc)
+            if column is None or column.providers is None:
+                found.setdefault(self.uuid[index], {})[rc] = amount
+                continue
+            for number, part in column.providers.of_instance(index, _of_class(held, rc), amount):
+                found.setdefault(column.providers.uuid[number], {})[rc] = part
+        return found
+
+    def kept(self, key: str, rc: str) -> int:
+        """Return the number of the sharing provider from which an instance takes a class, -1 for none; on all its nodes it keeps that."""
+        column = self.resources.get(rc)
+        if column is None or column.providers is None:
+            return -1
+        for place in self.where(key):
+            held = self._taken.get((key, place), self._held.get(key))
+            for number, _amount in column.providers.of_instance(place, _of_class(held, rc), 0):
+                if column.providers.lends(place, number):
+                    return number
+        return -1
+
+    def allocations(self, index: int, spec: RequestSpec) -> Allocations | None:
+        """Return the allocations that an instance would have on a node, even where it does not fit; on its first node those of the store.
+
+        :returns: None where ``provider_capacity`` has no capacity.
+        """
+        if self.provider_capacity is not None:
+            return self.provider_capacity.choose(spec, index)
+        if self._base_where.get(spec.key) == index:
+            return self._first(index, spec)
+        found: Allocations = {}
+        for rc, amount in spec.resources.items():
+            column, uuid = self.resources.get(rc), self.uuid[index]
+            if column is not None and column.providers is not None:
+                number = column.providers.choose(index, amount, self.kept(spec.key, rc), full=True)
+                uuid = column.providers.uuid[number] if number >= 0 else uuid
+            found.setdefault(uuid, {})[rc] = amount
+        return found
+
+    def consume(self, index: int, spec: RequestSpec, allocations: Allocations | None = None) -> Allocations | None:
+        """Put an instance on a node, in memory (N1.1, consuming a request).
+
+        :param allocations: None for those of allocations().
+        :returns: the allocations, None without ``provider_capacity``.
+        """
+        allocations = allocations or self.allocations(index, spec)
+        if allocations is None:
+            raise ValueError(f"{self.label(index)} has no room for instance {spec.name}")
+        if self.provider_capacity is not None:
+            self.provider_capacity.count(allocations, 1)
+        self._change(index, spec, 1, allocations)
+        self._taken[spec.key, index] = allocations
+        self._where[spec.key] = self.where(spec.key) + (index,)
+        self._new_names.setdefault(spec.name, []).append(spec.key)
+        group = self.group_of(spec)
+        if group is not None:
+            group.members.add(spec.key)
+            group.per_host[self.host_of[index]] += 1
+        return None if self.provider_capacity is None else allocations
+
+    def release(self, index: int, spec: RequestSpec) -> Allocations | None:
+        """Undo consume().
+
+        :returns: what consume() returned.
+        :raises ValueError: the instance is not on that node.
+        """
+        places = list(self.where(spec.key))
+        if index not in places:
+            raise ValueError(f"instance {spec.name} is not on {self.label(index)}")
+        allocations = self.holding(index, spec)
+        placed = self._taken.pop((spec.key, index), None)
+        if placed is not None and self.provider_capacity is not None:
+            self.provider_capacity.count(allocations, -1)
+        places.remove(index)
+        self._where[spec.key] = tuple(places)
+        self._change(index, spec, -1, allocations)
+        named = self._new_names.get(spec.name)
+        if named and spec.key in named:
+            named.remove(spec.key)
+        group = self.group_of(spec)
+        if group is not None and spec.key in group.members:
+            group.per_host[self.host_of[index]] -= 1
+            if not places:
+                group.members.discard(spec.key)
+        return None if self.provider_capacity is None else placed
+
+    def fits(self, spec: RequestSpec, rc: str) -> BoolArray:
+        """Return a bool array: whether a request fits now by one class."""
+        if self.provider_capacity is not None and self.provider_capacity.decides(rc, spec):
+            return self.provider_capacity.fits(spec, rc)
+        column = self.resources.get(rc)
+        if column is None:
+            return np.zeros(self.size, dtype=bool)
+        held = self.holds_at(spec.key, rc)
+        fits = column.fits(spec.resources[rc])
+        return fits if held is None else fits | held
+
+    def fits_at(self, index: int, spec: RequestSpec, classes: Iterable[str]) -> bool:
+        """Return whether a request fits on one row now, by some classes and by ``provider_capacity``."""
+        if self.provider_capacity is not None and not self.provider_capacity.fits(spec)[index]:
+            return False
+        for rc in classes:
+            if self.provider_capacity is not None and self.provider_capacity.decides(rc, spec):
+                continue
+            column = self.resources.get(rc)
+            if column is None:
+                return False
+            if not column.fits_at(index, spec.resources[rc]):
+                held = self.holds_at(spec.key, rc)
+                if held is None or not held[index]:
+                    return False
+        return True
+
+    def holds_at(self, key: str, rc: str) -> BoolArray | None:
+        """Return a bool array: whether an instance keeps its allocation of a class on the node; None where it keeps none anywhere.
+
+        It does on the nodes of the sharing provider from which it takes the class: a move between them leaves its disk in place.
+        """
+        number, column = self.kept(key, rc), self.resources.get(rc)
+        if number < 0 or column is None or column.providers is None:
+            return None
+        return column.providers.reaching(np.arange(len(column.providers.uuid)) == number)
+
+    def _change(self, index: int, spec: RequestSpec, sign: int, allocations: Allocations) -> None:
+        """Count the allocations of an instance on a node, which may be on other nodes too."""
+        elsewhere = [self.holding(place, spec) for place in self.where(spec.key)] if self._provided else []
+        for uuid, amounts in allocations.items():
+            for rc, amount in amounts.items():
+                column = self.resources.get(rc)
+                rows: Any = index
+                if column is not None:
+                    # Once for a sharing provider, on however many of its nodes the instance is.
+                    if uuid != self.uuid[index] and any(rc in held.get(uuid, ()) for held in elsewhere):
+                        continue
+                    rows = column.count(index, uuid, self.uuid[index], sign * amount)
+                if rc == "DISK_GB":
+                    self.disk_available_least[rows] -= sign * amount
+        self.num_instances[index] += sign
+        # A build reads and writes until it is done (N1.1).
+        self.num_io_ops[index] += sign
+        if spec.flavor is not None and self._node_flavors is not None:
+            self._count_at(self.flavor_counts, spec.flavor.name, index, sign)
+        if spec.image is not None and self._node_images is not None:
+            for pair in image_pairs(spec.image.properties):
+                self._count_at(self.image_counts, pair, index, sign)
+
+    def _count_at(self, counts: dict[Any, IntArray], what: Any, index: int, sign: int) -> None:
+        if what not in counts:
+            counts[what] = np.zeros(self.size, dtype=np.int64)
+        counts[what][index] += sign
+
+
+def _of_class(held: Allocations | None, rc: str) -> dict[str, int] | None:
+    """Return {provider uuid: amount} of one class, None where that is not known."""
+    return {uuid: amounts[rc] for uuid, amounts in (held or {}).items() if rc in amounts} or None

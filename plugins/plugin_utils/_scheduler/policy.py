@@ -1,0 +1,350 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How to decide: which host filters, which weighers with which multipliers, how many spares."""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NoReturn
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import prefilters
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import Catalogue, HostFilter, Weigher
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import (
+    PolicyError,
+    RequestError,
+    SchedulerError,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+
+#: In the order in which they run: what is cheap to say and to mend comes first.
+DEFAULT_FILTERS = (
+    "ComputeFilter",
+    "AvailabilityZoneFilter",
+    "CoreFilter",
+    "RamFilter",
+    "DiskFilter",
+    "SameHostFilter",
+    "DifferentHostFilter",
+    "ServerGroupAntiAffinityFilter",
+    "ServerGroupAffinityFilter",
+)
+DEFAULT_DRIVER = "filter_scheduler"
+DRIVERS = ("filter_scheduler", "chance", "simple", "least_cost")
+#: Options of the drivers, by Nova's names.
+DRIVER_OPTIONS = {
+    "max_cores": 16,
+    "skip_isolated_core_check": True,
+    "least_cost_functions": {"compute_fill_first": -1.0},
+}
+#: Cost functions of the driver least_cost.
+COST_FUNCTIONS = ("compute_fill_first", "noop")
+DEFAULT_MAX_ATTEMPTS = 3
+DEFAULT_HOST_SUBSET_SIZE = 1
+
+
+class Policy:
+    """A checked policy.
+
+    filters: host filter objects in the order in which they run.
+    weighers: [(weigher object, multiplier)], by name.
+    max_attempts: hosts to try per instance, the chosen one included (alternates = this - 1).
+    host_subset_size: the chosen host is one of this many best.
+    shuffle: the chosen host is any of those that share the best weight.
+    driver: name of the driver (drivers.py).
+    options: {key: value} of all options of host filters, weighers, pre-filters and drivers.
+    """
+
+    def __init__(
+        self,
+        filters: list[HostFilter],
+        weighers: list[tuple[Weigher, float]],
+        options: dict[str, Any],
+        components: dict[str, Catalogue],
+        max_attempts: int = 3,
+        host_subset_size: int = 1,
+        shuffle: bool = False,
+        driver: str = DEFAULT_DRIVER,
+        mapping: Mapping[str, Any] | None = None,
+        folders: Sequence[str] = (),
+    ) -> None:
+        self.filters = filters
+        self.weighers = weighers
+        self.options = options
+        self.max_attempts = max_attempts
+        self.host_subset_size = host_subset_size
+        self.shuffle = shuffle
+        self.driver = driver
+        self._components = components
+        self._mapping = mapping or {}
+        self._folders = folders
+        self._of: dict[str, Policy] = {}
+
+    @classmethod
+    def from_mapping(cls, mapping: Mapping[str, Any] | None = None, folders: Sequence[str] = ()) -> Policy:
+        """A policy from the mapping that users write (``drover_scheduler``).
+
+        :param mapping: None or a mapping with any of
+            enabled_filters: names, in the order in which they run [DEFAULT_FILTERS];
+            weighers: names, or a mapping of name to multiplier [all there are];
+            driver [filter_scheduler];
+            max_attempts [3], host_subset_size [1]: whole numbers >= 1;
+            shuffle_best_same_weighed_hosts [false];
+            and the options of host filters, weighers, pre-filters and drivers by their own names, such
+            as ram_weight_multiplier [1.0] or default_availability_zone [nova].
+        :param folders: folders (a playbook's) whose ``host_filters`` and ``weighers`` folders hold the
+            user's own.
+        :raises PolicyError: naming the key, what was expected, and what exists.
+        """
+        mapping = {} if mapping is None else mapping
+        if not isinstance(mapping, Mapping):
+            raise PolicyError(f"The scheduler policy must be a mapping, not {type(mapping).__name__}.")
+        components = {kind: Catalogue(kind, folders) for kind in ("host_filters", "weighers")}
+        filters, weighers = components["host_filters"], components["weighers"]
+        names = _names(mapping, "enabled_filters", filters, DEFAULT_FILTERS)
+        chosen = mapping.get("weighers")
+        if isinstance(chosen, Mapping):
+            for name in chosen:
+                _known("weighers", name, weighers)
+            weigher_names = [str(name) for name in chosen]
+        else:
+            weigher_names = _names(mapping, "weighers", weighers, tuple(weighers.own))
+        defaults: dict[str, Any] = dict(prefilters.OPTIONS)
+        defaults.update(DRIVER_OPTIONS)
+        for component in [*filters.own.values(), *weighers.own.values()]:
+            defaults.update(component.options)
+        for component in [*map(filters.get, names), *map(weighers.get, weigher_names)]:
+            defaults.update(component.options)
+        known = (
+            "enabled_filters",
+            "weighers",
+            "driver",
+            "max_attempts",
+            "host_subset_size",
+            "shuffle_best_same_weighed_hosts",
+        )
+        for key in mapping:
+            validation.check_keys("The scheduler policy", [key], (*known, *sorted(defaults)), refuse=_refusal(key))
+        options = {
+            key: _option(key, mapping[key], default) if mapping.get(key) is not None else default for key, default in defaults.items()
+        }
+        multipliers = _multipliers(mapping, chosen, weigher_names, weighers, options)
+        driver = mapping.get("driver") or DEFAULT_DRIVER
+        if driver not in DRIVERS:
+            raise PolicyError(
+                f"The scheduler policy names the driver {driver!r}, which does not exist{validation.did_you_mean(str(driver), DRIVERS)}; "
+                f"there are: {', '.join(DRIVERS)}.",
+                ("driver",),
+            )
+        for name in options["least_cost_functions"]:
+            if name not in COST_FUNCTIONS:
+                raise PolicyError(
+                    f"The scheduler policy names '{name}' under 'least_cost_functions', which does not exist"
+                    f"{validation.did_you_mean(str(name), COST_FUNCTIONS)}; there are: {', '.join(COST_FUNCTIONS)}.",
+                    ("least_cost_functions", name),
+                )
+        return cls(
+            filters=[filters.get(name)(options) for name in names],
+            # By name, so that sums of floats come out the same whatever order the user wrote.
+            weighers=[(weighers.get(name)(options, multipliers[name]), multipliers[name]) for name in sorted(weigher_names)],
+            options=options,
+            components=components,
+            max_attempts=_count(mapping, "max_attempts", DEFAULT_MAX_ATTEMPTS),
+            host_subset_size=_count(mapping, "host_subset_size", DEFAULT_HOST_SUBSET_SIZE),
+            shuffle=_option("shuffle_best_same_weighed_hosts", mapping.get("shuffle_best_same_weighed_hosts", False), False),
+            driver=driver,
+            mapping=mapping,
+            folders=folders,
+        )
+
+    def of(self, spec: RequestSpec) -> Policy:
+        """The policy for one request: this one, with the keys that the request itself brings over it.
+
+        :raises RequestError: these keys are malformed.
+        """
+        if spec.scheduler is None:
+            return self
+        key = json.dumps(spec.scheduler, sort_keys=True, default=str)
+        if key not in self._of:
+            try:
+                self._of[key] = self.from_mapping(merged(self._mapping, spec.scheduler), self._folders)
+            except PolicyError as problem:
+                raise RequestError(f"Request '{spec.name}', under 'scheduler': {problem}") from None
+        return self._of[key]
+
+    def requiring(self, names: Iterable[str]) -> Policy:
+        """This policy with host filters added that a caller cannot do without.
+
+        :param names: names of host filters; those that are there already keep their place.
+        """
+        have = {each.name for each in self.filters}
+        known = self._components["host_filters"]
+        policy = copy.copy(self)
+        policy.filters = self.filters + [known.get(name)(self.options) for name in names if name not in have]
+        return policy
+
+    def bare(self, filters: Iterable[HostFilter]) -> Policy:
+        """This policy with other host filters (objects) and no weighers."""
+        policy = copy.copy(self)
+        policy.filters, policy.weighers = list(filters), []
+        return policy
+
+    def needs(self, specs: Iterable[RequestSpec]) -> set[str]:
+        """The optional columns that these requests make host filters, weighers and pre-filters read."""
+        wanted: set[str] = set()
+        before = None
+        for spec in specs:
+            if spec.is_equivalent(before):
+                continue
+            before = spec
+            policy = self.of(spec)
+            for component in [*policy.filters, *(weigher for weigher, _multiplier in policy.weighers)]:
+                wanted.update(component.needs(spec))
+            wanted |= prefilters.needs(spec, policy)
+        return wanted
+
+
+def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """A policy mapping with the keys of another over it.
+
+    What the two say of the multiplier of one weigher in different ways (under ``weighers`` and by the
+    weigher's own option) does not clash: the latter counts.
+    """
+    weighers = Catalogue("weighers").own
+    option = {name: weigher.multiplier_option for name, weigher in weighers.items()}
+    base = dict(base)
+    if isinstance(over.get("weighers"), Mapping):
+        for name in over["weighers"]:
+            base.pop(option.get(name, ""), None)
+    elif over.get("weighers") is None and isinstance(base.get("weighers"), Mapping):
+        base["weighers"] = {
+            name: over[option[name]] if over.get(option.get(name, "")) is not None else multiplier
+            for name, multiplier in base["weighers"].items()
+        }
+        over = {key: value for key, value in over.items() if key not in map(option.get, base["weighers"])}
+    return {**base, **over}
+
+
+def _multipliers(
+    mapping: Mapping[str, Any], chosen: Any, names: Sequence[str], weighers: Catalogue, options: Mapping[str, Any]
+) -> dict[str, float]:
+    found = {}
+    for name in names:
+        weigher = weighers.get(name)
+        option = weigher.multiplier_option
+        key = option
+        value = options.get(option, 1.0)
+        if isinstance(chosen, Mapping):
+            key = f"weighers.{name}"
+            value = _option(key, chosen[name], 1.0)
+            if mapping.get(option) is not None:
+                raise PolicyError(
+                    f"The scheduler policy gives the multiplier of {name} twice, under 'weighers' and as '{option}'; keep one.",
+                    (option,),
+                )
+        if weigher.least_multiplier is not None and value < weigher.least_multiplier:
+            raise PolicyError(f"The scheduler policy's '{key}' is {value:g}; it may not be negative.", tuple(key.split(".")))
+        found[name] = value
+    return found
+
+
+def _known(key: str, name: Any, found: Catalogue) -> None:
+    try:
+        if isinstance(name, str) and found.get(name) is not None:
+            return
+    except SchedulerError as problem:
+        raise PolicyError(f"The scheduler policy names '{name}' under '{key}': {problem}", (key,)) from None
+    raise PolicyError(
+        f"The scheduler policy names '{name}' under '{key}', which does not exist{validation.did_you_mean(str(name), found.names)}; there are: "
+        f"{', '.join(found.names)}.",
+        (key, name),
+    )
+
+
+def _names(mapping: Mapping[str, Any], key: str, found: Catalogue, default: Sequence[str]) -> list[str]:
+    value = mapping.get(key)
+    if value is None:
+        return list(default)
+    if isinstance(value, (str, Mapping)) or not isinstance(value, (list, tuple)):
+        raise PolicyError(f"The scheduler policy's '{key}' must be a list of names out of: {', '.join(found.names)}.", (key,))
+    names = []
+    for place, name in enumerate(value):
+        try:
+            _known(key, name, found)
+        except PolicyError as problem:
+            raise PolicyError(str(problem), (key, place)) from None
+        if name in names:
+            raise PolicyError(f"The scheduler policy names {name} twice under '{key}'; remove one.", (key, place))
+        names.append(str(name))
+    return names
+
+
+def _option(key: str, value: Any, default: Any) -> Any:
+    """A value of the type of its default: bool, whole number, number, text, list of text, {text: number}."""
+
+    def refuse(expected: str) -> NoReturn:
+        raise PolicyError(f"The scheduler policy's '{key}' must be {expected}, not {value!r}.", tuple(key.split(".")))
+
+    if isinstance(default, bool):
+        if isinstance(value, str) and value.lower() in ("true", "yes", "false", "no"):
+            value = value.lower() in ("true", "yes")
+        if not isinstance(value, bool):
+            refuse("true or false")
+        return value
+    if isinstance(default, int):
+        return validation.read_whole(f"The scheduler policy's '{key}'", value, 0, None, _refusal(*key.split(".")))
+    if isinstance(default, float):
+        number = _number(value)
+        if number is None:
+            refuse("a number, such as 1.0 or -0.5")
+        return number
+    if isinstance(default, tuple):
+        values = [value] if isinstance(value, str) else value
+        if not isinstance(values, (list, tuple)) or not all(isinstance(each, str) for each in values):
+            refuse("a name or a list of names")
+        return tuple(str(each) for each in values)
+    if isinstance(default, Mapping):
+        return _numbers(value, refuse)
+    if not isinstance(value, str) or (default and not value):
+        refuse(f"text, such as '{default}'" if default else "text")
+    return str(value)
+
+
+def _numbers(value: Any, refuse: Callable[[str], NoReturn]) -> dict[str, float]:
+    """{name: number} from a mapping, or as Nova writes it: name=number, in a list or with commas."""
+    expected = "a mapping of name to number, such as {load: -1.0}"
+    if isinstance(value, str):
+        value = [part.strip() for part in value.split(",") if part.strip()]
+    if isinstance(value, (list, tuple)):
+        pairs = [str(part).partition("=") for part in value]
+        value = {name.strip(): number for name, _equals, number in pairs}
+    if not isinstance(value, Mapping):
+        refuse(expected)
+    found = {str(name): number for name, each in value.items() if (number := _number(each)) is not None}
+    if len(found) < len(value) or "" in found:
+        refuse(expected)
+    return found
+
+
+def _number(value: Any) -> float | None:
+    try:
+        value = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        return None
+    return value if math.isfinite(value) else None
+
+
+def _count(mapping: Mapping[str, Any], key: str, default: int) -> int:
+    value = mapping.get(key)
+    if value is None:
+        return default
+    return validation.read_whole(f"The scheduler policy's '{key}'", value, 1, None, _refusal(key))
+
+
+def _refusal(*path: str) -> Callable[[str], PolicyError]:
+    """Return what makes a PolicyError of a sentence about a place in the policy."""
+    return lambda sentence: PolicyError(sentence, path)

@@ -1,0 +1,159 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What Nova has Placement cut away before any host filter (N1.4).
+
+They hold whatever host filters are enabled, and for forced hosts too. Traits that the flavor or the
+image requires or forbids (N1.3) belong here as well.
+
+A zone that nobody has means nowhere here and not anywhere, as there is no API before us that would
+have refused a misspelt zone. A request with an unknown tenant rule is not affected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.aggregates import Membership
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_filters.availability_zone_filter import (
+    AvailabilityZoneFilter,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+
+if TYPE_CHECKING:
+    from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+
+#: Policy keys and defaults, by Nova's names.
+OPTIONS = {
+    "limit_tenants_to_placement_aggregate": False,
+    "placement_aggregate_required_for_tenants": False,
+    "enable_isolated_aggregate_filtering": False,
+    "image_metadata_prefilter": False,
+    "query_placement_for_image_type_support": False,
+}
+TENANT = "filter_tenant_id"
+TRAIT = "trait:"
+IMAGE_TYPE = "COMPUTE_IMAGE_TYPE_"
+
+
+def pre_filters(states: HostStates, spec: RequestSpec, policy: Policy, enabled: Collection[str] = ()) -> list[tuple[str, BoolArray]]:
+    """[(name, bool array)] of those that have something to say.
+
+    :param enabled: names of the host filters that run, which make a pre-filter of the same rule
+        needless.
+    """
+    found = []
+    if "ComputeFilter" not in enabled and not states.enabled.all():
+        found.append(("compute_status", states.enabled))
+    if spec.availability_zone is not None and "AvailabilityZoneFilter" not in enabled:
+        found.append(("availability_zone", AvailabilityZoneFilter(policy.options).passes(states, spec)))
+    option = policy.options
+    if option["limit_tenants_to_placement_aggregate"]:
+        keep = _tenant(states, spec, option["placement_aggregate_required_for_tenants"])
+        if keep is not None:
+            found.append(("tenant", keep))
+    if option["enable_isolated_aggregate_filtering"]:
+        required = required_traits(spec)
+        found.append(("isolated_aggregates", states.aggregates.each(lambda each: _asked_traits(each) <= required)))
+    for name, wanted, unwanted in _traits(spec, option):
+        found.append((name, states.categorical("traits").each(partial(_has_traits, wanted, unwanted))))
+    return found
+
+
+def needs(spec: RequestSpec, policy: Policy) -> set[str]:
+    """The optional columns that the pre-filters of this policy read."""
+    wanted = set()
+    if policy.options["limit_tenants_to_placement_aggregate"] or policy.options["enable_isolated_aggregate_filtering"]:
+        wanted.add("aggregates")
+    if _traits(spec, policy.options):
+        wanted.add("traits")
+    return wanted
+
+
+def _has_traits(wanted: set[str], unwanted: set[str], have: Iterable[str] | None) -> bool:
+    """Whether a host with the traits `have` (list of names or None) has all wanted and no unwanted ones (two sets)."""
+    return wanted <= set(have or ()) and not unwanted & set(have or ())
+
+
+def _traits(spec: RequestSpec, option: Mapping[str, Any]) -> list[tuple[str, set[str], set[str]]]:
+    """[(name of the pre-filter, traits that a host must have, traits that it must not have)]."""
+    found = []
+    if spec.extra_specs or spec.image_properties:
+        found.append(("required_traits", required_traits(spec), forbidden_traits(spec)))
+    if option["image_metadata_prefilter"]:
+        found.append(("image_traits", image_traits(spec.image_properties), set()))
+    if option["query_placement_for_image_type_support"] and spec.image is not None and spec.image.disk_format:
+        found.append(("image_type", {IMAGE_TYPE + spec.image.disk_format.upper()}, set()))
+    return [each for each in found if each[1] or each[2]]
+
+
+def traits_asked(name: str, spec: RequestSpec, policy: Policy) -> str | None:
+    """In words, the traits that a pre-filter of this name asks for; None when it asks for none."""
+    for found, wanted, unwanted in _traits(spec, policy.options):
+        if found == name:
+            return ", ".join([*sorted(wanted), *(f"not {trait}" for trait in sorted(unwanted))])
+    return None
+
+
+def forbidden_traits(spec: RequestSpec) -> set[str]:
+    """Traits that the flavor forbids (``trait:T=forbidden``)."""
+    return {key.split(":", 1)[1] for key, value in spec.extra_specs.items() if key.startswith(TRAIT) and value == "forbidden"}
+
+
+def required_traits(spec: RequestSpec) -> set[str]:
+    """Traits that the flavor (``trait:T=required``) and the image (``traits_required``) ask for."""
+    traits = {key.split(":", 1)[1] for key, value in spec.extra_specs.items() if key.startswith(TRAIT) and value == "required"}
+    traits.update(trait_names(spec.image_properties.get("traits_required")))
+    traits.update(key.split(":", 1)[1] for key, value in spec.image_properties.items() if key.startswith(TRAIT) and value == "required")
+    return {trait for trait in traits if trait}
+
+
+def trait_names(listed: Any) -> list[str]:
+    """The traits in a list, or in text with commas; anything else has none."""
+    if isinstance(listed, str):
+        return [part.strip() for part in listed.split(",")]
+    return [each for each in listed if isinstance(each, str)] if isinstance(listed, (list, tuple)) else []
+
+
+#: Image properties that name a bus or model, and the traits that hosts report for them.
+IMAGE_TRAITS = {
+    "hw_disk_bus": "COMPUTE_STORAGE_BUS_",
+    "hw_cdrom_bus": "COMPUTE_STORAGE_BUS_",
+    "hw_video_model": "COMPUTE_GRAPHICS_MODEL_",
+    "hw_vif_model": "COMPUTE_NET_VIF_MODEL_",
+    "hw_architecture": "HW_ARCH_",
+    "hw_viommu_model": "COMPUTE_VIOMMU_MODEL_",
+}
+
+
+def image_traits(properties: Mapping[str, Any]) -> set[str]:
+    """Traits that a host must report to run an image with these properties."""
+    found = set()
+    for key, start in IMAGE_TRAITS.items():
+        value = properties.get(key)
+        if value and not (key == "hw_viommu_model" and value == "auto"):
+            found.add(start + str(value).upper().replace("-", "_"))
+    return found
+
+
+def _asked_traits(membership: Membership) -> set[str]:
+    return {key.split(":", 1)[1] for key, values in membership.raw.items() if key.startswith(TRAIT) and "required" in values}
+
+
+def _tenant(states: HostStates, spec: RequestSpec, must: bool) -> BoolArray | None:
+    """The hosts of the project's aggregates, None where it has none and needs none.
+
+    An aggregate counts although no host is in it: the project then has no host.
+    """
+
+    def is_mine(metadata: Mapping[str, Any]) -> bool:
+        return any(key.startswith(TENANT) and str(value) == spec.project for key, value in metadata.items())
+
+    mine = {each["name"] for each in states.aggregates.all if is_mine(each.get("metadata") or {})}
+    if not mine and not must:
+        return None
+    return states.aggregates.each(lambda membership: not mine.isdisjoint(membership.names))

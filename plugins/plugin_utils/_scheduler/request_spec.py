@@ -1,0 +1,234 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One request for capacity, checked and in one shape."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import resource_specs
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import RequestError
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_fields import (
+    Flavor,
+    Image,
+    ServerGroupRequest,
+    extra_specs,
+    optional_uuid,
+    read_amount,
+    read_destination,
+    read_flavor,
+    read_group,
+    read_hints,
+    read_image,
+    read_names,
+    read_retry,
+    read_scheduler,
+    read_text,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import check_keys, shown
+
+KEYS = (
+    "name",
+    "uuid",
+    "vcpus",
+    "memory_mb",
+    "disk_gb",
+    "resources",
+    "availability_zone",
+    "server_group",
+    "hints",
+    "ignore_hosts",
+    "host",
+    "node",
+    "force_hosts",
+    "force_nodes",
+    "requested_destination",
+    "num_instances",
+    "uuids",
+    "flavor",
+    "image",
+    "retry",
+    "project",
+    "user",
+    "scheduler",
+)
+#: Most instances of one request: a typing error must not fill the memory.
+MAX_INSTANCES = 10000
+
+
+@dataclass(frozen=True)
+class RequestSpec:
+    """What one instance asks for.
+
+    Amounts are whole numbers: ``resources`` maps a resource class (VCPU, MEMORY_MB in MiB,
+    DISK_GB in GiB, any other) to an amount > 0; a class that was asked with 0 is left out, as in
+    N1.3.
+    ``groups`` (resource_specs.ResourceGroup): what of that must come from one provider each;
+    ``group_policy``: isolate if they must be different ones, none if not; None without groups.
+
+    ``hints`` maps same_host / different_host to tuples of instance uuids or names, query to the
+    JSON query as lists, build_near_host_ip and cidr to text.
+    ``host``, ``node``: the requested destination; all host filters must pass it.
+    ``force_hosts``, ``force_nodes``: the only ones; of the host filters just those for room are asked.
+    ``retry``: (host, node) pairs that were tried and failed.
+    ``scheduler``: policy keys for this request alone (Policy.of); None without any.
+    ``preferred_cell``, ``cross_cell``: where a move would like to stay, and whether it may leave.
+    ``ignore_nodes`` (compute node names or provider uuids) is for planners; requests cannot set it.
+    """
+
+    name: str
+    resources: Mapping[str, int]
+    uuid: str | None = None
+    availability_zone: str | None = None
+    server_group: ServerGroupRequest | None = None
+    hints: Mapping[str, Any] = field(default_factory=dict)
+    ignore_hosts: tuple[str, ...] = ()
+    ignore_nodes: tuple[str, ...] = ()
+    host: str | None = None
+    project: str | None = None
+    user: str | None = None
+    node: str | None = None
+    force_hosts: tuple[str, ...] = ()
+    force_nodes: tuple[str, ...] = ()
+    flavor: Flavor | None = None
+    image: Image | None = None
+    retry: tuple[tuple[str, str], ...] = ()
+    preferred_cell: str | None = None
+    cross_cell: bool = False
+    scheduler: Mapping[str, object] | None = None
+    groups: tuple[resource_specs.ResourceGroup, ...] = ()
+    group_policy: str | None = None
+
+    @property
+    def forced(self) -> bool:
+        """Whether the request names the only hosts or nodes that it may go to, even if host filters reject them."""
+        return bool(self.force_hosts or self.force_nodes)
+
+    @property
+    def extra_specs(self) -> Mapping[str, str]:
+        return self.flavor.extra_specs if self.flavor is not None else {}
+
+    @property
+    def image_properties(self) -> Mapping[str, Any]:
+        return self.image.properties if self.image is not None else {}
+
+    def is_equivalent(self, other: RequestSpec | None) -> bool:
+        """Return whether two requests differ in name and uuid at most, so that one answer serves both."""
+        return other is not None and (self is other or _EQUIVALENCE(self) == _EQUIVALENCE(other))
+
+    @property
+    def key(self) -> str:
+        """The key of this instance in the host states: its uuid, else its name."""
+        return self.uuid or self.name
+
+    @property
+    def size(self) -> str:
+        """The amounts for people: ``1 vCPU, 64 MiB, 1 GiB``."""
+        return resource_classes.size_text(self.resources)
+
+    @classmethod
+    def from_request(cls, request: Mapping[str, Any], flavors: Mapping[str, Mapping[str, Any]] | None = None) -> RequestSpec:
+        """Make the spec of a request as users write it.
+
+        :param request: mapping with the keys in KEYS; vcpus and memory_mb (MiB) >= 1, disk_gb (GiB) >= 0, all whole numbers; a size
+            that is missing is the flavor's. For num_instances above 1 there is ``expand``.
+        :param flavors: {name: mapping with FLAVOR_KEYS}, those of the store.
+        :raises RequestError: naming the key and what was expected.
+        """
+        specs = cls.expand(request, flavors)
+        if len(specs) != 1:
+            raise RequestError(f"Request '{request['name']}': 'num_instances' must be 1 here.")
+        return specs[0]
+
+    @classmethod
+    def expand(cls, request: Mapping[str, Any], flavors: Mapping[str, Mapping[str, Any]] | None = None) -> list[RequestSpec]:
+        """Make as many specs of a request as its num_instances says; see from_request.
+
+        If there are several, their names are NAME-1, NAME-2, ... and the uuids those of ``uuids``.
+        """
+        if not isinstance(request, Mapping):
+            raise RequestError(f"A request must be a mapping with name, vcpus, memory_mb and disk_gb, not {shown(request)}.")
+        name = read_text(request, "name", "A request", required=True)
+        who = f"Request '{name}'"
+        check_keys(who, request, KEYS, refuse=RequestError)
+        flavor, amounts = read_flavor(request, who, flavors)
+        specs = flavor.extra_specs if flavor is not None else {}
+        overrides, groups, group_policy = resource_specs.from_extra_specs(specs, who)
+        amounts = {**resource_specs.not_replaced(amounts, overrides, groups), **overrides}
+        amounts.update(resource_specs.from_request(request.get("resources"), resource_classes.KEYS, who))
+        destination = read_destination(request, who)
+        hints = read_hints(request.get("hints"), who)
+        group = read_group(request.get("server_group"), who)
+        if "group" in hints:
+            hinted = read_group(hints.pop("group"), who)
+            if group is not None and hinted is not None and group.name != hinted.name:
+                raise RequestError(f"{who} names the server group {group.name} and by hint the group {hinted.name}; keep one.")
+            group = group or hinted
+        spec = cls(
+            name=name,
+            resources=resource_specs.total(amounts, groups),
+            groups=groups,
+            group_policy=group_policy,
+            uuid=optional_uuid(request, who),
+            availability_zone=read_text(request, "availability_zone", who),
+            server_group=group,
+            hints=hints,
+            ignore_hosts=read_names(request.get("ignore_hosts"), "ignore_hosts", who),
+            host=destination["host"],
+            node=destination["node"],
+            preferred_cell=destination["cell"],
+            cross_cell=destination["cross_cell"],
+            force_hosts=read_names(request.get("force_hosts"), "force_hosts", who),
+            force_nodes=read_names(request.get("force_nodes"), "force_nodes", who),
+            flavor=flavor,
+            image=read_image(request.get("image"), who),
+            retry=read_retry(request.get("retry"), who),
+            project=read_text(request, "project", who),
+            user=read_text(request, "user", who),
+            scheduler=read_scheduler(request.get("scheduler"), who),
+        )
+        count = read_amount(request, "num_instances", who, least=1, default=1)
+        if count > MAX_INSTANCES:
+            raise RequestError(f"{who}: 'num_instances' is {count}; ask for {MAX_INSTANCES} at a time at most.")
+        uuids = read_names(request.get("uuids"), "uuids", who)
+        if uuids and len(uuids) != count:
+            raise RequestError(f"{who}: 'uuids' has {len(uuids)} entries for {count} instances; give one each.")
+        if count == 1:
+            return [replace(spec, uuid=optional_uuid({"uuids": uuids[0]}, who, "uuids")) if uuids else spec]
+        if spec.uuid is not None:
+            raise RequestError(f"{who}: 'uuid' is for one instance; give a list as 'uuids'.")
+        return [
+            replace(spec, name=f"{name}-{number}", uuid=optional_uuid({"uuids": uuids[number - 1]}, who, "uuids") if uuids else None)
+            for number in range(1, count + 1)
+        ]
+
+    @classmethod
+    def from_instance(cls, instance: Mapping[str, Any]) -> RequestSpec:
+        """Make the spec of an instance that exists, to find it another host.
+
+        :param instance: mapping with name, uuid, vcpus, memory_mb and disk_gb, and if known
+            availability_zone, server_group, project, user, flavor (name), extra_specs and image (properties).
+        :raises RequestError: an extra spec of its flavor cannot be read.
+        """
+        amounts = resource_classes.to_resources(instance)
+        flavor, image, group = instance.get("flavor"), instance.get("image"), instance.get("server_group")
+        return cls(
+            name=instance["name"],
+            uuid=instance["uuid"],
+            resources={rc: amount for rc, amount in amounts.items() if amount},
+            availability_zone=instance.get("availability_zone") or None,
+            server_group=ServerGroupRequest(group) if group else None,
+            project=instance.get("project") or None,
+            user=instance.get("user") or None,
+            flavor=Flavor(flavor, extra_specs(instance, f"Instance {instance['name']}")) if flavor else None,
+            image=Image("", dict(image)) if image else None,
+        )
+
+
+#: Everything of a spec but its name and uuid.
+_EQUIVALENCE = operator.attrgetter(*(each.name for each in fields(RequestSpec) if each.name not in ("name", "uuid")))

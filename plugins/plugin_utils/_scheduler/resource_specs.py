@@ -1,0 +1,119 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Amounts of any resource class: from the extra specs of a flavor and from the request (N1.3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import RequestError
+
+#: Largest amount of one class that the store can record (signed 32 bit, as Placement's max_unit).
+KEY = re.compile(r"(resources|trait)([a-zA-Z0-9_-]{1,64})?:(.*)")
+CLASS = re.compile(r"[A-Z][A-Z0-9_]{0,254}")
+POLICIES = ("none", "isolate")
+
+
+@dataclass(frozen=True)
+class ResourceGroup:
+    """What one provider must give: resources ((class, amount), ...), the traits it must have and must not have."""
+
+    suffix: str
+    resources: tuple[tuple[str, int], ...] = ()
+    required: frozenset[str] = frozenset()
+    forbidden: frozenset[str] = frozenset()
+
+
+def from_extra_specs(specs: Mapping[str, str], who: str) -> tuple[dict[str, int], tuple[ResourceGroup, ...], str | None]:
+    """({class: amount} of resources:CLASS, (ResourceGroup, ...), group policy or None).
+
+    :param who: whose they are, for messages.
+    :raises RequestError: naming the key and what was expected.
+    """
+    amounts = {}
+    groups: dict[str, dict[str, int]] = {}
+    traits: dict[str, dict[str, set[str]]] = {}
+    for key, text in specs.items():
+        match = KEY.fullmatch(key)
+        if match is None:
+            continue
+        kind, suffix, name = match.groups()
+        if kind == "resources":
+            amount = _amount(text, f"{who}: the extra spec '{key}'")
+            _check_class(name, f"{who}: the extra spec '{key}'")
+            if suffix is None:
+                amounts[name] = amount
+            elif amount:
+                groups.setdefault(suffix, {})[name] = amount
+        elif suffix is not None:
+            if text not in ("required", "forbidden"):
+                raise RequestError(f"{who}: the extra spec '{key}' must be required or forbidden, not {text!r}.")
+            traits.setdefault(suffix, {}).setdefault(text, set()).add(name)
+    for suffix in sorted(set(traits) - set(groups)):
+        raise RequestError(
+            f"{who}: the extra specs have trait{suffix}: but no resources{suffix}:; say what the provider with that trait shall give."
+        )
+    policy = specs.get("group_policy")
+    if policy is not None and policy not in POLICIES:
+        raise RequestError(f"{who}: the extra spec 'group_policy' must be none or isolate, not {policy!r}.")
+    found = tuple(
+        ResourceGroup(
+            suffix,
+            tuple(sorted(wanted.items())),
+            frozenset(traits.get(suffix, {}).get("required", ())),
+            frozenset(traits.get(suffix, {}).get("forbidden", ())),
+        )
+        for suffix, wanted in sorted(groups.items())
+    )
+    # Groups may share a provider unless it is said otherwise; Placement wants it said (N1.3).
+    return amounts, found, (policy or "none") if found else None
+
+
+def from_request(value: Any, keys: Mapping[str, str], who: str) -> dict[str, int]:
+    """{class: amount} of the request's own key resources.
+
+    :param keys: {class: key of the request that it has instead}.
+    :raises RequestError: naming the class and what was expected.
+    """
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise RequestError(f"{who}: 'resources' must be a mapping of resource classes to amounts, not {value!r}.")
+    found = {}
+    for name, amount in value.items():
+        if name in keys:
+            raise RequestError(f"{who}: 'resources' has {name}; give that as '{keys[name]}'.")
+        _check_class(name, f"{who}: 'resources'")
+        found[str(name)] = _amount(amount, f"{who}: 'resources.{name}'")
+    return found
+
+
+def not_replaced(amounts: Mapping[str, int], overrides: Mapping[str, int], groups: Iterable[ResourceGroup]) -> dict[str, int]:
+    """A flavor's own amounts without those that its extra specs replace: any class that a group names, and VCPU by PCPU."""
+    named = {name for group in groups for name, dummy in group.resources}
+    if "PCPU" in named or overrides.get("PCPU"):
+        named.add("VCPU")
+    return {name: amount for name, amount in amounts.items() if name not in named}
+
+
+def total(amounts: Mapping[str, int], groups: Iterable[ResourceGroup]) -> dict[str, int]:
+    """{class: amount} in all, those of 0 left out."""
+    sums = dict(amounts)
+    for group in groups:
+        for name, amount in group.resources:
+            sums[name] = sums.get(name, 0) + amount
+    return {name: amount for name, amount in sums.items() if amount}
+
+
+def _check_class(name: Any, where: str) -> None:
+    if not isinstance(name, str) or not CLASS.fullmatch(name):
+        raise RequestError(f"{where} names {name!r}, which is no resource class; they look like VGPU or CUSTOM_LICENSE.")
+
+
+def _amount(value: Any, where: str) -> int:
+    return validation.read_whole(where, value, refuse=RequestError)

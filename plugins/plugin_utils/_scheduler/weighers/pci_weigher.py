@@ -1,0 +1,29 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keep hosts with PCI devices for those who ask for them."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import FloatArray
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import HostStates, RequestSpec, Weigher
+
+
+class PCIWeigher(Weigher):
+    """Keep hosts with free PCI devices for requests that want them.
+
+    Inputs: free PCI devices of the host; none are tracked yet, so all hosts are equal.
+    Raw value: 100 - min(free devices, 99). The multiplier may not be negative.
+    Source: N3.2.
+    """
+
+    name = "PCIWeigher"
+    measures = "free PCI devices"
+    extremes = ("fewest", "most")
+    multiplier_option = "pci_weight_multiplier"
+    options = {"pci_weight_multiplier": 1.0}
+    run_filter_once_per_request = True
+    least_multiplier = 0.0
+
+    def raw(self, states: HostStates, spec: RequestSpec) -> FloatArray | float:
+        return 100.0

@@ -1,0 +1,33 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Members of a soft-affinity group together, if it can be."""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import FloatArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import HostStates, RequestSpec, Weigher
+
+
+class ServerGroupSoftAffinityWeigher(Weigher):
+    """Members of a soft-affinity group together, if it can be.
+
+    Inputs: the request's server group; how many of its members each host holds, those placed
+    earlier in the batch included.
+    Raw value: policy soft-affinity: members on the host, else 0. The multiplier may
+    not be negative. Source: N3.2.
+    """
+
+    name = "ServerGroupSoftAffinityWeigher"
+    measures = "members of its server group"
+    extremes = ("most", "fewest")
+    unit = ""
+    multiplier_option = "soft_affinity_weight_multiplier"
+    options = {"soft_affinity_weight_multiplier": 1.0}
+    least_multiplier = 0.0
+
+    def raw(self, states: HostStates, spec: RequestSpec) -> FloatArray | float:
+        group = states.group_of(spec)
+        if group is None or group.policy != "soft-affinity":
+            return 0.0
+        return group.per_host[states.host_of].astype(np.float64)

@@ -1,0 +1,190 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Compute nodes and the domains they show, written in bulk."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._records.node_fields import NODE_FIELDS
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+
+#: The libvirt URI of a node without one in the store.
+DEFAULT_URI = "qemu:///system"
+#: (host, hypervisor_hostname).
+Key = tuple[str, str]
+
+
+def by_host(connection: Connection, hosts: Iterable[str]) -> dict[Key, Row]:
+    """Read the compute nodes of hosts."""
+    table = tables.compute_nodes
+    rows = bulk.among(connection, sa.select(table), table.c.host, hosts)
+    return {(row.host, row.hypervisor_hostname): row for row in rows}
+
+
+def write(
+    connection: Connection, wanted: Mapping[Key, Mapping[str, Any]], services: Mapping[str, int], now: float
+) -> tuple[dict[Key, Row], set[Key]]:
+    """Add or update compute nodes.
+
+    :param wanted: {key: columns}.
+    :param services: {host: id of its service}.
+    :returns: all nodes of the hosts, and the keys of new nodes and of nodes that differ in columns that are not volatile.
+    """
+    table = tables.compute_nodes
+    known = by_host(connection, {host for host, node in wanted})
+    new = [key for key in wanted if key not in known]
+    changed = set(new)
+    updates = []
+    for key, columns in wanted.items():
+        if key in known:
+            kept = {name: getattr(known[key], name) for name in _OPTIONAL}
+            updates.append({"id": known[key].id, "updated_at": now, **kept, **columns})
+            if _differs(known[key], columns):
+                changed.add(key)
+    bulk.insert(
+        connection,
+        table,
+        [
+            {
+                "uuid": bulk.new_uuid(),
+                "service_id": services[key[0]],
+                "host": key[0],
+                "hypervisor_hostname": key[1],
+                "created_at": now,
+                "updated_at": now,
+                **_OPTIONAL,
+                **wanted[key],
+            }
+            for key in new
+        ],
+    )
+    bulk.update(connection, table, updates)
+    return by_host(connection, {host for host, node in wanted}), changed
+
+
+# Columns that a report may lack, with their values in a new node.
+_OPTIONAL = {each.name: each.default for each in NODE_FIELDS if each.given and not each.fact}
+
+_VOLATILE = {each.name for each in NODE_FIELDS if each.volatile}
+
+
+def _differs(row: Row, columns: Mapping[str, Any]) -> bool:
+    return any(getattr(row, name) != value for name, value in columns.items() if name not in _VOLATILE)
+
+
+def remove(connection: Connection, node_ids: Iterable[int]) -> None:
+    """Remove compute nodes and their domains."""
+    bulk.delete(connection, tables.compute_nodes, tables.compute_nodes.c.id, node_ids)
+
+
+def mark_unreported(connection: Connection, node_ids: Iterable[int]) -> None:
+    """Mark nodes that their host no longer reports and that are kept for their allocations."""
+    bulk.update(connection, tables.compute_nodes, [{"id": key, "reported": False} for key in node_ids])
+
+
+def write_domains(
+    connection: Connection, reported: Mapping[int, Mapping[str, Mapping[str, Any]]], now: float, leaving: Collection[str] = ()
+) -> None:
+    """Replace the domains of nodes.
+
+    :param reported: {node id: {uuid: domain}}, as tracker.domain.describe() returns domains.
+    :param leaving: uuids with an open migration. Their domains are kept, with their age, until the migration is
+        closed, as they may be the last copy of the XML.
+    """
+    table = tables.domains
+    kept = [
+        dict(row._mapping)
+        for row in bulk.among(connection, sa.select(table), table.c.uuid, leaving)
+        if row.compute_node_id in reported and row.uuid not in reported[row.compute_node_id]
+    ]
+    bulk.delete(connection, table, table.c.compute_node_id, reported)
+    bulk.insert(
+        connection,
+        table,
+        [
+            {"compute_node_id": node, "seen_at": now, **domain["columns"]}
+            for node, domains in reported.items()
+            for domain in domains.values()
+        ],
+    )
+    bulk.insert(connection, table, kept)
+
+
+def write_domain(connection: Connection, node_id: int, domain: Mapping[str, Any], now: float) -> None:
+    """Replace one domain of a node."""
+    table = tables.domains
+    uuid = domain["columns"]["uuid"]
+    connection.execute(sa.delete(table).where(table.c.compute_node_id == node_id, table.c.uuid == uuid))
+    connection.execute(sa.insert(table).values(compute_node_id=node_id, seen_at=now, **domain["columns"]))
+
+
+def sightings(connection: Connection, uuids: Iterable[str]) -> dict[str, set[int]]:
+    """Find the ids of the nodes that showed domains in their last report."""
+    table = tables.domains
+    found: dict[str, set[int]] = {}
+    query = sa.select(table.c.uuid, table.c.compute_node_id)
+    for row in bulk.among(connection, query, table.c.uuid, uuids):
+        found.setdefault(row.uuid, set()).add(row.compute_node_id)
+    return found
+
+
+def domain_states(connection: Connection, uuids: Iterable[str]) -> dict[tuple[str, int], str]:
+    """Read the states of domains in the last reports of nodes: {(uuid, node id): state}."""
+    table = tables.domains
+    query = sa.select(table.c.uuid, table.c.compute_node_id, table.c.state)
+    return {(row.uuid, row.compute_node_id): row.state for row in bulk.among(connection, query, table.c.uuid, uuids)}
+
+
+def machines(connection: Connection, node_ids: Iterable[int]) -> dict[int, tuple[str, str, str | None]]:
+    """Read the names of compute nodes and the uuids of their machines.
+
+    :returns: {id: (host, hypervisor_hostname, host_uuid or None)}.
+    """
+    table = tables.compute_nodes
+    query = sa.select(table.c.id, table.c.host, table.c.hypervisor_hostname, table.c.facts)
+    rows = bulk.among(connection, query, table.c.id, node_ids)
+    return {row.id: (row.host, row.hypervisor_hostname, (row.facts or {}).get("host_uuid")) for row in rows}
+
+
+def set_zones(connection: Connection, wanted: Mapping[str, str]) -> set[str]:
+    """Move hosts into the aggregates of their availability zones; make those that are new.
+
+    :param wanted: {host: zone}.
+    :returns: the hosts whose zone changed.
+    """
+    aggregates, hosts = tables.aggregates, tables.aggregate_hosts
+    zones = {row.id: row.metadata.get("availability_zone") for row in connection.execute(sa.select(aggregates))}
+    current: dict[str, dict[str, int]] = {}
+    for row in bulk.among(connection, sa.select(hosts), hosts.c.host, wanted):
+        if zones[row.aggregate_id]:
+            current.setdefault(row.host, {})[zones[row.aggregate_id]] = row.aggregate_id
+    changed = {host for host, zone in wanted.items() if set(current.get(host, {})) != {zone}}
+    missing = sorted({wanted[host] for host in changed} - {zone for zone in zones.values() if zone})
+    bulk.insert(
+        connection,
+        aggregates,
+        [{"uuid": bulk.new_uuid(), "name": zone, "metadata": {"availability_zone": zone}} for zone in missing],
+    )
+    by_zone: dict[str, int] = {}
+    for row in connection.execute(sa.select(aggregates).order_by(aggregates.c.id.desc())):
+        by_zone[row.metadata.get("availability_zone")] = row.id
+    for host in sorted(changed):
+        stale = [aggregate for zone, aggregate in current.get(host, {}).items() if zone != wanted[host]]
+        if stale:
+            connection.execute(sa.delete(hosts).where(hosts.c.host == host, hosts.c.aggregate_id.in_(stale)))
+    bulk.insert(
+        connection,
+        hosts,
+        [{"aggregate_id": by_zone[wanted[host]], "host": host} for host in sorted(changed) if wanted[host] not in current.get(host, {})],
+    )
+    return changed
+
+
+def clear_failed_builds(connection: Connection, row: Row) -> None:
+    """Set the failed builds of a node to 0, after a build that succeeded."""
+    if row.failed_builds:
+        bulk.update(connection, tables.compute_nodes, [{"id": row.id, "failed_builds": 0}])

@@ -1,0 +1,162 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether the store knows all instances: a new store, or one restored from a backup, may lack some that run.
+
+It could build these a second time. So no instance is built before every host has been read since the store was made
+or restored. A backup does not restore the following, which shows a restored store:
+
+- SQLite: a file beside the store's, with the number of the last claim;
+- PostgreSQL: the transaction that wrote the row of the table is the one named in the row (not after loading a dump), and
+  the server's timeline (another one after a physical backup, or on a standby that took over).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Collection
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, some
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, clock, power, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+
+#: The name of the rule, by which an operator may lift it.
+UNREAD = "unread_hosts"
+WITNESS = ".claims"
+
+
+def refuse_unknown(connection: Connection, lifted: Collection[str] = (), inventory: Collection[str] = ()) -> None:
+    """Count a claim, and refuse it unless every host has been read since the store was made or restored.
+
+    :param lifted: names of rules that the operator lifts.
+    :param inventory: the hosts of the inventory. Until all have been read once, hosts that are not in the store
+        count too; later they are new hosts.
+    :raises DroverError: a host has not been read.
+    """
+    row = _row(connection)
+    came_back = _came_back(connection, row)
+    born = clock.now(connection) if came_back else row.born_at
+    unread = _unread(connection, born)
+    if born or not row.claims:
+        unread = sorted({*unread, *_unheard_of(connection, inventory)})
+    # All that ran then is known now.
+    _write(connection, row.claims + 1, 0 if inventory and not unread else born)
+    if unread and UNREAD not in lifted:
+        why = "was brought back from a backup" if born else "was made"
+        raise Unread(
+            f"{some(unread)} {'was' if len(unread) == 1 else 'were'} not read since the store {why}: what runs there is not known, and nothing "
+            "new is placed that may run there already. Run drover.compute.discover with all hosts up. Take a host that is gone for good out "
+            f'of the inventory and the store: ansible localhost -m drover.compute.compute_node -a \'{{"host": "{unread[0]}", "nodes": []}}\'. To go on '
+            f"all the same: -e drover_place_force={UNREAD}, which lifts just this rule.",
+            born if came_back else None,
+        )
+
+
+class Unread(DroverError):
+    """Hosts have not been read. ``born``: when this claim found a restored store, for remember(); else None."""
+
+    def __init__(self, message: str, born: float | None) -> None:
+        super().__init__(message)
+        self.born = born
+
+
+def remember(connection: Connection, born: float) -> None:
+    """Record that the store was restored, after the claim that found it was refused."""
+    _write(connection, _row(connection).claims + 1, born)
+
+
+def come_back(connection: Connection) -> None:
+    """Record that the store was filled from a file, which lacks all later changes."""
+    _write(connection, _row(connection).claims + 1, clock.now(connection))
+
+
+def _row(connection: Connection) -> Row:
+    table = tables.continuity
+    row = connection.execute(sa.select(table).with_for_update()).one_or_none()
+    if row is None:
+        connection.execute(sa.insert(table).values(id=1, born_at=0, claims=0))
+        row = connection.execute(sa.select(table)).one()
+    return row
+
+
+def begin(connection: Connection) -> None:
+    """Remove the file beside a new store, which is of another store at the same path (SQLite)."""
+    path = _witness_path(connection)
+    if path is not None:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+
+def witness(connection: Connection) -> None:
+    """Write the number of claims into the file beside the store, after the commit (SQLite)."""
+    path = _witness_path(connection)
+    if path is None:
+        return
+    claims = connection.execute(sa.select(tables.continuity.c.claims)).scalar() or 0
+    part = f"{path}.{os.getpid()}.part"
+    try:
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as file:
+            file.write(f"{claims}\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except OSError:
+        # Without the file the next claim takes the store for a restored one; an old file would hide a restore.
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+
+def _came_back(connection: Connection, row: Row) -> bool:
+    if connection.dialect.name == "postgresql":
+        query = sa.text("SELECT xmin::text::bigint AS xmin, written_by, timeline FROM continuity")
+        found = connection.execute(query).one()
+        if found.written_by is None:
+            return False
+        return bool(found.xmin != found.written_by % 2**32 or found.timeline != _timeline(connection))
+    path = _witness_path(connection)
+    if path is None:
+        return False
+    try:
+        with open(path, encoding="ascii") as file:
+            return bool(int(file.read()) > row.claims)
+    except (OSError, ValueError):
+        return bool(row.claims > 0)
+
+
+def _write(connection: Connection, claims: int, born: float) -> None:
+    values: dict[str, float | None] = {"claims": claims, "born_at": born}
+    if connection.dialect.name == "postgresql":
+        values["written_by"] = connection.execute(sa.text("SELECT txid_current()")).scalar()
+        values["timeline"] = _timeline(connection)
+    connection.execute(sa.update(tables.continuity).values(values))
+
+
+def _timeline(connection: Connection) -> int | None:
+    """Read the server's timeline; None where this role may not read it."""
+    allowed = connection.execute(sa.text("SELECT has_function_privilege('pg_control_checkpoint()', 'execute')")).scalar()
+    return connection.execute(sa.text("SELECT timeline_id FROM pg_control_checkpoint()")).scalar() if allowed else None
+
+
+def _witness_path(connection: Connection) -> str | None:
+    """Return the path of the file beside a SQLite store; None for another database, or one in memory."""
+    database = connection.engine.url.database
+    return f"{database}{WITNESS}" if connection.dialect.name == "sqlite" and database else None
+
+
+def _unheard_of(connection: Connection, inventory: Collection[str]) -> set[str]:
+    """Return the hosts that are not in the store."""
+    table = tables.services
+    known = {row.host for row in bulk.among(connection, sa.select(table.c.host), table.c.host, inventory)}
+    return set(inventory) - known
+
+
+def _unread(connection: Connection, born: float) -> list[str]:
+    table, off = tables.services, power.off_since(connection)
+    query = (
+        sa.select(table.c.host, table.c.last_seen_up)
+        .where(sa.or_(table.c.last_seen_up.is_(None), table.c.last_seen_up < born))
+        .order_by(table.c.host)
+    )
+    # Nothing runs on a host that was switched off since.
+    return [row.host for row in connection.execute(query) if row.host not in off or (row.last_seen_up or 0) > off[row.host]]

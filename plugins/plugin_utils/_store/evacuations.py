@@ -1,0 +1,227 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reads of an evacuation: the instances of a dead host, other hosts that show them, open migrations."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NodeAddress, Sighting, StorageOfNode
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import EvacuatedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import BegunRestart, HostMigration, RestartOrder
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, files, instances_for_plans, power, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
+from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import EVACUATION
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+
+
+def instances(connection: Connection, host: str) -> list[EvacuatedInstance]:
+    """Read the instances that the store has on a host."""
+    found = instances_for_plans.read_host_instances(connection, host)
+    nodes, domains = tables.compute_nodes, tables.domains
+    query = sa.select(domains.c.uuid, domains.c.xml).join(nodes, nodes.c.id == domains.c.compute_node_id).where(nodes.c.host == host)
+    xml = {row.uuid: row.xml for row in connection.execute(query)}
+    return [{**each, "xml": xml.get(each["uuid"])} for each in found]
+
+
+def shown(connection: Connection, uuids: Iterable[str], but: str) -> dict[str, list[Sighting]]:
+    """Find the compute nodes that showed domains in their last report.
+
+    :param but: the host that does not count.
+    :returns: {uuid: sightings, sorted by host and node}.
+    """
+    nodes, domains = tables.compute_nodes, tables.domains
+    query = (
+        sa.select(domains.c.uuid, domains.c.state, nodes.c.host, nodes.c.hypervisor_hostname, nodes.c.uuid.label("provider"))
+        .join(nodes, nodes.c.id == domains.c.compute_node_id)
+        # A domain that is older than the last report of its node is gone, see compute_nodes.write_domains().
+        .where(nodes.c.host != but, domains.c.seen_at >= nodes.c.updated_at)
+    )
+    found: dict[str, list[Sighting]] = {}
+    for row in bulk.among(connection, query, domains.c.uuid, uuids):
+        place: Sighting = {"host": row.host, "node": row.hypervisor_hostname, "provider": row.provider, "state": row.state}
+        found.setdefault(row.uuid, []).append(place)
+    return {uuid: sorted(places, key=lambda place: (place["host"], place["node"])) for uuid, places in found.items()}
+
+
+def addresses(connection: Connection, host: str) -> list[NodeAddress]:
+    """Read the addresses at which other hypervisors reach the nodes of a host, sorted by node."""
+    table = tables.compute_nodes
+    query = (
+        sa.select(table.c.hypervisor_hostname, table.c.migration_uri, table.c.migration_address)
+        .where(table.c.host == host)
+        .order_by(table.c.hypervisor_hostname)
+    )
+    return [{"node": row[0], "migration_uri": row[1], "migration_address": row[2]} for row in connection.execute(query)]
+
+
+def storage(connection: Connection) -> dict[str, StorageOfNode]:
+    """Read the storage of all nodes, by provider uuid."""
+    table = tables.compute_nodes
+    query = sa.select(table.c.uuid, table.c.host, table.c.hypervisor_hostname, table.c.facts)
+    return {
+        row.uuid: {
+            "host": row.host,
+            "node": row.hypervisor_hostname,
+            **files.storage_of(row.facts),
+        }
+        for row in connection.execute(query)
+    }
+
+
+def open_migrations(connection: Connection, host: str) -> list[HostMigration]:
+    """Read the migrations from or to a host that run, or that a killed run left open."""
+    table, nodes = tables.migrations, tables.compute_nodes
+    query = (
+        sa.select(table, nodes.c.uuid.label("provider"))
+        .outerjoin(nodes, nodes.c.id == table.c.destination_node_id)
+        .where(table.c.status.in_(tables.OPEN_MIGRATION), sa.or_(table.c.source == host, table.c.destination == host))
+        .order_by(table.c.instance_name, table.c.id)
+    )
+    return [
+        {
+            "uuid": row.uuid,
+            "instance_uuid": row.instance_uuid,
+            "name": row.instance_name,
+            "type": row.type,
+            "status": row.status,
+            "source": row.source,
+            "destination": row.destination,
+            "provider": row.provider,
+        }
+        for row in connection.execute(query)
+    ]
+
+
+def orders(connection: Connection, migration_uuids: Sequence[str], host: str) -> list[RestartOrder]:
+    """Read the data with which a destination restarts instances.
+
+    :param host: the destination; evacuations to other hosts and closed ones are left out.
+    :returns: in the order of the uuids.
+    """
+    table, nodes, domains = tables.migrations, tables.compute_nodes, tables.domains
+    sources = nodes.alias("source")
+    query = (
+        sa.select(
+            table.c.uuid.label("migration"),
+            table.c.status,
+            table.c.details,
+            nodes.c.uuid.label("provider"),
+            nodes.c.uri,
+            table.c.instance_uuid.label("uuid"),
+            table.c.instance_name.label("name"),
+            domains.c.xml,
+            domains.c.state,
+            domains.c.autostart,
+            domains.c.facts,
+            nodes.c.facts.label("there"),
+            sources.c.facts.label("node"),
+        )
+        .join(nodes, nodes.c.id == table.c.destination_node_id)
+        .join(sources, sources.c.id == table.c.source_node_id)
+        .join(
+            domains,
+            sa.and_(domains.c.uuid == table.c.instance_uuid, domains.c.compute_node_id == table.c.source_node_id),
+        )
+        .where(table.c.type == EVACUATION, table.c.status.in_(tables.OPEN_MIGRATION), nodes.c.host == host)
+    )
+    found: list[RestartOrder] = [
+        {
+            "migration": row.migration,
+            "status": row.status,
+            "orders": (row.details or {}).get("orders") or [],
+            "provider": row.provider,
+            "uri": row.uri or DEFAULT_URI,
+            "uuid": row.uuid,
+            "name": row.name,
+            "xml": row.xml,
+            "state": row.state,
+            "autostart": row.autostart,
+            "disks": (row.facts or {}).get("disks") or [],
+            "node": files.storage_of(row.node),
+            "there": files.storage_of(row.there),
+        }
+        for row in bulk.among(connection, query, table.c.uuid, migration_uuids)
+    ]
+    place = {uuid: number for number, uuid in enumerate(migration_uuids)}
+    return sorted(found, key=lambda order: place[order["migration"]])
+
+
+def begun_at(connection: Connection, host: str, destination: str) -> list[BegunRestart]:
+    """Read the open evacuations off a host whose order was sent to a destination."""
+    table, nodes = tables.migrations, tables.compute_nodes
+    query = (
+        sa.select(
+            table.c.uuid.label("migration"),
+            table.c.instance_uuid.label("uuid"),
+            table.c.instance_name.label("name"),
+            nodes.c.uri,
+            table.c.details,
+        )
+        .join(nodes, nodes.c.id == table.c.destination_node_id)
+        .where(table.c.type == EVACUATION, table.c.status == "running", table.c.source == host, nodes.c.host == destination)
+        .order_by(table.c.instance_name, table.c.id)
+    )
+    return [
+        {
+            "migration": row.migration,
+            "uuid": row.uuid,
+            "name": row.name,
+            "uri": row.uri or DEFAULT_URI,
+            "orders": (row.details or {}).get("orders") or [],
+        }
+        for row in connection.execute(query)
+    ]
+
+
+def begun_destinations(connection: Connection, host: str) -> list[str]:
+    """Return the destinations to which orders of open evacuations off a host were sent, sorted."""
+    table = tables.migrations
+    query = sa.select(table.c.destination).where(table.c.type == EVACUATION, table.c.status == "running", table.c.source == host)
+    return sorted(set(connection.execute(query).scalars()))
+
+
+def unread_nodes(connection: Connection, host: str, read: Collection[str]) -> dict[str, str]:
+    """Find the compute nodes whose domains are unknown: neither read in this run nor switched off since they were up.
+
+    :param host: the evacuated host, which is off.
+    :param read: the hosts that were read.
+    :returns: {provider uuid: host}.
+    """
+    nodes, services = tables.compute_nodes, tables.services
+    query = sa.select(nodes.c.uuid, nodes.c.host, services.c.last_seen_up).join(services, services.c.id == nodes.c.service_id)
+    off = power.off_since(connection)
+    return {
+        row.uuid: row.host
+        for row in connection.execute(query)
+        if row.host != host and row.host not in read and not off.get(row.host, 0) > (row.last_seen_up or 0)
+    }
+
+
+def left_behind(connection: Connection, hosts: Iterable[str]) -> list[dict[str, Any]]:
+    """Read the evacuations off hosts that are not back yet.
+
+    :returns: dicts with migration, uuid (of the instance), name, source, source_node (id), host
+        (the place of the instance now, or None).
+    """
+    table, nodes, rows = tables.migrations, tables.compute_nodes, tables.instances
+    query = (
+        sa.select(
+            table.c.uuid.label("migration"),
+            table.c.instance_uuid.label("uuid"),
+            table.c.instance_name.label("name"),
+            table.c.source,
+            table.c.source_node_id.label("source_node"),
+            nodes.c.host,
+        )
+        .outerjoin(rows, rows.c.uuid == table.c.instance_uuid)
+        .outerjoin(nodes, nodes.c.id == rows.c.compute_node_id)
+        .where(table.c.type == EVACUATION, table.c.status == "done")
+        .order_by(table.c.instance_name, table.c.id)
+    )
+    return [
+        {name: getattr(row, name) for name in ("migration", "uuid", "name", "source", "source_node", "host")}
+        for row in bulk.among(connection, query, table.c.source, hosts)
+    ]

@@ -1,0 +1,186 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The files and devices that domains need, on all hosts, and other users of one."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NodeStorage
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+
+_LONGEST = 1024
+
+#: A file by its path and its identity on shared storage; a file counts by either.
+FileName = tuple[str, str | None]
+#: The same, and whether a domain writes to it.
+Use = tuple[str, str | None, bool]
+
+
+def _key(text: str) -> str:
+    """Return a name as the table has it: its digest where it is too long for an index."""
+    if len(text) <= _LONGEST:
+        return text
+    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def write(connection: Connection, wanted: Mapping[int, Mapping[str, Iterable[Use]]], leaving: Collection[str] = ()) -> None:
+    """Replace the files of nodes' domains, without writing rows that do not change.
+
+    :param wanted: {node id: {uuid: files}}.
+    :param leaving: uuids with an open migration, whose files are kept where they are not in ``wanted``.
+    """
+    table = tables.domain_files
+    there: dict[tuple[int, str], dict[Use, int]] = {}
+    for row in bulk.among(connection, sa.select(table), table.c.compute_node_id, wanted):
+        there.setdefault((row.compute_node_id, row.uuid), {})[(row.path, row.identity, row.written)] = row.id
+    gone: list[int] = []
+    new: list[dict[str, Any]] = []
+    for node, domains in wanted.items():
+        for uuid, uses in domains.items():
+            known = there.pop((node, uuid), {})
+            names = _keys(uses)
+            gone += [row for name, row in known.items() if name not in names]
+            new += [_row(node, uuid, *name) for name in sorted(names - known.keys(), key=str)]
+    gone += [row for (dummy, uuid), known in there.items() if uuid not in leaving for row in known.values()]
+    bulk.delete(connection, table, table.c.id, gone)
+    bulk.insert(connection, table, new)
+
+
+def write_one(connection: Connection, node_id: int, uuid: str, uses: Iterable[Use]) -> None:
+    """Replace the files of one domain of a node, as write() does."""
+    table = tables.domain_files
+    query = sa.select(table).where(table.c.uuid == uuid, table.c.compute_node_id == node_id)
+    known = {(row.path, row.identity, row.written): row.id for row in connection.execute(query)}
+    names = _keys(uses)
+    bulk.delete(connection, table, table.c.id, [row for name, row in known.items() if name not in names])
+    bulk.insert(connection, table, [_row(node_id, uuid, *name) for name in sorted(names - known.keys(), key=str)])
+
+
+def _keys(uses: Iterable[Use]) -> set[Use]:
+    return {(_key(path), identity and _key(identity), written) for path, identity, written in uses}
+
+
+def _row(node: int, uuid: str, path: str, identity: str | None, written: bool) -> dict[str, Any]:
+    return {"compute_node_id": node, "uuid": uuid, "path": path, "identity": identity, "written": written}
+
+
+def move(connection: Connection, uuid: str, from_node: int | None, to_node: int) -> None:
+    """Move the files of a domain to another node, together with the domain."""
+    table = tables.domain_files
+    if from_node != to_node:
+        connection.execute(sa.delete(table).where(table.c.uuid == uuid, table.c.compute_node_id == to_node))
+        query = sa.update(table).where(table.c.uuid == uuid, table.c.compute_node_id == from_node)
+        connection.execute(query.values(compute_node_id=to_node))
+
+
+def forget(connection: Connection, uuids: Iterable[str]) -> None:
+    """Remove the files of removed domains."""
+    bulk.delete(connection, tables.domain_files, tables.domain_files.c.uuid, uuids)
+
+
+def of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, set[FileName]]:
+    """Read the files of instances, on all nodes that showed them."""
+    table = tables.domain_files
+    found: dict[str, set[FileName]] = {uuid: set() for uuid in uuids}
+    query = sa.select(table.c.uuid, table.c.path, table.c.identity)
+    for row in bulk.among(connection, query, table.c.uuid, uuids):
+        found[row.uuid].add((row.path, row.identity))
+    return found
+
+
+def behind_disks(connection: Connection, uuids: Collection[str]) -> dict[str, set[str]]:
+    """Read the paths of the images behind the disks of instances, without their disks themselves."""
+    table = tables.domains
+    found: dict[str, set[str]] = {uuid: set() for uuid in uuids}
+    for row in bulk.among(connection, sa.select(table.c.uuid, table.c.facts), table.c.uuid, uuids):
+        disks = row.facts.get("disks") or []
+        own = {name for disk in disks for name in (disk.get("path") or disk.get("source"), disk.get("real_path"))}
+        layers = [layer for disk in disks for layer in disk.get("chain") or []]
+        found[row.uuid] |= {name for layer in layers for name in (layer["path"], layer.get("real_path"))} - own
+    return found
+
+
+def needed(connection: Connection, names: Iterable[FileName], but_host: str) -> list[dict[str, Any]]:
+    """Find the files that instances of other hosts need.
+
+    :param but_host: the host that does not count.
+    :returns: for each file a dict with path and identity (as the others have them), and the least and the greatest uuid of
+        its users as first and last.
+    """
+    table, nodes = tables.domain_files, tables.compute_nodes
+    query = (
+        sa.select(table.c.path, table.c.identity, sa.func.min(table.c.uuid).label("first"), sa.func.max(table.c.uuid).label("last"))
+        .join(nodes, nodes.c.id == table.c.compute_node_id)
+        .where(nodes.c.host != but_host)
+        .group_by(table.c.path, table.c.identity)
+    )
+    chosen = sorted(names, key=str)
+    return [
+        dict(row._mapping)
+        for start in range(0, len(chosen), bulk.NAMED_VALUES)
+        for row in connection.execute(query.where(_among(chosen[start : start + bulk.NAMED_VALUES])))
+    ]
+
+
+def user(connection: Connection, path: str, identity: str | None, but: str, writes: bool = False) -> dict[str, Any] | None:
+    """Find another instance that needs a file.
+
+    :param but: the uuid of the instance that does not count.
+    :param writes: only an instance that may write to it.
+    :returns: a dict with uuid, name and host; None without one.
+    """
+    table, nodes, domains = tables.domain_files, tables.compute_nodes, tables.domains
+    query = (
+        sa.select(table.c.uuid, domains.c.name, nodes.c.host)
+        .join(nodes, nodes.c.id == table.c.compute_node_id)
+        .outerjoin(domains, sa.and_(domains.c.uuid == table.c.uuid, domains.c.compute_node_id == table.c.compute_node_id))
+        .where(_among([(path, identity)]), table.c.uuid != but)
+        .limit(1)
+    )
+    if writes:
+        query = query.where(table.c.written)
+    row = connection.execute(query).one_or_none()
+    return None if row is None else dict(row._mapping)
+
+
+def _among(names: Iterable[FileName]) -> sa.ColumnElement[bool]:
+    table, names = tables.domain_files, list(names)
+    paths = sorted({_key(path) for path, dummy in names})
+    identities = sorted({_key(identity) for dummy, identity in names if identity})
+    return sa.or_(table.c.path.in_(paths), table.c.identity.in_(identities)) if identities else table.c.path.in_(paths)
+
+
+def is_meant(row: Mapping[str, Any], path: str, identity: str | None) -> bool:
+    """Tell whether a row of needed() is about a file."""
+    return bool(row["path"] == _key(path)) or (identity is not None and bool(row["identity"] == _key(identity)))
+
+
+def nodes_of(connection: Connection, keys: Collection[tuple[str, str | None]]) -> dict[tuple[str, str | None], NodeStorage]:
+    """Read the storage of nodes.
+
+    :param keys: pairs (host, name of the node); a name of None means any node of the host.
+    """
+    table = tables.compute_nodes
+    query = sa.select(table.c.host, table.c.hypervisor_hostname, table.c.facts)
+    rows = bulk.among(connection, query, table.c.host, {host for host, dummy in keys})
+    found: dict[tuple[str, str | None], NodeStorage] = {(row.host, row.hypervisor_hostname): storage_of(row.facts) for row in rows}
+    found.update({(host, None): each for (host, dummy), each in list(found.items())})
+    return {key: found.get(key) or found.get((key[0], None)) or storage_of(None) for key in keys}
+
+
+def storage_of(facts: Mapping[str, Any] | None) -> NodeStorage:
+    """Reduce a node's facts to its storage."""
+    facts = facts or {}
+    return {
+        "storage": facts.get("storage") or {},
+        "pools": facts.get("pools") or [],
+        "mounts": facts.get("mounts") or [],
+        "block_devices": facts.get("block_devices") or [],
+        "shared_block_devices": facts.get("shared_block_devices") or [],
+        "images": facts.get("images") or [],
+    }

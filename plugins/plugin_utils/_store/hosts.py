@@ -1,0 +1,145 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hosts as an administrator sees them: services, compute nodes and figures (N8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_rule as capacity_rule
+from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import Figures, FleetColumns, HostStatus, ListedHost, ListedNode
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    host_columns,
+    instances,
+    instances_for_plans,
+    services,
+    tables,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+
+
+def listing(connection: Connection, now: float, service_down_time: float = 0, columns: FleetColumns | None = None) -> list[ListedHost]:
+    """Read every host with its service and its compute nodes, sorted by host.
+
+    :param columns: of host_columns.read_columns(), if the caller has read them.
+    """
+    if columns is None:
+        columns = host_columns.read_columns(connection, now, service_down_time)
+    table = tables.compute_nodes
+    query = sa.select(table.c.uuid, table.c.uri, table.c.reported, table.c.hypervisor_type, table.c.hypervisor_version)
+    details = {row.uuid: row for row in connection.execute(query)}
+    nodes: dict[str, list[ListedNode]] = {}
+    for _dummy, place in sorted((name, place) for place, name in enumerate(columns["node"])):
+        nodes.setdefault(columns["host"][place], []).append(_node(columns, place, details[columns["uuid"][place]]))
+    zones = instances_for_plans.read_zones(connection)
+    found = states(connection, now, service_down_time)
+    return [_host(each, nodes.get(each["host"], []), zones.get(each["host"], [])) for each in found]
+
+
+def states(connection: Connection, now: float, service_down_time: float = 0, host: str | None = None) -> list[HostStatus]:
+    """Read the services of all hosts or of one, sorted by host, without compute nodes and figures, in one statement."""
+    table = tables.services
+    query = sa.select(table).where(table.c.binary == services.BINARY)
+    if host is not None:
+        query = query.where(table.c.host == host)
+    return sorted((_status(row, now, service_down_time) for row in connection.execute(query)), key=lambda each: each["host"])
+
+
+def resource_rows(connection: Connection, host: str, hosts: Sequence[ListedHost]) -> list[dict[str, Any]]:
+    """Make the rows that Nova shows of one host: (total), (used_now), (used_max) and one per project.
+
+    (used_now) is reserved and allocated; (used_max) and the projects are sums over instances.
+
+    :param hosts: the listing.
+    :returns: dicts with host, project, vcpus, memory_mb, disk_gb.
+    """
+    entry: dict[str, Any] = {**next(found for found in hosts if found["host"] == host)}
+    rows = [
+        {"host": host, "project": "(total)", **{name: entry[name] for name in resource_classes.KEYS.values()}},
+        {
+            "host": host,
+            "project": "(used_now)",
+            **{name: entry[f"{name}_used"] + entry[f"{name}_reserved"] for name in resource_classes.KEYS.values()},
+        },
+    ]
+    most = dict.fromkeys(resource_classes.KEYS.values(), 0)
+    projects: dict[str, dict[str, int]] = {}
+    for instance in instances.listing(connection, host=host):
+        sums = projects.setdefault(instance["project"] or "(none)", dict.fromkeys(most, 0))
+        for name, amount in (("vcpus", instance["vcpus"]), ("memory_mb", instance["memory_mb"]), ("disk_gb", instance["disk_gb"])):
+            most[name] += amount
+            sums[name] += amount
+    rows.append({"host": host, "project": "(used_max)", **most})
+    rows.extend({"host": host, "project": project, **projects[project]} for project in sorted(projects))
+    return rows
+
+
+def _node(columns: FleetColumns, place: int, row: Row) -> ListedNode:
+    figures: dict[str, int] = {}
+    for resource, name in resource_classes.KEYS.items():
+        column = {key: columns["resources"][resource][key][place].item() for key in ("total", "used", "reserved", "ratio")}
+        figures[name] = column["total"]
+        figures[f"{name}_used"] = column["used"]
+        figures[f"{name}_reserved"] = column["reserved"]
+        figures[f"{name}_capacity"] = int(capacity_rule.capacity(column["total"], column["reserved"], column["ratio"]))
+    return {
+        "node": columns["node"][place],
+        "uuid": row.uuid,
+        "uri": row.uri,
+        "cell": columns["cell"][place],
+        "reported": bool(row.reported),
+        "hypervisor_type": row.hypervisor_type,
+        "hypervisor_version": row.hypervisor_version,
+        "instances": int(columns["num_instances"][place]),
+        **_figures(figures),
+        "disk_pool": _pool(columns["resources"]["DISK_GB"].get("providers"), place, row.uuid),
+    }
+
+
+def _pool(providers: Mapping[str, Any] | None, place: int, own: str) -> str | None:
+    """Return the name of the sharing provider whose disk a node shows; None for a disk of its own."""
+    number = -1 if providers is None else providers["shown"][place]
+    return None if providers is None or number < 0 or providers["uuid"][number] == own else providers["name"][number]
+
+
+def _status(row: Row, now: float, service_down_time: float) -> HostStatus:
+    reason = services.down_reason(row, now, service_down_time)
+    return {
+        "host": row.host,
+        "state": "up" if reason is None else "down",
+        "status": "disabled" if row.disabled else "enabled",
+        "maintenance": bool(row.maintenance),
+        "forced_down": bool(row.forced_down),
+        "disabled_reason": row.disabled_reason,
+        "down_reason": reason,
+        "last_seen_up": row.last_seen_up,
+        "drained": services.is_drained(row.status_before_drain),
+    }
+
+
+def _host(status: HostStatus, nodes: list[ListedNode], zones: list[str]) -> ListedHost:
+    pools = {node["disk_pool"]: node for node in nodes if node["disk_pool"]}
+    everywhere: list[Mapping[str, Any]] = [*nodes]
+    # Two nodes of a host may lie on one pool.
+    disks: list[Mapping[str, Any]] = [*(node for node in nodes if not node["disk_pool"]), *pools.values()]
+    sums = {
+        name + suffix: sum(node[name + suffix] for node in (disks if name == "disk_gb" else everywhere))
+        for name in resource_classes.KEYS.values()
+        for suffix in ("", "_used", "_reserved", "_capacity")
+    }
+    return {
+        **status,
+        "zones": zones,
+        "nodes": nodes,
+        "instances": sum(node["instances"] for node in nodes),
+        "disk_pool": ", ".join(sorted(pools)) or None,
+        **_figures(sums),
+    }
+
+
+def _figures(amounts: Mapping[str, int]) -> Figures:
+    # The keys are made of resource_classes.KEYS, which the checker does not see.
+    return cast(Figures, amounts)

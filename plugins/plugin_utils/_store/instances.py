@@ -1,0 +1,167 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Instances, read and written in bulk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import ListedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
+
+
+def concerned(connection: Connection, uuids: Iterable[str], node_ids: Iterable[int]) -> dict[str, Row]:
+    """Read the instances of some uuids and those on some nodes, by uuid."""
+    table = tables.instances
+    rows = bulk.among(connection, sa.select(table), table.c.uuid, uuids)
+    rows += bulk.among(connection, sa.select(table), table.c.compute_node_id, node_ids)
+    return {row.uuid: row for row in rows}
+
+
+def write(connection: Connection, wanted: Mapping[str, Mapping[str, Any]], known: Mapping[str, Row], now: float) -> set[str]:
+    """Add instances or update those that differ.
+
+    :param wanted: {uuid: columns}, the same columns for all.
+    :param known: {uuid: row}.
+    :returns: the uuids of changed instances.
+    """
+    table = tables.instances
+    new = [{"uuid": uuid, "created_at": now, **columns} for uuid, columns in wanted.items() if uuid not in known]
+    updates = [
+        {"id": known[uuid].id, **columns}
+        for uuid, columns in wanted.items()
+        if uuid in known and any(getattr(known[uuid], name) != value for name, value in columns.items())
+    ]
+    bulk.insert(connection, table, new)
+    bulk.update(connection, table, updates)
+    ids = {row.id: uuid for uuid, row in known.items()}
+    return {row["uuid"] for row in new} | {ids[row["id"]] for row in updates}
+
+
+def place(connection: Connection, uuid: str) -> Row | None:
+    """Read the compute node of an instance."""
+    table, nodes = tables.instances, tables.compute_nodes
+    query = sa.select(nodes).join(table, table.c.compute_node_id == nodes.c.id).where(table.c.uuid == uuid)
+    return connection.execute(query).one_or_none()
+
+
+def set_state(connection: Connection, rows: Iterable[Row], state: str) -> None:
+    """Set the state of instances (active, missing)."""
+    bulk.update(connection, tables.instances, [{"id": row.id, "state": state} for row in rows])
+
+
+def set_policy(connection: Connection, row: Row, policy: Mapping[str, Any] | None) -> None:
+    """Set the policy of an instance."""
+    if row.policy != policy:
+        bulk.update(connection, tables.instances, [{"id": row.id, "policy": policy}])
+
+
+def policies(connection: Connection, uuids: Iterable[str]) -> dict[str, dict[str, Any] | None]:
+    """Read the policies of instances by uuid."""
+    table = tables.instances
+    return {row.uuid: row.policy for row in bulk.among(connection, sa.select(table.c.uuid, table.c.policy), table.c.uuid, uuids)}
+
+
+def forget_nodes(connection: Connection, node_ids: Iterable[int]) -> None:
+    """Set the place of instances to none, as their compute node, on which they hold nothing, is removed."""
+    table = tables.instances
+    for node in node_ids:
+        connection.execute(sa.update(table).where(table.c.compute_node_id == node).values(compute_node_id=None))
+
+
+def group_ids(connection: Connection) -> dict[str, int]:
+    """Read the ids of server groups by name."""
+    table = tables.server_groups
+    return {row.name: row.id for row in connection.execute(sa.select(table.c.name, table.c.id))}
+
+
+def on_its_node() -> sa.ColumnElement[bool]:
+    """Write the condition that a domain is on the node of its instance, as several nodes may show it."""
+    instances, domains = tables.instances, tables.domains
+    return sa.and_(domains.c.uuid == instances.c.uuid, domains.c.compute_node_id == instances.c.compute_node_id)
+
+
+def located(*columns: sa.ColumnElement[Any]) -> Select:
+    """Make the query of all instances and their places.
+
+    Its rows have the columns of the instance, and host, hypervisor_hostname, group_name and domain_state, None where
+    there is none.
+
+    :param columns: further columns of the compute node, the server group or the domain.
+    """
+    instances, nodes, domains, groups = tables.instances, tables.compute_nodes, tables.domains, tables.server_groups
+    return (
+        sa.select(
+            instances,
+            nodes.c.host,
+            nodes.c.hypervisor_hostname,
+            groups.c.name.label("group_name"),
+            domains.c.state.label("domain_state"),
+            *columns,
+        )
+        .outerjoin(nodes, nodes.c.id == instances.c.compute_node_id)
+        .outerjoin(groups, groups.c.id == instances.c.server_group_id)
+        .outerjoin(domains, on_its_node())
+    )
+
+
+def addresses(connection: Connection, uuids: Iterable[str] | None = None) -> dict[str, list[str]]:
+    """Read the addresses of instances on their nodes, those of the first interface first, by uuid.
+
+    :param uuids: of some instances; None for all.
+    """
+    table, domains = tables.instances, tables.domains
+    query = sa.select(domains.c.uuid, domains.c.facts).join(table, on_its_node())
+    rows = connection.execute(query) if uuids is None else bulk.among(connection, query, domains.c.uuid, uuids)
+    return {
+        row.uuid: [address for each in (row.facts or {}).get("interfaces", ()) for address in each.get("addresses", ())] for row in rows
+    }
+
+
+def newest_migrations(connection: Connection, uuid: str, most: int) -> list[dict[str, Any]]:
+    """Read the newest migrations of an instance, the newest first."""
+    table = tables.migrations
+    names = ("uuid", "type", "status", "source", "destination", "message", "created_at", "updated_at")
+    query = sa.select(*(table.c[name] for name in names)).where(table.c.instance_uuid == uuid)
+    rows = connection.execute(query.order_by(table.c.created_at.desc(), table.c.id.desc()).limit(most))
+    return [dict(zip(names, row)) for row in rows]
+
+
+def state_of(row: Row) -> str:
+    """Return the state of an instance of located(): that of its domain, or building or missing."""
+    found: str = row.domain_state if row.state == "active" and row.domain_state else row.state
+    return found
+
+
+def listing(connection: Connection, host: str | None = None, name: str | None = None, uuid: str | None = None) -> list[ListedInstance]:
+    """Read instances for people and programs, sorted by name: all, or those of a host, a name or a uuid."""
+    instances, nodes = tables.instances, tables.compute_nodes
+    query = located(tables.domains.c.autostart).order_by(instances.c.name, instances.c.uuid)
+    if host is not None:
+        query = query.where(nodes.c.host == host)
+    if name is not None:
+        query = query.where(instances.c.name == name)
+    if uuid is not None:
+        query = query.where(instances.c.uuid == uuid)
+    return [
+        {
+            "uuid": row.uuid,
+            "name": row.name,
+            "host": row.host,
+            "node": row.hypervisor_hostname,
+            "state": state_of(row),
+            "vcpus": row.vcpus,
+            "memory_mb": row.memory_mb,
+            "disk_gb": row.disk_gb,
+            "server_group": row.group_name,
+            "availability_zone": row.availability_zone,
+            "project": row.project,
+            "user": row.user,
+            "definition": row.definition,
+            "autostart": bool(row.autostart),
+        }
+        for row in connection.execute(query)
+    ]

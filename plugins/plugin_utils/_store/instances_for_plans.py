@@ -1,0 +1,195 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Instances for planners, and the zones of hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceAmounts, PlannedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._store import aggregates, files, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import RESOURCE_CLASSES
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import located, state_of
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Select, sa
+
+#: {provider uuid: {resource class: amount}}.
+Held = dict[str, dict[str, int]]
+
+
+def read_zones(connection: Connection) -> dict[str, list[str]]:
+    """Read the availability zones of hosts, from the metadata of their aggregates.
+
+    :returns: {host: its zones, sorted}.
+    """
+    zones: dict[str, set[str]] = {}
+    for aggregate in aggregates.listing(connection):
+        zone = aggregate["metadata"].get(aggregates.ZONE) or ""
+        for host in aggregate["hosts"] if zone else ():
+            zones.setdefault(host, set()).update(part.strip() for part in zone.split(","))
+    return {host: sorted(names) for host, names in zones.items()}
+
+
+def read_host_instances(connection: Connection, host: str | None = None) -> list[PlannedInstance]:
+    """Read the instances of one host, or of all, see read_instances()."""
+    return read_instances(connection, None if host is None else [host])
+
+
+def read_instances(connection: Connection, hosts: Collection[str] | None = None, but: Collection[str] = ()) -> list[PlannedInstance]:
+    """Read instances for planners, sorted by name, in two or three queries.
+
+    :param hosts: only their instances; None for all hosts.
+    :param but: hosts whose instances are left out.
+    """
+    instances, domains, flavors = tables.instances, tables.domains, tables.flavors
+    query = (
+        located(flavors.c.extra_specs, domains.c.persistent, domains.c.autostart, domains.c.facts)
+        .outerjoin(flavors, flavors.c.name == instances.c.flavor)
+        .where(tables.compute_nodes.c.id.is_not(None))
+        .order_by(instances.c.name, instances.c.uuid)
+    )
+    held = _held(connection, hosts, but)
+    found: list[PlannedInstance] = []
+    for row in connection.execute(_of_hosts(query, hosts, but)):
+        facts, extra_specs, policy = row.facts or {}, row.extra_specs or {}, row.policy or {}
+        found.append(
+            {
+                "uuid": row.uuid,
+                "name": row.name,
+                "host": row.host,
+                "node": row.hypervisor_hostname,
+                "state": state_of(row),
+                "vcpus": row.vcpus,
+                "memory_mb": row.memory_mb,
+                "disk_gb": row.disk_gb,
+                "resources": {**dict.fromkeys(RESOURCE_CLASSES, 0), **_sums(held[row.uuid])} if row.uuid in held else {},
+                "allocations": held.get(row.uuid, {}),
+                "server_group": row.group_name,
+                "availability_zone": row.availability_zone,
+                "project": row.project,
+                "user": row.user,
+                "flavor": row.flavor,
+                "extra_specs": extra_specs,
+                "required_traits": sorted(
+                    key.partition(":")[2] for key, value in extra_specs.items() if key.startswith("trait:") and value == "required"
+                ),
+                "image": row.image,
+                "move_policy": policy.get("on_drain") or policy.get("move"),
+                "move_policy_error": policy.get("error"),
+                "priority": int(policy.get("priority") or 0),
+                "migration": policy.get("migration") or {},
+                "task_state": row.task_state,
+                "persistent": bool(row.persistent) if row.persistent is not None else True,
+                "autostart": bool(row.autostart),
+                "disks": facts.get("disks", []),
+                "hostdevs": facts.get("hostdevs", []),
+                "managed_save": bool(facts.get("managed_save")),
+                "snapshots": bool(facts.get("snapshots")),
+                "backs": [],
+            }
+        )
+    for each, names in zip(found, _backed(connection, found)):
+        each["backs"] = names
+    return found
+
+
+def _backed(connection: Connection, instances: Sequence[PlannedInstance]) -> list[list[str]]:
+    """Find for each instance the instances of its node that are backed by a disk of it that is not known to be shared."""
+    behind: dict[tuple[str, str, str | None], set[str]] = {}
+    for each in instances:
+        for layer in [layer["path"] for disk in each["disks"] for layer in disk.get("chain") or ()]:
+            behind.setdefault((each["host"], each["node"], layer), set()).add(each["name"])
+    named = [
+        {
+            disk["path"]: behind[each["host"], each["node"], disk["path"]] - {each["name"]}
+            for disk in each["disks"]
+            if (each["host"], each["node"], disk.get("path")) in behind
+        }
+        for each in instances
+    ]
+    known = files.of_instances(connection, [each["uuid"] for each, disks in zip(instances, named) if disks])
+    return [
+        sorted({name for path, names in disks.items() if (path, None) in known.get(each["uuid"], ()) for name in names})
+        for each, disks in zip(instances, named)
+    ]
+
+
+def _of_hosts(query: Select, hosts: Collection[str] | None, but: Collection[str]) -> Select:
+    column = tables.compute_nodes.c.host
+    if hosts is not None:
+        query = query.where(column.in_(sorted(hosts)))
+    return query.where(column.not_in(sorted(but))) if but else query
+
+
+def _held(connection: Connection, hosts: Collection[str] | None = None, but: Collection[str] = (), rare: bool = False) -> dict[str, Held]:
+    """Read the allocations of instances, without those that hold two places for an open resize or evacuation.
+
+    :param rare: only the classes beside RESOURCE_CLASSES.
+    :returns: {uuid of the instance: allocations}.
+    """
+    instances, nodes, migrations = tables.instances, tables.compute_nodes, tables.migrations
+    consumers, allocations, classes = tables.consumers, tables.allocations, tables.resource_classes
+    providers = tables.resource_providers
+    twice = sa.select(migrations.c.instance_uuid).where(
+        migrations.c.status.in_([each for each in tables.HOLDING_MIGRATION if each not in tables.OPEN_MIGRATION])
+    )
+    query = (
+        sa.select(instances.c.uuid, providers.c.uuid, classes.c.name, allocations.c.used)
+        .join(nodes, nodes.c.id == instances.c.compute_node_id)
+        .join(consumers, consumers.c.uuid == instances.c.uuid)
+        .join(allocations, allocations.c.consumer_id == consumers.c.id)
+        .join(providers, providers.c.id == allocations.c.provider_id)
+        .join(classes, classes.c.id == allocations.c.class_id)
+        .where(instances.c.uuid.not_in(twice))
+        .order_by(instances.c.uuid, classes.c.name, providers.c.id)
+    )
+    if rare:
+        query = query.where(classes.c.name.not_in(RESOURCE_CLASSES))
+    held: dict[str, Held] = {}
+    for uuid, provider, name, amount in connection.execute(_of_hosts(query, hosts, but)):
+        held.setdefault(uuid, {}).setdefault(provider, {})[name] = int(amount)
+    return held
+
+
+def _sums(held: Held) -> dict[str, int]:
+    """Sum allocations by resource class."""
+    sums: dict[str, int] = {}
+    for amounts in held.values():
+        for name, amount in amounts.items():
+            sums[name] = sums.get(name, 0) + amount
+    return sums
+
+
+def read_amounts(connection: Connection) -> list[InstanceAmounts]:
+    """Read the needs and places of all instances, of which there may be millions, without the facts of their domains."""
+    instances, nodes, groups = tables.instances, tables.compute_nodes, tables.server_groups
+    names = ("uuid", "name", "state", "vcpus", "memory_mb", "disk_gb", "availability_zone", "project", "flavor")
+    query = sa.select(nodes.c.id, nodes.c.host, nodes.c.hypervisor_hostname)
+    place = {row[0]: row[1:] for row in connection.execute(query)}
+    group = {row[0]: row[1] for row in connection.execute(sa.select(groups.c.id, groups.c.name))}
+    columns = [instances.c[name] for name in names]
+    query = sa.select(instances.c.compute_node_id, instances.c.server_group_id, *columns).where(instances.c.compute_node_id.is_not(None))
+    held = _held(connection, rare=True)
+    found: list[InstanceAmounts] = []
+    for node, group_id, *values in connection.execute(query):
+        each: Any = dict(zip(names, values))
+        if each["uuid"] in held:
+            each["allocations"] = held[each["uuid"]]
+            each["resources"] = _sums(each["allocations"])
+        each["host"], each["node"] = place[node]
+        each["server_group"] = group.get(group_id)
+        found.append(each)
+    return found
+
+
+def moved_since(connection: Connection, since: float) -> set[str]:
+    """Return the uuids of instances whose last move ended after a time (seconds since 1970), or has not ended."""
+    table = tables.migrations
+    query = sa.select(table.c.instance_uuid).where(
+        sa.or_(
+            sa.and_(table.c.updated_at > since, table.c.status.not_in(("failed", "cancelled"))),
+            table.c.status.in_(tables.HOLDING_MIGRATION),
+        )
+    )
+    return set(connection.execute(query).scalars())

@@ -1,0 +1,63 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The disks of instances that are on storage of their hosts only, so that a move copies them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import Disk, PlannedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import LocalDisks
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, files, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+
+
+def read(connection: Connection, instances: Sequence[PlannedInstance]) -> dict[str, LocalDisks]:
+    """Read what is copied of the disks of instances, by uuid, as far as the store knows."""
+    names = files.of_instances(connection, [each["uuid"] for each in instances])
+    found = {each["uuid"]: _of_files(each["disks"], names[each["uuid"]]) for each in instances if each["disks"]}
+    # Of hosts that are recorded as data there may be sizes only.
+    found.update(_of_sizes(connection, [each for each in instances if not each["disks"] and each["disk_gb"]]))
+    return found
+
+
+def _of_files(disks: Sequence[Disk], names: Collection[files.FileName]) -> LocalDisks:
+    mib, unknown = 0, []
+    for disk in disks:
+        path = disk.get("path") or disk.get("source")
+        which = f"its disk {disk.get('target') or path or 'without a name'}"
+        if disk.get("readonly") or not path:
+            continue
+        if disk.get("type") == "volume" and not disk.get("path"):
+            unknown.append(f"where {which} is")
+        elif (path, None) in names:
+            size = disk.get("allocation_bytes") or disk.get("capacity_bytes")
+            mib += (size or 0) >> 20
+            if not size:
+                unknown.append(f"the size of {which}")
+            elif disk.get("chain"):
+                # A copy has no images behind it: what they have is in it.
+                unknown.append(f"the size of the images behind {which}")
+    return LocalDisks(mib, tuple(unknown))
+
+
+def _of_sizes(connection: Connection, instances: Sequence[PlannedInstance]) -> dict[str, LocalDisks]:
+    """Return the disks of instances whose disks are not listed: what they allocate of their own compute node is there."""
+    providers, nodes = tables.resource_providers, tables.compute_nodes
+    roots = providers.alias()
+    query = sa.select(providers.c.uuid, sa.func.coalesce(roots.c.uuid, providers.c.uuid)).outerjoin(
+        roots, roots.c.id == providers.c.root_id
+    )
+    holding = {uuid for each in instances for uuid, amounts in each.get("allocations", {}).items() if amounts.get("DISK_GB")}
+    root = {row[0]: row[1] for row in bulk.among(connection, query, providers.c.uuid, holding)}
+    query = sa.select(nodes.c.uuid, nodes.c.host, nodes.c.hypervisor_hostname)
+    node = {
+        (row.host, row.hypervisor_hostname): row.uuid for row in bulk.among(connection, query, nodes.c.host, {i["host"] for i in instances})
+    }
+    found = {}
+    for each in instances:
+        own = node[each["host"], each["node"]]
+        amounts = [held.get("DISK_GB", 0) for uuid, held in each.get("allocations", {}).items() if root.get(uuid) == own]
+        found[each["uuid"]] = LocalDisks(sum(amounts) * 1024)
+    return found

@@ -1,0 +1,105 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The open migrations of all runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import OpenMove
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import on_its_node
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+
+# Types of migrations that are more than moves.
+RESIZE, EVACUATION = "resize", "evacuation"
+
+
+def how_to_end(details: Mapping[str, Any] | None, destination: str) -> str:
+    """Return the command that goes on with an open resize. A cold migration is a resize that keeps the flavor.
+
+    :param details: of the migration: old and new, each with its flavor.
+    """
+    old, new = (((details or {}).get(which) or {}).get("flavor") for which in ("old", "new"))
+    if old == new:
+        return f"drover.compute.instance_migrate with drover_destination={destination} and drover_migrate_cold=true"
+    return f"drover.compute.instance_resize with drover_flavor={new}"
+
+
+def open_moves(connection: Connection) -> list[OpenMove]:
+    """Read the migrations that run, or that a killed run left open, in the order in which they began."""
+    table, instances, groups = tables.migrations, tables.instances, tables.server_groups
+    query = (
+        sa.select(
+            table.c.uuid,
+            table.c.instance_uuid,
+            table.c.instance_name,
+            table.c.source,
+            table.c.destination,
+            table.c.type,
+            table.c.details,
+            groups.c.name.label("group_name"),
+        )
+        .outerjoin(instances, instances.c.uuid == table.c.instance_uuid)
+        .outerjoin(groups, groups.c.id == instances.c.server_group_id)
+        .where(table.c.status.in_(tables.OPEN_MIGRATION))
+        .order_by(table.c.created_at, table.c.id)
+    )
+    return [OpenMove._make(row) for row in connection.execute(query)]
+
+
+def holding(connection: Connection, instance_uuids: Iterable[str]) -> dict[str, Row]:
+    """Read the migrations of instances that hold room at two places: open ones, and those that wait to be closed.
+
+    :returns: {uuid of the instance: migration}. An open one has priority over an evacuation whose source is not back.
+    """
+    table = tables.migrations
+    query = sa.select(table).where(table.c.status.in_(tables.HOLDING_MIGRATION))
+    rows = bulk.among(connection, query, table.c.instance_uuid, instance_uuids)
+    rows.sort(key=lambda row: row.status in tables.OPEN_MIGRATION)
+    return {row.instance_uuid: row for row in rows}
+
+
+def lost_track_of(connection: Connection, migrations: Iterable[Row]) -> list[Row]:
+    """Select the open migrations whose instance was at neither end when both were last read, and has not been seen there since."""
+    lost = [row for row in migrations if row.status in tables.OPEN_MIGRATION and (row.details or {}).get("nowhere")]
+    table = tables.domains
+    query = sa.select(table.c.uuid, table.c.compute_node_id, table.c.seen_at)
+    seen = bulk.among(connection, query, table.c.uuid, [row.instance_uuid for row in lost])
+    last = {(each.uuid, each.compute_node_id): each.seen_at for each in seen}
+    return [
+        row
+        for row in lost
+        if all(last.get((row.instance_uuid, end), 0) <= row.details["nowhere"] for end in (row.source_node_id, row.destination_node_id))
+    ]
+
+
+def left_open_for(connection: Connection, host: str) -> list[str]:
+    """Return the sources of the open moves by which an earlier run makes room for a host, sorted."""
+    return sorted({row.source for row in open_moves(connection) if (row.details or {}).get("for_host") == host})
+
+
+def budgets(connection: Connection, uuids: Iterable[str]) -> dict[str, tuple[str, int]]:
+    """Read the server groups of instances that limit how many members move at the same time.
+
+    :returns: {uuid of the instance: (name of the group, max_moving)}.
+    """
+    instances, groups = tables.instances, tables.server_groups
+    query = (
+        sa.select(instances.c.uuid, groups.c.name, groups.c.max_moving)
+        .join(groups, groups.c.id == instances.c.server_group_id)
+        .where(groups.c.max_moving.is_not(None))
+    )
+    return {row.uuid: (row.name, row.max_moving) for row in bulk.among(connection, query, instances.c.uuid, uuids)}
+
+
+def domain_states(connection: Connection, uuids: Iterable[str]) -> dict[str, str]:
+    """Read the last known states of instances' domains, on the nodes where the instances are.
+
+    :returns: {uuid: state}.
+    """
+    domains = tables.domains
+    query = sa.select(domains.c.uuid, domains.c.state).join(tables.instances, on_its_node())
+    return {row.uuid: row.state for row in bulk.among(connection, query, domains.c.uuid, uuids)}

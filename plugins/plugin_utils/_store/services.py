@@ -1,0 +1,138 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Services: who is up, who is enabled (N7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import ServiceState
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+
+BINARY = "libvirtd"
+
+
+def down_reason(service: ServiceState, now: float, service_down_time: float) -> str | None:
+    """Explain why a service counts as down; None where it is up.
+
+    There is no agent with a heartbeat every few seconds: the heartbeat is a discovery that reached the host. So a service is
+    down after a discovery that could not reach it.
+
+    :param service_down_time: the age (seconds) from which a heartbeat counts as too old; 0 for no limit.
+    """
+    if service.forced_down:
+        return "forced down"
+    if service.last_error:
+        return service.last_error
+    if service.last_seen_up is None:
+        return "never seen up"
+    # Absolute, as in Nova: a time in the future is no heartbeat either.
+    age = abs(now - service.last_seen_up)
+    if service_down_time and age > service_down_time:
+        return f"last seen {int(age)} s ago, more than service_down_time ({int(service_down_time)} s)"
+    return None
+
+
+def heartbeat(connection: Connection, hosts: Iterable[str], now: float) -> tuple[dict[str, int], set[str]]:
+    """Record that a discovery reached hosts, and add services that are new.
+
+    :returns: {host: service id}, and the hosts whose service is new or was down.
+    """
+    table = tables.services
+    query = sa.select(table).where(table.c.binary == BINARY)
+    known = {row.host: row for row in bulk.among(connection, query, table.c.host, hosts)}
+    new = sorted(set(hosts) - set(known))
+    bulk.insert(
+        connection,
+        table,
+        [{"uuid": bulk.new_uuid(), "host": host, "binary": BINARY, "created_at": now, "last_seen_up": now} for host in new],
+    )
+    bulk.update(connection, table, [{"id": row.id, "last_seen_up": now, "last_error": None} for row in known.values()])
+    returned = {host for host, row in known.items() if row.last_error or row.last_seen_up is None}
+    ids = {row.host: row.id for row in bulk.among(connection, query, table.c.host, hosts)}
+    return ids, returned | set(new)
+
+
+def remove_without_nodes(connection: Connection, hosts: Iterable[str]) -> bool:
+    """Remove the hosts that have no compute node.
+
+    :returns: whether there was one.
+    """
+    table, nodes = tables.services, tables.compute_nodes
+    query = sa.select(table.c.id, table.c.host).where(~sa.exists().where(nodes.c.service_id == table.c.id))
+    rows = bulk.among(connection, query, table.c.host, hosts)
+    bulk.delete(connection, table, table.c.id, [row.id for row in rows])
+    return bool(rows)
+
+
+def disabled_hosts(connection: Connection, hosts: Iterable[str]) -> set[str]:
+    """Return the hosts whose service is disabled."""
+    table = tables.services
+    query = sa.select(table.c.host).where(table.c.disabled.is_(True))
+    return {row.host for row in bulk.among(connection, query, table.c.host, hosts)}
+
+
+def up_hosts(connection: Connection, hosts: Iterable[str], now: float) -> set[str]:
+    """Return the hosts that were up in their last discovery."""
+    table = tables.services
+    query = sa.select(table).where(table.c.binary == BINARY)
+    return {row.host for row in bulk.among(connection, query, table.c.host, hosts) if down_reason(row, now, 0) is None}
+
+
+def is_drained(memory: Mapping[str, Any] | None) -> bool:
+    """Tell whether a drain began and no undrain followed.
+
+    :param memory: the column status_before_drain, see drained.py.
+    """
+    return "disabled" in (memory or {})
+
+
+def drained_hosts(connection: Connection) -> list[str]:
+    """Return the hosts that a drain has disabled and no undrain has enabled, sorted."""
+    table = tables.services
+    rows = connection.execute(sa.select(table.c.host, table.c.status_before_drain).order_by(table.c.host))
+    return [row.host for row in rows if is_drained(row.status_before_drain)]
+
+
+def record_unreachable(connection: Connection, host: str, error: str, now: float, add: bool = True) -> bool:
+    """Record that a discovery could not reach a host.
+
+    :param add: whether a host that is not in the store is added.
+    :returns: whether the host was up, or unknown, before.
+    """
+    table = tables.services
+    row = connection.execute(sa.select(table).where(table.c.host == host, table.c.binary == BINARY)).one_or_none()
+    if row is None:
+        if add:
+            connection.execute(sa.insert(table).values(uuid=bulk.new_uuid(), host=host, binary=BINARY, created_at=now, last_error=error))
+        return True
+    connection.execute(sa.update(table).where(table.c.id == row.id).values(last_error=error))
+    return bool(row.last_error is None)
+
+
+def get(connection: Connection, host: str) -> Row:
+    """Read the service of a host.
+
+    :raises DroverError: the host is not in the store.
+    """
+    table = tables.services
+    row = connection.execute(sa.select(table).where(table.c.host == host, table.c.binary == BINARY)).one_or_none()
+    if row is None:
+        raise unknown_host(connection, host)
+    return row
+
+
+def unknown_host(connection: Connection, host: str) -> Exception:
+    """Make the error for a host that is not in the store; it names some that are."""
+    return validation.unknown_host(host, connection.execute(sa.select(tables.services.c.host)).scalars(), DroverError)
+
+
+def change(connection: Connection, row: Row, values: Mapping[str, Any]) -> None:
+    """Change columns of a service."""
+    if values:
+        connection.execute(sa.update(tables.services).where(tables.services.c.id == row.id).values(values))

@@ -1,0 +1,351 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The store's tables. Migrations make them; a test compares both.
+
+Times are seconds since 1970 (UTC) as floating point. Sizes are MiB or GiB as the name says.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils._records.node_fields import NODE_FIELDS
+from ansible_collections.drover.compute.plugins.plugin_utils._store import columns
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
+
+# Instances that are claimed and have no domain yet; in SQL, as a query uses an index only by the same words.
+IS_BUILDING = "state = 'building'"
+
+if sa:
+    metadata = columns.new_metadata()
+
+    # One process unit on one host. services.py derives from it whether the host is up.
+    services = sa.Table(
+        "services",
+        metadata,
+        columns.identifier(),
+        columns.uuid(),
+        sa.Column("host", sa.String(255), nullable=False),
+        sa.Column("binary", sa.String(255), nullable=False),
+        sa.Column("disabled", sa.Boolean, nullable=False, default=False),
+        sa.Column("disabled_reason", sa.Text),
+        sa.Column("forced_down", sa.Boolean, nullable=False, default=False),
+        sa.Column("maintenance", sa.Boolean, nullable=False, default=False),
+        # The switches before a drain, which undrain restores (rule S5).
+        sa.Column("status_before_drain", sa.JSON(none_as_null=True)),
+        sa.Column("last_seen_up", sa.Double),
+        sa.Column("last_error", sa.Text),
+        sa.Column("created_at", sa.Double, nullable=False),
+        sa.UniqueConstraint("host", "binary"),
+    )
+
+    # The provider with the same uuid has the inventories.
+    compute_nodes = sa.Table(
+        "compute_nodes",
+        metadata,
+        columns.identifier(),
+        columns.uuid(),
+        columns.reference("service_id", "services.id"),
+        sa.Column("host", sa.String(255), nullable=False),
+        sa.Column("hypervisor_hostname", sa.String(255), nullable=False),
+        sa.Column("uri", sa.Text),
+        sa.Column("cell", sa.String(255)),
+        sa.Column("migration_uri", sa.Text),
+        sa.Column("migration_address", sa.Text),
+        # False where its host no longer reports it, and allocations keep it.
+        sa.Column("reported", sa.Boolean, nullable=False, default=True),
+        *map(columns.of_field, NODE_FIELDS),
+        sa.Column("created_at", sa.Double, nullable=False),
+        sa.Column("updated_at", sa.Double, nullable=False),
+        sa.UniqueConstraint("host", "hypervisor_hostname"),
+    )
+
+    resource_classes = sa.Table(
+        "resource_classes", metadata, columns.identifier(), sa.Column("name", sa.String(255), nullable=False, unique=True)
+    )
+    traits = sa.Table("traits", metadata, columns.identifier(), sa.Column("name", sa.String(255), nullable=False, unique=True))
+
+    resource_providers = sa.Table(
+        "resource_providers",
+        metadata,
+        columns.identifier(),
+        columns.uuid(),
+        sa.Column("name", sa.String(512), nullable=False, unique=True),
+        sa.Column("generation", sa.Integer, nullable=False, default=0),
+        columns.reference("parent_id", "resource_providers.id", nullable=True),
+        # Null for a root.
+        columns.reference("root_id", "resource_providers.id", nullable=True),
+    )
+    inventories = sa.Table(
+        "inventories",
+        metadata,
+        columns.identifier(),
+        columns.reference("provider_id", "resource_providers.id", ondelete="CASCADE"),
+        columns.reference("class_id", "resource_classes.id"),
+        sa.Column("total", sa.BigInteger, nullable=False),
+        sa.Column("reserved", sa.BigInteger, nullable=False),
+        sa.Column("min_unit", sa.BigInteger, nullable=False),
+        sa.Column("max_unit", sa.BigInteger, nullable=False),
+        sa.Column("step_size", sa.BigInteger, nullable=False),
+        sa.Column("allocation_ratio", sa.Double, nullable=False),
+        # The sum of its allocations, which _placement/inventory.py updates: a claim locks this one row.
+        sa.Column("used", sa.BigInteger, nullable=False, default=0, server_default="0"),
+        sa.UniqueConstraint("provider_id", "class_id"),
+    )
+    provider_traits = sa.Table(
+        "provider_traits",
+        metadata,
+        sa.Column("provider_id", sa.ForeignKey("resource_providers.id", ondelete="CASCADE"), primary_key=True),
+        sa.Column("trait_id", sa.ForeignKey("traits.id"), primary_key=True),
+    )
+
+    # Aggregates of providers (not of hosts), which connect them to sharing providers.
+    placement_aggregates = sa.Table("placement_aggregates", metadata, columns.identifier(), columns.uuid())
+    provider_aggregates = sa.Table(
+        "provider_aggregates",
+        metadata,
+        sa.Column("provider_id", sa.ForeignKey("resource_providers.id", ondelete="CASCADE"), primary_key=True),
+        sa.Column("aggregate_id", sa.ForeignKey("placement_aggregates.id"), primary_key=True),
+    )
+
+    # Host aggregates; the key availability_zone of their metadata makes one a zone.
+    aggregates = sa.Table(
+        "aggregates",
+        metadata,
+        columns.identifier(),
+        columns.uuid(),
+        sa.Column("name", sa.String(255), nullable=False, unique=True),
+        sa.Column("metadata", sa.JSON, nullable=False),
+    )
+    aggregate_hosts = sa.Table(
+        "aggregate_hosts",
+        metadata,
+        sa.Column("aggregate_id", sa.ForeignKey("aggregates.id", ondelete="CASCADE"), primary_key=True),
+        sa.Column("host", sa.String(255), primary_key=True),
+    )
+
+    consumers = sa.Table(
+        "consumers",
+        metadata,
+        columns.identifier(),
+        columns.uuid(),
+        sa.Column("type", sa.String(255), nullable=False),
+        sa.Column("project", sa.String(255)),
+        sa.Column("user", sa.String(255)),
+        sa.Column("generation", sa.Integer, nullable=False, default=0),
+        sa.Column("created_at", sa.Double, nullable=False),
+        # Until discovery has seen the instance; null for one that runs.
+        sa.Column("expires_at", sa.Double),
+    )
+    allocations = sa.Table(
+        "allocations",
+        metadata,
+        columns.identifier(),
+        columns.reference("provider_id", "resource_providers.id"),
+        # Few indexes, as each claim writes all of them: no query is by class, and the unique one finds consumers.
+        columns.reference("class_id", "resource_classes.id", index=False),
+        columns.reference("consumer_id", "consumers.id", ondelete="CASCADE", index=False),
+        sa.Column("used", sa.BigInteger, nullable=False),
+        sa.UniqueConstraint("consumer_id", "provider_id", "class_id"),
+    )
+
+    server_groups = sa.Table(
+        "server_groups",
+        metadata,
+        columns.identifier(),
+        columns.uuid(),
+        sa.Column("name", sa.String(255), nullable=False, unique=True),
+        sa.Column("policy", sa.String(64), nullable=False),
+        sa.Column("max_server_per_host", sa.Integer, nullable=False, default=1),
+        # How many members may move at the same time; null for no limit.
+        sa.Column("max_moving", sa.Integer),
+    )
+
+    flavors = sa.Table(
+        "flavors",
+        metadata,
+        columns.identifier(),
+        columns.uuid(),
+        sa.Column("name", sa.String(255), nullable=False, unique=True),
+        sa.Column("vcpus", sa.Integer, nullable=False),
+        sa.Column("memory_mb", sa.Integer, nullable=False),
+        sa.Column("disk_gb", sa.Integer, nullable=False),
+        sa.Column("extra_specs", sa.JSON, nullable=False),
+        sa.Column("created_at", sa.Double, nullable=False),
+    )
+
+    # In the store from its claim on.
+    instances = sa.Table(
+        "instances",
+        metadata,
+        columns.identifier(),
+        columns.uuid(),
+        sa.Column("name", sa.String(255), nullable=False, index=True),
+        columns.reference("compute_node_id", "compute_nodes.id", nullable=True),
+        # building (claimed), active (a domain exists) or missing (its host no longer shows it).
+        sa.Column("state", sa.String(32), nullable=False),
+        columns.reference("server_group_id", "server_groups.id", nullable=True),
+        sa.Column("vcpus", sa.Integer, nullable=False),
+        sa.Column("memory_mb", sa.Integer, nullable=False),
+        sa.Column("disk_gb", sa.Integer, nullable=False),
+        sa.Column("availability_zone", sa.String(255)),
+        sa.Column("project", sa.String(255)),
+        sa.Column("user", sa.String(255)),
+        sa.Column("flavor", sa.String(255)),
+        # The properties of its image.
+        sa.Column("image", sa.JSON(none_as_null=True)),
+        # How a drain may move it: move, on_drain, priority.
+        sa.Column("policy", sa.JSON(none_as_null=True)),
+        # PROJECT/NAME of its definition, see orders.py.
+        sa.Column("definition", sa.String(512)),
+        # The open order to a hypervisor, see orders.py.
+        sa.Column("task_state", sa.String(32)),
+        sa.Column("order_uuid", sa.String(36)),
+        sa.Column("created_at", sa.Double, nullable=False),
+        # Few of millions, which the scheduler counts for each decision.
+        sa.Index("ix_instances_definition", "definition", unique=True),
+        sa.Index("ix_instances_building", "compute_node_id", sqlite_where=sa.text(IS_BUILDING), postgresql_where=sa.text(IS_BUILDING)),
+    )
+    # The domains in a compute node's last report; a uuid with two rows is one domain on two hosts.
+    domains = sa.Table(
+        "domains",
+        metadata,
+        sa.Column("compute_node_id", sa.ForeignKey("compute_nodes.id", ondelete="CASCADE"), primary_key=True),
+        sa.Column("uuid", sa.String(36), primary_key=True, index=True),
+        sa.Column("name", sa.String(255), nullable=False),
+        sa.Column("state", sa.String(32), nullable=False),
+        sa.Column("persistent", sa.Boolean, nullable=False),
+        sa.Column("autostart", sa.Boolean, nullable=False),
+        # Disks, interfaces, pass-through devices, metadata and the rest of the domain's facts.
+        sa.Column("facts", sa.JSON, nullable=False),
+        sa.Column("xml", sa.Text),
+        sa.Column("seen_at", sa.Double, nullable=False),
+    )
+
+    # The files and devices of these domains, with the images behind them; only changes are written, see files.py.
+    domain_files = sa.Table(
+        "domain_files",
+        metadata,
+        columns.identifier(),
+        columns.reference("compute_node_id", "compute_nodes.id", ondelete="CASCADE"),
+        sa.Column("uuid", sa.String(36), nullable=False, index=True),
+        sa.Column("path", sa.String(1024), nullable=False, index=True),
+        # Its identity on shared storage, the same on every host; null where it is not known.
+        sa.Column("identity", sa.String(1024), index=True),
+        # Whether the domain may write to it: a disk that is not read-only, no image behind one.
+        sa.Column("written", sa.Boolean, nullable=False, server_default=sa.false()),
+    )
+
+    # One move of one instance. While it is open its uuid is the consumer of the source's room.
+    migrations = sa.Table(
+        "migrations",
+        metadata,
+        columns.identifier(),
+        columns.uuid(),
+        sa.Column("instance_uuid", sa.String(36), nullable=False, index=True),
+        sa.Column("instance_name", sa.String(255), nullable=False),
+        columns.reference("source_node_id", "compute_nodes.id", nullable=True, ondelete="SET NULL"),
+        columns.reference("destination_node_id", "compute_nodes.id", nullable=True, ondelete="SET NULL"),
+        sa.Column("source", sa.String(512), nullable=False),
+        sa.Column("destination", sa.String(512), nullable=False),
+        sa.Column("type", sa.String(32), nullable=False),
+        sa.Column("status", sa.String(32), nullable=False, index=True),
+        sa.Column("message", sa.Text),
+        # The old flavor and sizes of a resize, for its undo.
+        sa.Column("details", sa.JSON(none_as_null=True)),
+        # What a completed move copied, and in which time; all three are null where that is not known.
+        sa.Column("copied_memory_mib", sa.BigInteger),
+        sa.Column("copied_disk_mib", sa.BigInteger),
+        sa.Column("seconds", sa.Double),
+        sa.Column("created_at", sa.Double, nullable=False),
+        sa.Column("updated_at", sa.Double, nullable=False),
+    )
+
+    # The runs at work (rule S4): one row per host.
+    leases = sa.Table(
+        "leases",
+        metadata,
+        sa.Column("name", sa.String(255), primary_key=True),
+        # The holder for people, and its process for leases.py.
+        sa.Column("holder", sa.String(255), nullable=False),
+        sa.Column("process", sa.String(255), nullable=False),
+        sa.Column("purpose", sa.Text, nullable=False),
+        sa.Column("acquired_at", sa.Double, nullable=False),
+        sa.Column("renewed_at", sa.Double, nullable=False),
+        sa.Column("expires_at", sa.Double, nullable=False),
+    )
+
+    # Power actions on hosts, recorded before they begin, and again with their outcome.
+    power_events = sa.Table(
+        "power_events",
+        metadata,
+        columns.identifier(),
+        columns.uuid(),
+        sa.Column("host", sa.String(255), nullable=False, index=True),
+        sa.Column("action", sa.String(32), nullable=False),
+        sa.Column("driver", sa.String(32), nullable=False),
+        # running (also of a killed run), completed or failed.
+        sa.Column("status", sa.String(32), nullable=False),
+        # on, off or unknown, by the driver after the action.
+        sa.Column("power_state", sa.String(32)),
+        # After the action; while it runs, that of its begin.
+        sa.Column("boot_id", sa.String(36)),
+        sa.Column("message", sa.Text),
+        sa.Column("created_at", sa.Double, nullable=False),
+        sa.Column("updated_at", sa.Double, nullable=False),
+    )
+
+    # The hosts of the open rolling maintenance.
+    rolling_hosts = sa.Table(
+        "rolling_hosts",
+        metadata,
+        sa.Column("host", sa.String(255), primary_key=True),
+        # The last one that began, see rolling.py.
+        sa.Column("stage", sa.String(32), nullable=False),
+        # Before the reboot.
+        sa.Column("boot_id", sa.String(36)),
+        # Those on it before its drain.
+        sa.Column("instances", sa.JSON(none_as_null=True)),
+        sa.Column("message", sa.Text),
+        sa.Column("created_at", sa.Double, nullable=False),
+        sa.Column("updated_at", sa.Double, nullable=False),
+    )
+
+    # Decisions of the scheduler; the newest are kept, see decisions.py. No index, as each claim writes here.
+    decisions = sa.Table(
+        "decisions",
+        metadata,
+        columns.identifier(),
+        sa.Column("created_at", sa.Double, nullable=False),
+        # place, resize or migrate.
+        sa.Column("purpose", sa.String(32), nullable=False),
+        # The user of the scheduler, for people.
+        sa.Column("actor", sa.String(255)),
+        # Not a reference: the row outlives the instance, and a refused instance never existed.
+        sa.Column("instance_uuid", sa.String(36)),
+        sa.Column("instance_name", sa.String(255), nullable=False),
+        # Null without a valid host.
+        sa.Column("host", sa.String(255)),
+        sa.Column("node", sa.String(255)),
+        sa.Column("alternates", sa.JSON, nullable=False),
+        sa.Column("explanation", sa.JSON(none_as_null=True)),
+        sa.Column("message", sa.Text),
+    )
+
+    # One row: when the store was made or restored, and the number of its claims, see continuity.py.
+    continuity = sa.Table(
+        "continuity",
+        metadata,
+        sa.Column("id", sa.Integer, primary_key=True),
+        sa.Column("born_at", sa.Double, nullable=False),
+        sa.Column("claims", sa.BigInteger, nullable=False),
+        sa.Column("written_by", sa.BigInteger),
+        sa.Column("timeline", sa.Integer),
+    )
+
+    #: The tables of an export: without the one that is about this database.
+    EXPORTED = [table for table in metadata.sorted_tables if table.name != "continuity"]
+
+# The states of migrations that run, or that a killed run left open.
+OPEN_MIGRATION = ("accepted", "running")
+# With the states in which both ends are held too: a resize that waits to be confirmed, an evacuation whose source is not back.
+HOLDING_MIGRATION = (*OPEN_MIGRATION, "finished", "done")

@@ -1,0 +1,211 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Export and import of the whole store, on either database; ids are kept.
+
+Rows are read and written a few at a time, so that memory does not grow with the store.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypedDict
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._store import continuity, schema, tables, transfer_file
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, exc, sa
+
+# Rows in memory at a time.
+_ROWS = 2000
+
+
+class Transferred(TypedDict):
+    """The outcome of an import."""
+
+    changed: bool
+    #: {table: number of its rows}.
+    rows: dict[str, int]
+    #: {table: SHA-256 of its lines}.
+    checksums: dict[str, str]
+
+
+class Exported(Transferred):
+    """The outcome of an export."""
+
+    #: The rows of the export that was there; None without one.
+    before: dict[str, int] | None
+
+
+def export(connection: Connection, path: str, now: float, dry: bool = False) -> Exported:
+    """Write every table to a file, unless the file is an export of the same rows.
+
+    :param connection: of a reading transaction, so that all tables are of one moment.
+    :param dry: write nothing.
+    :raises DroverError: the file cannot be written.
+    """
+    before = _end_of(path)
+    if dry:
+        transfer_file.check_folder(path)
+        end = _write(connection, _Nowhere(), now)
+    else:
+        with transfer_file.replacing(path) as (file, commit):
+            end = _write(connection, file, now)
+            if not _same(before, end):
+                commit()
+    return {"changed": not _same(before, end), "before": before and before["rows"], "rows": end["rows"], "checksums": end["checksums"]}
+
+
+def load(connection: Connection, export_file: transfer_file.Export) -> Transferred:
+    """Fill an empty store from an export, or verify that the store has the same rows.
+
+    :param connection: of a writing transaction, which the caller must roll back after an error.
+    :raises DroverError: the store has other rows, or its database refuses a row.
+    """
+    check_revision(export_file)
+    there = {table.name: _count(connection, table) for table in tables.EXPORTED}
+    if any(there.values()):
+        end = _write(connection, _Nowhere(), 0)
+        if _same(export_file.end, end):
+            return {"changed": False, "rows": end["rows"], "checksums": end["checksums"]}
+        names = ", ".join(f"{name} {count}" for name, count in sorted(there.items()) if count)
+        raise DroverError(
+            f"The store is not empty: it has {sum(there.values())} rows ({names}), and they are others than those of "
+            f"{export_file.path}. Import into an empty database or a new file; nothing was imported."
+        )
+    for table in tables.EXPORTED:
+        try:
+            _fill(connection, table, export_file)
+        except (exc.StatementError, _driver_error(connection), ValueError, KeyError, TypeError) as problem:
+            cause = str(getattr(problem, "orig", None) or problem).strip().partition("\n")[0]
+            raise DroverError(
+                f"{export_file.path} has a row of {table.name} that the database refuses: {cause}. "
+                "Correct it in the store that was exported and export again; nothing was imported."
+            ) from problem
+    continuity.come_back(connection)
+    end = export_file.end
+    return {"changed": any(export_file.rows.values()), "rows": end["rows"], "checksums": end["checksums"]}
+
+
+def check_revision(export_file: transfer_file.Export) -> None:
+    """Refuse an export of another schema than this version's.
+
+    :raises DroverError: its schema or its tables differ.
+    """
+    found = export_file.header["revision"]
+    if found == schema.LATEST:
+        missing = {table.name for table in tables.EXPORTED} ^ set(export_file.rows)
+        if missing:
+            raise DroverError(
+                f"{export_file.path} and this drover.compute differ in tables: {', '.join(sorted(missing))}. "
+                "Export the store again with this version; nothing was imported."
+            )
+        return
+    if found in schema.revisions():
+        advice = (
+            "Import it with the version of the collection that wrote it, into a store of its own, and upgrade that store "
+            "with the module drover.compute.store of this version"
+        )
+    else:
+        advice = "A newer version wrote it: upgrade the collection on this controller"
+    raise DroverError(f"{export_file.path} is of schema {found}; this drover.compute has {schema.LATEST}. {advice}; nothing was imported.")
+
+
+class _Nowhere:
+    """Stands for a file of which only the sums are wanted."""
+
+    def write(self, data: bytes) -> None:
+        """Drop the data."""
+
+
+def _driver_error(connection: Connection) -> type[Exception]:
+    driver: Any = connection.dialect.dbapi
+    return driver.Error
+
+
+def _write(connection: Connection, file: transfer_file.Sink, now: float) -> transfer_file.End:
+    writer = transfer_file.Writer(file)
+    writer.header(schema.LATEST, now)
+    for table in tables.EXPORTED:
+        writer.table(table.name, _rows(connection, table))
+    return writer.end()
+
+
+def _rows(connection: Connection, table: sa.Table) -> Iterator[dict[str, Any]]:
+    names = [column.name for column in table.columns]
+    query = sa.select(table).order_by(*table.primary_key.columns).execution_options(yield_per=_ROWS)
+    for row in connection.execute(query):
+        yield dict(zip(names, row))
+
+
+def _fill(connection: Connection, table: sa.Table, export_file: transfer_file.Export) -> None:
+    own = _own_references(table)
+    rows = export_file.table(table.name)
+    # A row may refer to a later one.
+    _insert(connection, table, ({**row, **dict.fromkeys(own)} for row in rows) if own else rows)
+    if own:
+        _refer(connection, table, own, export_file.table(table.name))
+    if "id" in table.columns and connection.dialect.name == "postgresql":
+        # The rows came with ids, so the sequence has not moved.
+        most = connection.execute(sa.select(sa.func.max(table.c.id))).scalar()
+        if most is not None:
+            sequence = sa.func.pg_get_serial_sequence(table.name, "id")
+            connection.execute(sa.select(sa.func.setval(sequence, most)))
+
+
+def _insert(connection: Connection, table: sa.Table, rows: Iterator[dict[str, Any]]) -> None:
+    if connection.dialect.name == "postgresql":
+        _copy(connection, table, rows)
+        return
+    for some in iter(lambda: list(itertools.islice(rows, _ROWS)), []):
+        connection.execute(sa.insert(table), some)
+
+
+def _copy(connection: Connection, table: sa.Table, rows: Iterable[dict[str, Any]]) -> None:
+    """Insert rows by COPY, which is several times faster than INSERT for a whole store."""
+    quote = connection.dialect.identifier_preparer.quote
+    columns = [(column.name, isinstance(column.type, sa.JSON), column.nullable) for column in table.columns]
+    names = ", ".join(quote(name) for name, dummy, dummy2 in columns)
+    driver: Any = connection.connection
+    with (
+        driver.cursor() as cursor,
+        cursor.copy(f"COPY {quote(table.name)} ({names}) FROM STDIN") as copy,
+    ):
+        for row in rows:
+            copy.write_row(
+                [
+                    json.dumps(row[name]) if as_json and not (nullable and row[name] is None) else row[name]
+                    for name, as_json, nullable in columns
+                ]
+            )
+
+
+def _own_references(table: sa.Table) -> list[str]:
+    """Name the columns that refer to their own table."""
+    return [key.parent.name for key in table.foreign_keys if key.column.table is table]
+
+
+def _refer(connection: Connection, table: sa.Table, own: Sequence[str], rows: Iterable[dict[str, Any]]) -> None:
+    update = sa.update(table).where(table.c.id == sa.bindparam("row_id")).values({name: sa.bindparam(f"new_{name}") for name in own})
+    referring = (row for row in rows if any(row[name] is not None for name in own))
+    for some in iter(lambda: list(itertools.islice(referring, _ROWS)), []):
+        connection.execute(update, [{"row_id": row["id"], **{f"new_{name}": row[name] for name in own}} for row in some])
+
+
+def _count(connection: Connection, table: sa.Table) -> int:
+    return connection.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+
+
+def _end_of(path: str) -> transfer_file.End | None:
+    """Read the last line of the export at a path; None without a complete one of this schema."""
+    try:
+        with transfer_file.Export(path) as found:
+            check_revision(found)
+            return found.end
+    except DroverError:
+        return None
+
+
+def _same(one: transfer_file.End | None, other: transfer_file.End) -> bool:
+    return one is not None and (one["rows"], one["checksums"]) == (other["rows"], other["checksums"])

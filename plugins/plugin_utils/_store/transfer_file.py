@@ -1,0 +1,265 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The file of an exported store: JSON lines that tell whether they are whole.
+
+The first line is the header, {"drover_store": {"format": 1, "revision": ..., "exported_at": ...}}; then
+one line for each row, {"TABLE": {"COLUMN": value, ...}}, tables one after another; the last line is
+{"end": {"rows": {TABLE: n}, "checksums": {TABLE: sha256 of its lines}, "file": sha256 of all before}}.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import stat
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, BinaryIO, Protocol, TypedDict
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+
+FORMAT = 1
+_HEADER, _END = "drover_store", "end"
+# Longer than any line: a domain's XML is what is long in a store.
+_LONGEST = 64 * 2**20
+
+
+class End(TypedDict):
+    """The last line of an export, with which it is checked."""
+
+    #: {table: number of its rows}.
+    rows: dict[str, int]
+    #: {table: SHA-256 of its lines}.
+    checksums: dict[str, str]
+    #: SHA-256 of all lines before.
+    file: str
+
+
+class Sink(Protocol):
+    """A binary file, as far as an export is written to it."""
+
+    def write(self, data: bytes, /) -> object: ...
+
+
+class Writer:
+    """Writes the lines of an export to a binary file, and counts and sums them."""
+
+    def __init__(self, file: Sink) -> None:
+        self._file = file
+        self._whole = hashlib.sha256()
+        self._sums: dict[str, str] = {}
+        self.rows: dict[str, int] = {}
+
+    def header(self, revision: str, now: float) -> None:
+        """Write the first line."""
+        self._line(_encoded({_HEADER: {"format": FORMAT, "revision": revision, "exported_at": now}}))
+
+    def table(self, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
+        """Write the rows of a table, of plain types, one by one."""
+        digest, count = hashlib.sha256(), 0
+        for row in rows:
+            line = _encoded({name: row})
+            digest.update(line)
+            self._line(line)
+            count += 1
+        self._sums[name], self.rows[name] = digest.hexdigest(), count
+
+    def end(self) -> End:
+        """Write the last line, and return its content."""
+        end: End = {"rows": self.rows, "checksums": self._sums, "file": self._whole.hexdigest()}
+        self._file.write(_encoded({_END: end}))
+        return end
+
+    def _line(self, line: bytes) -> None:
+        self._whole.update(line)
+        self._file.write(line)
+
+
+class Export:
+    """An export file that is complete and unchanged, open for reading. Use ``with``."""
+
+    def __init__(self, path: str) -> None:
+        """Open and check the file.
+
+        :raises DroverError: there is no such file, it is no export, or it was cut or edited.
+        """
+        self.path = path
+        with readable(path):
+            self._file = _open(path)
+        try:
+            with readable(path):
+                self.header, self.end, self._starts = self._verified()
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Export:
+        return self
+
+    def __exit__(self, *dummy: object) -> None:
+        self._file.close()
+
+    @property
+    def rows(self) -> dict[str, int]:
+        """Count the rows of each table."""
+        return self.end["rows"]
+
+    def table(self, name: str) -> Iterator[dict[str, Any]]:
+        """Read the rows of one table, one by one."""
+        with readable(self.path):
+            self._file.seek(self._starts[name])
+            for _dummy in range(self.rows[name]):
+                yield json.loads(self._file.readline(_LONGEST))[name]
+
+    def _verified(self) -> tuple[dict[str, Any], End, dict[str, int]]:
+        """Check the sums of the whole file.
+
+        :returns: its header, its end and the place of each table in it (bytes).
+        """
+        whole, place = hashlib.sha256(), 0
+        sums: dict[str, Any] = {}
+        rows: dict[str, int] = {}
+        starts: dict[str, int] = {}
+        last: bytes | None = None
+        header: dict[str, Any] | None = None
+        for line in iter(lambda: self._file.readline(_LONGEST), b""):
+            if header is None:
+                header = self._header(line)
+            elif line.startswith(b'{"end":'):
+                last = line
+                break
+            else:
+                name = _table(line)
+                if name is None or not line.endswith(b"\n"):
+                    raise self._broken(f"line {sum(rows.values()) + 2} is no row")
+                if name not in sums:
+                    sums[name], rows[name], starts[name] = hashlib.sha256(), 0, place
+                sums[name].update(line)
+                rows[name] += 1
+            whole.update(line)
+            place += len(line)
+        if header is None:
+            raise self._broken("it is empty")
+        if last is None or self._file.read(1):
+            raise self._broken("it is cut" if last is None else "something follows its end")
+        end = self._end(last)
+        if end["file"] != whole.hexdigest():
+            raise self._broken("its checksum is another")
+        for name, count in end["rows"].items():
+            # A table without rows has no line.
+            if (rows.get(name, 0), sums.get(name, hashlib.sha256()).hexdigest()) != (count, end["checksums"].get(name)):
+                raise self._broken(f"the rows of {name} are others than its last line says")
+            starts.setdefault(name, 0)
+        if set(rows) - set(end["rows"]):
+            raise self._broken("it has tables that its last line does not name")
+        return header, end, starts
+
+    def _header(self, line: bytes) -> dict[str, Any]:
+        try:
+            header: dict[str, Any] = json.loads(line)[_HEADER]
+            header["format"], header["revision"], header["exported_at"]
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise DroverError(
+                f"{self.path} is no export of a store: its first line does not say so. "
+                "Give the file that drover.compute.store wrote with state=exported; nothing was imported."
+            ) from None
+        if header["format"] != FORMAT:
+            raise DroverError(
+                f"{self.path} is an export of format {header['format']!r}; this drover.compute reads {FORMAT}. Import it "
+                "with the version of the collection that wrote it, then upgrade; nothing was imported."
+            )
+        return header
+
+    def _end(self, line: bytes) -> End:
+        try:
+            end: End = json.loads(line)[_END]
+            whole = isinstance(end["file"], str) and set(end["rows"]) == set(end["checksums"])
+        except (ValueError, KeyError, TypeError, RecursionError):
+            whole = False
+        if not whole:
+            raise self._broken("its last line is cut")
+        return end
+
+    def _broken(self, how: str) -> DroverError:
+        return DroverError(
+            f"{self.path} is not as it was exported: {how}. Export the store again, or fetch the file again; nothing was imported."
+        )
+
+
+def check_folder(path: str) -> None:
+    """Refuse a path at which no file can be made.
+
+    :raises DroverError: the folder is missing or may not be written, or the path is a folder.
+    """
+    folder = os.path.dirname(os.path.abspath(path))
+    if os.path.isdir(path):
+        reason = "it is a folder"
+    elif not os.path.isdir(folder):
+        reason = f"there is no folder {folder}"
+    elif not os.access(folder, os.W_OK | os.X_OK):
+        reason = f"you may not write into the folder {folder}"
+    else:
+        return
+    raise DroverError(f"The export {path} cannot be written: {reason}. Give a path in a folder that you may write.")
+
+
+@contextlib.contextmanager
+def replacing(path: str) -> Iterator[tuple[BinaryIO, Callable[[], None]]]:
+    """Open a new binary file, and give a function that puts it at ``path`` in one step.
+
+    Only its owner may read it. If the function is not called, the file is removed.
+
+    :raises DroverError: the path cannot be written, or the disk is full.
+    """
+    check_folder(path)
+    folder, name = os.path.split(os.path.abspath(path))
+    temporary = None
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{name[:100]}.", dir=folder)
+        with os.fdopen(handle, "wb", buffering=2**20) as file:
+
+            def commit() -> None:
+                file.flush()
+                os.fsync(file.fileno())
+                os.replace(temporary, path)
+
+            yield file, commit
+    except OSError as problem:
+        raise DroverError(f"The export {path} cannot be written: {problem.strerror}. What was there before is still there.") from problem
+    finally:
+        if temporary is not None:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(temporary)
+
+
+@contextlib.contextmanager
+def readable(path: str) -> Iterator[None]:
+    """Turn errors of reading into DroverErrors."""
+    try:
+        yield
+    except OSError as problem:
+        raise DroverError(f"The export {path} cannot be read: {problem.strerror}. Give the path of an export.") from problem
+
+
+def _open(path: str) -> BinaryIO:
+    # Without blocking, as a named pipe may never have a writer.
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise DroverError(f"{path} is no regular file. Give the path of an export.")
+    return os.fdopen(handle, "rb", buffering=2**20)
+
+
+def _encoded(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode("ascii") + b"\n"
+
+
+def _table(line: bytes) -> str | None:
+    """Return the name of a row's table without decoding the row; None for another line."""
+    if not line.startswith(b'{"'):
+        return None
+    name, colon, dummy = line[2:130].partition(b'":{')
+    return name.decode("ascii", "replace") if colon else None

@@ -1,0 +1,391 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What hosts report of themselves, and what people give in its place, checked before it is a URI, a path, a number or a key.
+
+Who is root on one hypervisor decides what it says. A fact of the host that cannot be is a DroverError: nothing of it is
+recorded. One of a domain is that domain's matter: whoever may name a guest must not hide a whole host by it, and a guest
+that is there must not count as gone, so that a name is mended where it can be.
+
+``tracker.node.describe()`` and ``tracker.domain.describe()`` call this for all that comes to them, and what the store gets
+of facts comes from there.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import re
+import unicodedata
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._records.node_fields import NODE_FIELDS, NUMBER, TEXT, NodeField
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import MOST, check_uuid, check_whole, is_whole, shown
+
+# The most that JSON gives back unchanged everywhere.
+LARGEST = 2**63 - 1
+LONGEST_NAME, LONGEST_TEXT, LONGEST_XML = 255, 4096, 2**22
+DEEPEST = 8
+# Those of the module hypervisor_info.
+STATES = ("nostate", "running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")
+POOL_STATES = ("inactive", "building", "running", "degraded", "inaccessible", "unknown")
+
+_HOST_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,253}[A-Za-z0-9])?")
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+ -]{0,63}")
+_HARMLESS = re.compile(r"[ -~]*")
+_CPUS = 2**16
+# Facts that have a check of their own.
+_LOOSE = ("cpu", "numa_cells", "supported_instances")
+
+
+def is_host_name(text: object) -> bool:
+    """Whether a text is a name or an IPv4 address that can stand in a URI as it is."""
+    return isinstance(text, str) and _HOST_NAME.fullmatch(text) is not None
+
+
+class Checked(dict[str, Any]):
+    """The facts of a domain that domain() has seen to be such as they must be."""
+
+
+def reported(facts: Any, where: str) -> tuple[dict[str, Any], list[str]]:
+    """What a host has just said of itself, as far as it can be used: its domains may be fewer, or have other names.
+
+    :param facts: what hypervisor_info returned.
+    :returns: (the facts, with all that cannot be recorded in untold_domains; sentences about domains).
+    :raises DroverError: a fact of the host cannot be.
+    """
+    if not isinstance(facts, dict):
+        raise DroverError(f"{where}: must be a mapping as hypervisor_info returns it, not {shown(facts)}.")
+    name = facts.get("hypervisor_hostname")
+    if not is_host_name(name):
+        raise DroverError(f"{where}: hypervisor_hostname must be the name of a host (letters, digits, dots, - and _), not {shown(name)}.")
+    host(facts, where)
+    found, sentences = domains(facts.get("domains") or [], where)
+    kept = {each["uuid"] for each in found}
+    untold = [each for each in facts.get("domains") or [] if not isinstance(each, dict) or str(each.get("uuid")) not in kept]
+    return {**facts, "domains": found, "untold_domains": _list(facts, "untold_domains", where) + untold}, sentences
+
+
+def host(facts: Mapping[str, Any], where: str) -> None:
+    """See that the facts of a host, apart from its domains, are such as hypervisor_info returns.
+
+    What people give may have any name, and has another one where one machine has several hypervisors.
+
+    :param where: whose facts, for the sentence.
+    :raises DroverError: one is not.
+    """
+    text(facts, "hypervisor_hostname", where, 2 * LONGEST_NAME)
+    amount(facts, "libvirt_version", where)
+    for each in NODE_FIELDS:
+        if each.fact:
+            _field(facts, each, where)
+    for resource in resource_classes.DISCOVERED.values():
+        if resource.total:
+            amount(*_last(facts, resource.total, where))
+    if facts.get("host_uuid") is not None:
+        check_uuid(f"{where}: host_uuid", facts["host_uuid"])
+    if facts.get("uri") is not None:
+        text(facts, "uri", where)
+    _cpu(_mapping(facts, "cpu", where), f"{where}: cpu")
+    _storage(_mapping(facts, "storage", where), f"{where}: storage")
+    pools(facts.get("pools"), where)
+    for triple in _list(facts, "supported_instances", where):
+        if not isinstance(triple, list) or len(triple) != 3 or not all(_is_word(each) for each in triple):
+            raise DroverError(f"{where}: supported_instances must hold lists of three words, not {shown(triple)}.")
+    for key in ("numa_cells", "networks", "pci_devices", "mdev_devices"):
+        for each in _list(facts, key, where):
+            if not isinstance(each, dict):
+                raise DroverError(f"{where}: {key} must be a list of mappings, not of {shown(each)}.")
+            _plain(each, f"{where}: {key}")
+    _files(facts, where)
+    kvm = _mapping(facts, "kvm", where)
+    _plain(kvm, f"{where}: kvm")
+    if any(not isinstance(kvm.get(key), (bool, type(None))) for key in ("offered", "works")) or not isinstance(kvm.get("message", ""), str):
+        raise DroverError(f"{where}: kvm must say offered, works and message, not {shown(kvm)}.")
+    _list(facts, "domains", where)
+
+
+def domains(found: Iterable[Any], where: str) -> tuple[list[Checked], list[str]]:
+    """Those of a host's domains that can be recorded, with a name that can be kept.
+
+    :param found: a list as hypervisor_info has it.
+    :returns: (list of domains, sentences about those that are not as they were reported).
+    """
+    kept: list[Checked] = []
+    sentences: list[str] = []
+    seen: set[str] = set()
+    for number, each in enumerate(found, start=1):
+        try:
+            each = _with_name(each, where, sentences)
+            each = _with_addresses(each, where, sentences)
+            kept.append(domain(each, f"{where}: domain {number}", seen))
+        except DroverError as problem:
+            sentences.append(
+                f"{problem} The domain was left out and is not known to be there: see to it on that host, and run drover.compute.discover again."
+            )
+    return kept, sentences
+
+
+def domain(facts: Any, where: str, seen: set[str] | None = None) -> Checked:
+    """See that the facts of one domain are such as hypervisor_info returns, or those few that people give.
+
+    :param seen: the uuids of the host's domains before it; its own is added.
+    :raises DroverError: one is not.
+    """
+    if isinstance(facts, Checked) and seen is None:
+        return facts
+    if not isinstance(facts, dict) or not facts.get("uuid") or not facts.get("name"):
+        raise DroverError(f"{where} needs a uuid and a name.")
+    place = f"{where} ({shown(facts['name'])})"
+    text(facts, "name", place)
+    check_uuid(place, facts["uuid"])
+    for each in resource_classes.DISCOVERED.values():
+        if each.key:
+            amount(facts, each.key, place)
+    if facts.get("state") not in (None, "", *STATES):
+        raise DroverError(f"{place}: state must be {', '.join(STATES)}, not {shown(facts['state'])}.")
+    for key in ("persistent", "autostart", "managed_save", "snapshots"):
+        if facts.get(key) is not None and not isinstance(facts[key], bool):
+            raise DroverError(f"{place}: {key} must be true or false, not {shown(facts[key])}.")
+    if facts.get("title") is not None:
+        _clean(facts["title"], f"{place}: title", LONGEST_TEXT)
+    if facts.get("xml") is not None:
+        _clean(facts["xml"], f"{place}: xml", LONGEST_XML)
+    for key, value in (_mapping(facts, "metadata", place)).items():
+        _clean(key, f"{place}: metadata", LONGEST_NAME)
+        if value is not None:
+            _clean(value, f"{place}: metadata, {key}", LONGEST_TEXT * 16)
+    for key in ("disks", "interfaces", "hostdevs"):
+        for number, each in enumerate(_list(facts, key, place), start=1):
+            if not isinstance(each, dict):
+                raise DroverError(f"{place}: {key} must be a list of mappings, not of {shown(each)}.")
+            _plain(each, f"{place}: {key}, item {number}")
+            for size in ("capacity_bytes", "allocation_bytes"):
+                amount(each, size, f"{place}: {key}, item {number}", LARGEST)
+            for word in ("target", "device", "type", "source", "format", "mac"):
+                if each.get(word) is not None:
+                    _clean(each[word], f"{place}: {key}, item {number}: {word}", LONGEST_TEXT)
+            for layer in (each, *_layers(each, f"{place}: {key}, item {number}")) if key == "disks" else ():
+                _place(layer, f"{place}: {key}, item {number}")
+    if seen is not None:
+        if facts["uuid"] in seen:
+            raise DroverError(f"{place}: uuid {facts['uuid']} stands twice. Each domain has its own.")
+        seen.add(facts["uuid"])
+    return Checked(facts)
+
+
+def pools(found: Any, where: str) -> None:
+    """See that storage pools are such as hypervisor_info returns.
+
+    :raises DroverError: one is not.
+    """
+    if found is not None and not (isinstance(found, list) and all(isinstance(pool, dict) for pool in found)):
+        raise DroverError(f"{where}: pools must be a list of mappings as hypervisor_info returns them, not {shown(found)}.")
+    for pool in found or []:
+        text(pool, "name", f"{where}, pools")
+        place = f"{where}, pools, {pool['name']}"
+        for key in ("path", "real_path", "shared_id", "state"):
+            if pool.get(key) is not None:
+                text(pool, key, place, LONGEST_TEXT)
+        if pool.get("state") not in (None, *POOL_STATES):
+            raise DroverError(f"{place}: state must be {', '.join(POOL_STATES)}, not {shown(pool['state'])}.")
+        if pool.get("uuid") is not None:
+            check_uuid(place, pool["uuid"])
+        for key in ("capacity_gb", "allocation_gb", "available_gb"):
+            value = pool.get(key)
+            if value is not None and not (is_number(value) and 0 <= value <= LARGEST):
+                raise DroverError(f"{place}: {key} must be a number of 0 or more, not {shown(value)}.")
+        _plain(pool, place)
+
+
+def amount(data: Mapping[str, Any], name: str, where: str, most: int = MOST, least: int = 0) -> None:
+    """See that a value is a whole number from ``least`` to ``most``, or not there."""
+    value = data.get(name)
+    if value is not None:
+        check_whole(f"{where}: {name}", value, least, most)
+
+
+def text(data: Mapping[str, Any], name: str, where: str, longest: int = LONGEST_NAME) -> None:
+    """See that a value is a text of at least one and at most ``longest`` characters, without control characters."""
+    value = data.get(name)
+    if not isinstance(value, str) or not 0 < len(value) <= longest:
+        raise DroverError(f"{where}: {name} must be a text of 1 to {longest} characters, not {shown(value)}.")
+    _clean(value, f"{where}: {name}", longest)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a finite number."""
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _field(facts: Mapping[str, Any], field: NodeField, where: str) -> None:
+    data, name, place = _last(facts, field.fact, where)
+    if field.types == NUMBER:
+        amount(data, name, place, least=-MOST if field.signed else 0)
+    elif field.types == TEXT:
+        _word(data, name, place)
+    elif data.get(name) is not None and not isinstance(data[name], field.types):
+        raise DroverError(f"{place}: {name} must be a {'mapping' if dict in field.types else 'list'}, not {shown(data[name])}.")
+    elif name not in _LOOSE:
+        _plain(data.get(name), f"{place}: {name}")
+
+
+def _last(facts: Mapping[str, Any], path: tuple[str, ...], where: str) -> tuple[Mapping[str, Any], str, str]:
+    """Follow a path of facts to its last mapping: return this, the key in it, and its place for a sentence."""
+    for key in path[:-1]:
+        facts, where = _mapping(facts, key, where), f"{where}: {key}"
+    return facts, path[-1], where
+
+
+def _cpu(cpu: Mapping[str, Any], where: str) -> None:
+    for key in ("arch", "model", "vendor"):
+        _word(cpu, key, where)
+    for key in ("count", "mhz"):
+        amount(cpu, key, where)
+    for key, value in (_mapping(cpu, "topology", where)).items():
+        amount({key: value}, key, f"{where}, topology")
+    if not all(isinstance(each, str) and _HARMLESS.fullmatch(each) and len(each) <= LONGEST_NAME for each in _list(cpu, "features", where)):
+        raise DroverError(f"{where}: features must be a list of names.")
+    for each in _list(cpu, "online", where):
+        if not is_whole(each, 0, _CPUS - 1):
+            raise DroverError(f"{where}: online must be a list of numbers below {_CPUS}, not of {shown(each)}.")
+
+
+def _storage(storage: Mapping[str, Any], where: str) -> None:
+    amount(storage, "free_gb", where)
+    for key in ("instances_path", "real_path", "shared_id"):
+        if storage.get(key) is not None:
+            text(storage, key, where, LONGEST_TEXT)
+
+
+def _files(facts: Mapping[str, Any], where: str) -> None:
+    """Where storage comes from and what is on it decides which files of two hosts are one."""
+    for key, needed in (("mounts", "path"), ("block_devices", "id"), ("images", "path")):
+        for each in _list(facts, key, where):
+            if not isinstance(each, dict):
+                raise DroverError(f"{where}: {key} must be a list of mappings, not of {shown(each)}.")
+            text(each, needed, f"{where}: {key}", LONGEST_TEXT)
+            _plain(each, f"{where}: {key}")
+            _place(each, f"{where}: {key}")
+            if not all(isinstance(name, str) for name in _list(each, "names", f"{where}: {key}")):
+                raise DroverError(f"{where}: {key}: names must be a list of paths, not {shown(each['names'])}.")
+
+
+def _layers(disk: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
+    layers = _list(disk, "chain", where)
+    for layer in layers:
+        if not isinstance(layer, dict):
+            raise DroverError(f"{where}: chain must be a list of mappings, not of {shown(layer)}.")
+        text(layer, "path", f"{where}: chain", LONGEST_TEXT)
+    return layers
+
+
+def _place(each: Mapping[str, Any], where: str) -> None:
+    for key in ("path", "real_path", "shared_id", "digest"):
+        if each.get(key) is not None:
+            text(each, key, where, LONGEST_TEXT)
+
+
+def _with_name(facts: Any, where: str, sentences: list[str]) -> Any:
+    """A domain with a name that can be kept: a guest is there however it is called."""
+    name = facts.get("name") if isinstance(facts, dict) else None
+    if not isinstance(name, str):
+        return facts
+    mended = "".join("_" if _is_odd(letter) else letter for letter in name)[:LONGEST_NAME] or str(facts.get("uuid"))
+    if mended == name:
+        return facts
+    sentences.append(
+        f"{where}: the domain {shown(name)} ({shown(facts.get('uuid'))}) has a name that cannot be kept; it is recorded as {mended}."
+    )
+    return {**facts, "name": mended}
+
+
+def _with_addresses(facts: Any, where: str, sentences: list[str]) -> Any:
+    """A domain without addresses that are none: SSH would take them for whatever they look like."""
+    interfaces = facts.get("interfaces") if isinstance(facts, dict) else None
+    if not isinstance(interfaces, list) or not any(isinstance(each, dict) and each.get("addresses") for each in interfaces):
+        return facts
+    mended, bad = [], []
+    for each in interfaces:
+        given = each.get("addresses") if isinstance(each, dict) else None
+        if isinstance(given, list):
+            good = [address for address in given if is_address(address)]
+            bad += [address for address in given if address not in good]
+            each = {**each, "addresses": good}
+        mended.append(each)
+    if bad:
+        sentences.append(f"{where}: domain {shown(facts.get('name'))}: {', '.join(map(shown, bad))} is no IP address, and was left out.")
+    return {**facts, "interfaces": mended}
+
+
+def is_address(value: Any) -> bool:
+    """Whether a value is an IP address in a text."""
+    try:
+        return isinstance(value, str) and ipaddress.ip_address(value) is not None
+    except ValueError:
+        return False
+
+
+def _mapping(data: Mapping[str, Any], name: str, where: str) -> dict[str, Any]:
+    value = data.get(name)
+    if value is not None and not isinstance(value, dict):
+        raise DroverError(f"{where}: {name} must be a mapping, not {shown(value)}.")
+    return value or {}
+
+
+def _list(data: Mapping[str, Any], name: str, where: str) -> list[Any]:
+    value = data.get(name)
+    if value is not None and not isinstance(value, list):
+        raise DroverError(f"{where}: {name} must be a list, not {shown(value)}.")
+    return value or []
+
+
+def _word(data: Mapping[str, Any], name: str, where: str) -> None:
+    value = data.get(name)
+    if value is not None and not _is_word(value):
+        raise DroverError(f"{where}: {name} must be a word of at most 64 letters, digits and . _ + -, not {shown(value)}.")
+
+
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and _WORD.fullmatch(value) is not None
+
+
+def _clean(value: Any, where: str, longest: int) -> None:
+    if not isinstance(value, str) or len(value) > longest:
+        raise DroverError(f"{where} must be a text of at most {longest} characters, not {shown(value)}.")
+    # Most are; the look at each character takes long.
+    if _HARMLESS.fullmatch(value):
+        return
+    if any(_is_odd(letter) for letter in value):
+        raise DroverError(f"{where} holds a control character: {shown(value)}.")
+
+
+def _is_odd(letter: str) -> bool:
+    """Whether it is a control character, of which PostgreSQL refuses some, or half of a surrogate pair."""
+    return letter not in "\t\n\r" and unicodedata.category(letter) in ("Cc", "Cs")
+
+
+def _plain(value: Any, where: str, depth: int = 0) -> None:
+    """See that nested data is such as JSON and the database keep it."""
+    if depth > DEEPEST:
+        raise DroverError(f"{where}: is nested deeper than {DEEPEST} levels.")
+    if value is None or isinstance(value, bool):
+        return
+    if isinstance(value, str):
+        _clean(value, where, LONGEST_TEXT)
+    elif isinstance(value, (int, float)):
+        if not is_number(value) or abs(value) > LARGEST:
+            raise DroverError(f"{where}: {shown(value)} is no number that can be kept.")
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            _clean(key, where, LONGEST_NAME)
+            if each is not None and not isinstance(each, bool):
+                _plain(each, where, depth + 1)
+    elif isinstance(value, list):
+        for each in value:
+            _plain(each, where, depth + 1)
+    else:
+        raise DroverError(f"{where}: {shown(value)} is no plain data.")

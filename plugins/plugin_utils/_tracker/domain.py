@@ -1,0 +1,90 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A domain's facts, made into what the store holds of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, TypedDict
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
+from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import checked_facts
+
+# Kept as facts of the domain; what is not here has a column of its own.
+DOMAIN_FACTS = ("disks", "interfaces", "hostdevs", "metadata", "managed_save", "snapshots", "title")
+GIB = 1024**3
+
+
+class DomainReport(TypedDict):
+    """A domain as the tracker records it.
+
+    columns: of the domains table; resources: {class: amount}, DISK_GB None when a size is not known; metadata: drover's own.
+    """
+
+    columns: dict[str, Any]
+    resources: dict[str, Any]
+    metadata: dict[str, Any]
+
+
+def describe(facts: Any) -> DomainReport:
+    """Describe one of hypervisor_info's domains.
+
+    :raises DroverError: one of the facts cannot be.
+    """
+    facts = checked_facts.domain(facts, "Domain")
+    return {
+        "columns": {
+            "uuid": facts["uuid"],
+            "name": facts["name"],
+            "state": facts.get("state") or "nostate",
+            "persistent": bool(facts.get("persistent", True)),
+            "autostart": bool(facts.get("autostart", False)),
+            "facts": {key: facts[key] for key in DOMAIN_FACTS if facts.get(key)},
+            "xml": facts.get("xml"),
+        },
+        "resources": {
+            **resource_classes.to_resources(facts),
+            "DISK_GB": _disk_gb(facts.get("disks") or [], facts.get("disk_gb")),
+            **{
+                name: facts[each.key]
+                for name, each in resource_classes.DISCOVERED.items()
+                if name not in resource_classes.KEYS and each.key and facts.get(each.key) is not None
+            },
+        },
+        "metadata": facts.get("metadata") or {},
+    }
+
+
+def files(columns: Mapping[str, Any], node: Mapping[str, Any]) -> set[tuple[str, str | None, bool]]:
+    """What a domain needs of its host: a set of (path, identity or None, whether it writes to it), see store.files.
+
+    :param columns: of the domains table, as describe() returns them.
+    """
+    found = set()
+    for disk in columns["facts"].get("disks") or []:
+        path = disk.get("path") or (disk.get("source") if disk.get("type", "file") in ("file", "block", "dir") else None)
+        writes = disk.get("device", "disk") in ("disk", "lun") and not disk.get("readonly")
+        if path:
+            found.add((path, storage_identity.of_disk(disk, node) or disk.get("shared_id"), writes))
+        # By way of links it is a file that others may have by another name.
+        names = [(disk.get("real_path"), disk)]
+        names += [(layer.get(key), layer) for layer in disk.get("chain") or () for key in ("path", "real_path")]
+        for name, each in names:
+            if name and name != path:
+                found.add((name, storage_identity.of_path(name, node) or each.get("shared_id"), writes and each is disk))
+    return found
+
+
+def _disk_gb(disks: Iterable[Mapping[str, Any]], reported: int | None) -> int | None:
+    """Sum of the virtual sizes of the writable disks in GiB, rounded up once."""
+    if reported is not None:
+        return reported
+    sizes = [
+        disk.get("capacity_bytes")
+        for disk in disks
+        if disk.get("device", "disk") == "disk" and not disk.get("readonly") and disk.get("source")
+    ]
+    return None if None in sizes else math.ceil(sum(size or 0 for size in sizes) / GIB)

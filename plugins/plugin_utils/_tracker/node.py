@@ -1,0 +1,327 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A hypervisor's facts and its operator's options, made into a compute node (N6).
+
+Data in, data out: no database, no libvirt, no Ansible. Its traits have the standard names of os-traits; CPU sets are written as
+Nova and the kernel write them: 0-3,8,^2.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypedDict
+
+try:
+    import os_traits
+except ImportError:
+    os_traits = None
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, require, some
+from ansible_collections.drover.compute.plugins.plugin_utils._records.node_fields import NODE_FIELDS, fact_at
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import checked_facts, domain, sharing_facts
+
+NODE_FACTS = (
+    "pools",
+    "mounts",
+    "block_devices",
+    "images",
+    "networks",
+    "pci_devices",
+    "mdev_devices",
+    "storage",
+    "libvirt_version",
+    "host_uuid",
+    "cpu",
+)
+
+
+class InventoryReport(TypedDict):
+    """An inventory as a host has it; an allocation_ratio of None keeps the stored one."""
+
+    total: int
+    reserved: int
+    min_unit: int
+    max_unit: int
+    step_size: int
+    allocation_ratio: float | None
+
+
+class NodeReport(TypedDict):
+    """A compute node as the tracker records it; ``warnings`` are sentences for people."""
+
+    hypervisor_hostname: str
+    #: Of the table compute_nodes.
+    columns: dict[str, Any]
+    #: By resource class.
+    inventories: dict[str, InventoryReport]
+    traits: set[str]
+    domains: list[domain.DomainReport]
+    availability_zone: str | None
+    #: Of the storage pool that it shares with others.
+    shared_disk_ratio: float | None
+    warnings: list[str]
+
+
+#: Compute nodes of a discovery, and their rows before it, by (host, hypervisor_hostname).
+NodeKey = tuple[str, str]
+Nodes = Mapping[NodeKey, NodeReport]
+NodeRows = Mapping[NodeKey, Any]
+
+
+def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeReport:
+    """One compute node, ready for the store.
+
+    :param hypervisor: facts as the module hypervisor_info returns them.
+    :param options: dict of the options of compute_node (reserved_host_memory_mb and so on), with the name of the host in
+        the inventory as host.
+    :raises DroverError: an option contradicts the facts, or a fact of the host cannot be.
+    """
+    host, name = options.get("host"), str(hypervisor.get("hypervisor_hostname"))
+    checked_facts.host(hypervisor, f"Compute node {name}")
+    warnings = []
+    migration_uri = options.get("migration_uri")
+    if not migration_uri and host and (hypervisor.get("uri") or "").startswith("qemu"):
+        migration_uri = _default_migration_uri(host)
+        if migration_uri is None:
+            warnings.append(
+                f"Host {host} cannot be reached by its name in the inventory, which is no host name, so nothing is moved to it. Set its "
+                "drover_migration_uri, such as qemu+ssh://root@kvm1.example.com/system."
+            )
+    if "," in (options.get("availability_zone") or ""):
+        raise DroverError(f"Compute node {name}: availability_zone {options['availability_zone']!r} names several zones; a host is in one.")
+    domains = [domain.describe(found) for found in hypervisor.get("domains") or []]
+    transient = sorted(each["columns"]["name"] for each in domains if not each["columns"]["persistent"])
+    if transient:
+        warnings.append(
+            f"Libvirt on {name} forgets {some(transient)} as soon as it is off, as it is transient. Define it there: virsh dumpxml "
+            "--security-info NAME > NAME.xml, then virsh define NAME.xml."
+        )
+    storage = hypervisor.get("storage") or {}
+    cpu = hypervisor.get("cpu") or {}
+    found_traits = {"COMPUTE_NODE"} | cpu_traits(cpu.get("arch"), cpu.get("features") or []) | set(options.get("traits") or [])
+    names = sharing_facts.declared(options.get("shared_pools"), f"Compute node {name}")
+    pools = sharing_facts.mark(hypervisor.get("pools") or [], names)
+    columns = {
+        "uri": hypervisor.get("uri"),
+        "cell": options.get("cell"),
+        "migration_uri": migration_uri,
+        "migration_address": options.get("migration_address"),
+        "reported": True,
+        **_fields(hypervisor, options),
+        # With the traits, which the next discovery may take away again; others are the operator's.
+        "facts": {
+            **{key: hypervisor[key] for key in NODE_FACTS if hypervisor.get(key) is not None},
+            **_shared(name, storage, pools, options),
+            "traits": sorted(found_traits),
+        },
+    }
+    return {
+        "hypervisor_hostname": name,
+        "columns": columns,
+        "inventories": _inventories(name, hypervisor, options),
+        "traits": found_traits,
+        "domains": domains,
+        "availability_zone": options.get("availability_zone"),
+        "shared_disk_ratio": options.get("disk_allocation_ratio"),
+        "warnings": [*warnings, *sharing_facts.unknown(pools, names, name)],
+    }
+
+
+def _fields(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the NODE_FIELDS of a node; the store keeps its value of a field without a fact that is not given."""
+    found = {}
+    for each in NODE_FIELDS:
+        value = options.get(each.name) if each.given else None
+        if each.fact and value in (None, [], {}):
+            found[each.name] = fact_at(hypervisor, each.fact)
+        elif value is not None:
+            found[each.name] = value
+    return found
+
+
+def _shared(name: str, storage: Mapping[str, Any], pools: Sequence[Mapping[str, Any]], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The facts of what the node shares with others, without those that it does not have."""
+    path = storage.get("instances_path") or options.get("instances_path")
+    found = {
+        "pools": pools,
+        "shared_storage": sharing_facts.of_instances(storage, pools, path),
+        "ip_pools": sharing_facts.describe_ip_pools(options.get("ip_pools"), f"Compute node {name}"),
+        "shared_block_devices": _patterns(options.get("shared_block_devices"), f"Compute node {name}"),
+    }
+    return {key: value for key, value in found.items() if value}
+
+
+def _patterns(value: Any, where: str) -> list[str]:
+    """The paths of devices that the operator declares to be shared.
+
+    :raises DroverError: one of them is no path of a device.
+    """
+    for pattern in value or []:
+        if not isinstance(pattern, str) or not pattern.startswith("/dev/") or pattern.rstrip("*") in ("/dev/", "/dev/mapper/"):
+            raise DroverError(
+                f"{where}: shared_block_devices (drover_shared_block_devices) has {pattern!r}. Give paths below /dev that mean shared "
+                "devices alone, such as /dev/mapper/san-*."
+            )
+    return list(value or [])
+
+
+def _default_migration_uri(host: str) -> str | None:
+    """How other hypervisors reach the libvirt of a host: ssh is what needs no further set-up.
+
+    By the name that the operator has for it. What it calls itself may be another one, or part of a URI.
+
+    :returns: the URI, or None where the name is no host name and no address.
+    """
+    if not checked_facts.is_host_name(host):
+        try:
+            host = f"[{ipaddress.IPv6Address(host)}]"
+        except ValueError:
+            return None
+    return f"qemu+ssh://root@{host}/system" if "%" not in host else None
+
+
+def distinct_names(hypervisors: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Give hypervisors behind one host names of their own.
+
+    Several URIs of one machine report one host name; the first keeps it and the others add their URI.
+
+    :param hypervisors: facts as hypervisor_info returns them, in the order of the option uris.
+    """
+    taken, named = set(), []
+    for facts in hypervisors:
+        name = facts["hypervisor_hostname"]
+        if name in taken:
+            name = f"{name} ({facts['uri']})"
+        taken.add(name)
+        named.append({**facts, "hypervisor_hostname": name})
+    return named
+
+
+def flat_facts(node: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts in hypervisor_info's shape from the few figures of a node given as data."""
+    return {
+        "uri": node.get("uri"),
+        "hypervisor_hostname": node.get("hypervisor_hostname") or node["host"],
+        "hypervisor_type": node.get("hypervisor_type"),
+        "hypervisor_version": node.get("hypervisor_version"),
+        "cpu": {"count": node.get("vcpus") or 0, "online": None},
+        "memory_mb": node.get("memory_mb") or 0,
+        "storage": {
+            "total_gb": node.get("local_gb") or 0,
+            "disk_available_least_gb": node.get("disk_available_least_gb"),
+        },
+        "pools": node.get("pools"),
+        "mounts": node.get("mounts"),
+        "domains": node.get("domains") or [],
+    }
+
+
+def _inventories(name: str, hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, InventoryReport]:
+    cpu = hypervisor.get("cpu") or {}
+    online = cpu.get("online")
+    count = len(online) if online is not None else cpu.get("count") or 0
+    shared, dedicated = _cpu_sets(name, set(online) if online is not None else set(range(count)), options)
+    vcpus = len(shared) if shared is not None else (0 if dedicated else count)
+    cpus = {"VCPU": vcpus, "PCPU": len(dedicated or ())}
+    inventories: dict[str, InventoryReport] = {}
+    for resource, each in resource_classes.DISCOVERED.items():
+        total = fact_at(hypervisor, each.total) if each.total else cpus[resource]
+        if not total:
+            continue
+        reserved = math.ceil((options.get(each.reserved) or 0) / each.reserved_unit)
+        ratio = options.get(each.ratio) if each.ratio else each.initial_ratio
+        if not 0 <= reserved <= total:
+            raise DroverError(
+                f"Compute node {name}: {reserved} of {resource} cannot be reserved of the {total} it has. "
+                "Change the drover_reserved_host_* variables of this host."
+            )
+        if ratio is not None and ratio <= 0:
+            raise DroverError(f"Compute node {name}: the allocation ratio of {resource} is {ratio:g}; it must be above 0.")
+        inventories[resource] = {
+            "total": total,
+            "reserved": reserved,
+            "min_unit": 1,
+            "max_unit": total,
+            "step_size": 1,
+            "allocation_ratio": float(ratio) if ratio else None,
+        }
+    return inventories
+
+
+def _cpu_sets(name: str, online: set[int], options: Mapping[str, Any]) -> tuple[set[int] | None, set[int] | None]:
+    sets: dict[str, set[int] | None] = {}
+    for option in ("cpu_shared_set", "cpu_dedicated_set"):
+        text = options.get(option)
+        if text in (None, ""):
+            sets[option] = None
+            continue
+        sets[option] = chosen = parse_cpu_set(text, option)
+        missing = sorted(chosen - online)
+        if missing:
+            raise DroverError(f"Compute node {name}: {option} names CPUs that are not online: {', '.join(map(str, missing))}.")
+    shared, dedicated = sets["cpu_shared_set"], sets["cpu_dedicated_set"]
+    both = sorted((shared or set()) & (dedicated or set()))
+    if both:
+        raise DroverError(f"Compute node {name}: CPUs {', '.join(map(str, both))} are in cpu_shared_set and in cpu_dedicated_set.")
+    return shared, dedicated
+
+
+# libvirt's feature names that os-traits spells otherwise; the rest follow the rule in cpu_traits().
+_ALIASES = {
+    "pni": "SSE3",
+    "aes": "AESNI",
+    "sse4.1": "SSE41",
+    "sse4.2": "SSE42",
+    "pclmuldq": "CLMUL",
+    "sha-ni": "SHA",
+    "tbm": "TBM",
+    "mpx": "MPX",
+    "sgx": "SGX",
+}
+
+
+def cpu_traits(arch: str | None, features: Iterable[str]) -> set[str]:
+    """The HW_CPU_X86_* traits of libvirt's CPU features (N6.2).
+
+    :param features: names as libvirt reports them; those without a standard trait are left out.
+    """
+    if arch not in ("x86_64", "i686"):
+        return set()
+    require("os-traits", os_traits)
+    known = set(os_traits.get_traits("HW_CPU_X86_"))
+    names = {_ALIASES.get(feature, feature).upper().replace("-", "_").replace(".", "") for feature in features}
+    return {f"HW_CPU_X86_{name}" for name in names} & known
+
+
+# Far more than any host has; a slip of the finger must not fill the controller's memory.
+_MOST = 2**16
+
+_PART = re.compile(r"^(\^?)(\d+)(?:-(\d+))?$")
+
+
+def parse_cpu_set(text: str, option: str) -> set[int]:
+    """The CPU numbers of a set.
+
+    :param text: "0-3,8,^2"; ^ takes a CPU out again.
+    :raises DroverError: it is not a CPU set, or is empty.
+    """
+    take: set[int] = set()
+    leave: set[int] = set()
+    for part in str(text).split(","):
+        match = _PART.match(part.strip())
+        if not match:
+            raise DroverError(f"{option}: {part.strip()!r} is no CPU set. Write for example 0-3,8,^2.")
+        first, last = int(match.group(2)), int(match.group(3) or match.group(2))
+        if last >= _MOST:
+            raise DroverError(f"{option}: {part.strip()!r} goes beyond CPU {_MOST - 1}. Write for example 0-3.")
+        if last < first:
+            raise DroverError(f"{option}: {part.strip()!r} runs backwards. Write for example 0-3.")
+        (leave if match.group(1) else take).update(range(first, last + 1))
+    if not take - leave:
+        raise DroverError(f"{option}: the set {text!r} holds no CPU.")
+    return take - leave

@@ -1,0 +1,88 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What hosts report against what the store holds: who is new, where, moved, doubled or missing.
+
+Data in, data out. The rules, in the order they are tried for each domain reported:
+
+- one that was evacuated from this host is stale here: it is no sighting while it is shut off, and doubled
+  when it runs;
+- an instance with an open migration is left to that migration;
+- an unknown uuid is adopted;
+- an instance recorded here is here;
+- an instance recorded elsewhere has moved here, unless another host shows it too: then it is
+  doubled, its record stays as it is and the operator is told.
+
+An instance recorded on a reporting host that no longer shows it is missing, unless it is only being
+built or another host shows it. Nothing of it is thrown away: in doubt, say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any, TypedDict
+
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker.domain import DomainReport
+
+#: Domains by the ids of the nodes that report them, and by their uuids.
+Reported = Mapping[int, Mapping[str, DomainReport]]
+#: (uuid, node id) of domains that were evacuated from these nodes.
+Stale = Collection[tuple[str, int]]
+
+
+class Findings(TypedDict):
+    """What a discovery comes to, by uuids of instances."""
+
+    #: (Node id, domain) of those that are where the store has them now.
+    here: dict[str, tuple[int, DomainReport]]
+    adopted: list[str]
+    moved: list[str]
+    missing: list[str]
+    stale: list[str]
+    #: With all the nodes that show it.
+    doubled: list[tuple[str, set[int]]]
+
+
+def reconcile(
+    reported: Reported, instances: Mapping[str, Any], sightings: Mapping[str, Collection[int]], moving: Collection[str], stale: Stale = ()
+) -> Findings:
+    """Compare one discovery with the store.
+
+    :param instances: dict uuid -> row (uuid, name, compute_node_id, state) of the instances concerned.
+    :param sightings: dict uuid -> set of ids of nodes that showed it, those not reporting now included.
+    """
+    result: Findings = {"here": {}, "adopted": [], "moved": [], "missing": [], "stale": [], "doubled": []}
+    where: dict[str, dict[int, DomainReport]] = {}
+    for node, domains in reported.items():
+        for uuid, domain in domains.items():
+            if (uuid, node) not in stale:
+                where.setdefault(uuid, {})[node] = domain
+            elif domain["columns"]["state"] == "shutoff":
+                result["stale"].append(uuid)
+            else:
+                recorded = instances[uuid].compute_node_id if uuid in instances else None
+                result["doubled"].append((uuid, {node} if recorded is None else {node, recorded}))
+    for uuid, places in sorted(where.items()):
+        if uuid in moving:
+            continue
+        row = instances.get(uuid)
+        nodes = set(places) | {node for node in sightings.get(uuid, ()) if node not in reported and (uuid, node) not in stale}
+        if len(nodes) > 1:
+            result["doubled"].append((uuid, nodes))
+        recorded = row.compute_node_id if row is not None else None
+        if recorded in places:
+            result["here"][uuid] = (recorded, places[recorded])
+        elif row is None:
+            node = min(places)
+            result["here"][uuid] = (node, places[node])
+            result["adopted"].append(uuid)
+        elif len(nodes) == 1:
+            node = min(places)
+            result["here"][uuid] = (node, places[node])
+            result["moved"].append(uuid)
+    for uuid, row in sorted(instances.items()):
+        if row.compute_node_id in reported and uuid not in where and uuid not in moving:
+            elsewhere = {node for node in sightings.get(uuid, ()) if node not in reported}
+            if row.state != "building" and not elsewhere:
+                result["missing"].append(uuid)
+    return result

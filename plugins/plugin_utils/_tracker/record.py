@@ -1,0 +1,386 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One discovery written into the store, however many hosts it is of, in the caller's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, node_label
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import policy as move_policy
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, provider_trees, providers
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import InventoryFields
+from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes as node_rows
+from ansible_collections.drover.compute.plugins.plugin_utils._store import evacuations, files, migrations_open, orders, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import instances as instance_rows
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain as domain_facts
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_sharing
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker.domain import DomainReport
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker.node import NodeKey, NodeReport, NodeRows, Nodes
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker.reconcile import Reported, Stale, reconcile
+
+
+def record(connection: Connection, reports: Mapping[str, Sequence[NodeReport]], now: float) -> dict[str, Any]:
+    """Record what hosts report: heartbeat, compute nodes, inventories, traits, instances, allocations.
+
+    :param reports: dict host -> list of compute nodes as tracker.node.describe() returns them. It is
+        all that the host has: a node of it that is not in the list is removed, or kept and marked
+        when something is allocated on it. A host whose list is empty, and that has no node left, is removed too.
+    :returns: a dict of plain types: changed (bool; heartbeats and figures of use do not count), nodes,
+        instances (counts), and lists of names for people: added, removed, unreported, adopted, moved,
+        missing, cleared (evacuated from here, gone from here: their room is free), stale (evacuated from
+        here and still defined here, shut off), doubled; and policies (sentences on those that cannot be read).
+    :raises DroverError: two nodes of one host have one name, or different availability zones.
+    """
+    wanted = _by_key(reports)
+    service_ids, returned = services.heartbeat(connection, {host for host, dummy in wanted}, now)
+    before = node_rows.by_host(connection, set(reports))
+    rows, changed_nodes = node_rows.write(connection, {key: node["columns"] for key, node in wanted.items()}, service_ids, now)
+    provider_ids = _write_providers(connection, wanted, rows, before, now)
+    changed_zones = node_rows.set_zones(connection, _zones(wanted))
+    gone = {key: row for key, row in before.items() if key not in wanted}
+    reported = {rows[key].id: {found["columns"]["uuid"]: found for found in node["domains"]} for key, node in wanted.items()}
+    # Their host was asked and does not have them, so what they showed before is not there any more.
+    reported.update({row.id: {} for row in gone.values()})
+    hosts = {rows[key].id: key[0] for key in wanted} | {row.id: key[0] for key, row in gone.items()}
+    left, cleared = _clear_evacuated(connection, hosts, reported, now)
+    facts = {rows[key].id: node["columns"]["facts"] for key, node in wanted.items()}
+    found = _write_instances(connection, hosts, reported, facts, provider_ids["ids"], provider_ids["disk"], left, now)
+    instances_changed = found.pop("changed")
+    removed, unreported = _retire(connection, gone)
+    forgotten = services.remove_without_nodes(connection, {host for host, nodes in reports.items() if not nodes})
+    tidied = record_sharing.tidy(connection, before.values())
+    return {
+        "changed": bool(
+            returned
+            or changed_nodes
+            or provider_ids["changed"]
+            or changed_zones
+            or any(row.reported for row in gone.values())
+            or removed
+            or forgotten
+            or tidied
+            or cleared
+            or instances_changed
+        ),
+        "nodes": len(wanted),
+        "instances": sum(len(domains) for domains in reported.values()),
+        "added": sorted(node for host, node in set(wanted) - set(before)),
+        "removed": removed,
+        "unreported": unreported,
+        "cleared": cleared,
+        **found,
+    }
+
+
+def _by_key(reports: Mapping[str, Sequence[NodeReport]]) -> dict[NodeKey, NodeReport]:
+    wanted = {}
+    for host, nodes in reports.items():
+        for node in nodes:
+            key = (host, node["hypervisor_hostname"])
+            if key in wanted:
+                raise DroverError(
+                    f"Host {host} reports two compute nodes named {key[1]}. A compute node is unique by host and "
+                    "hypervisor_hostname: give each its own, and nothing was recorded."
+                )
+            wanted[key] = node
+    return wanted
+
+
+def _zones(wanted: Nodes) -> dict[str, str]:
+    zones: dict[str, str] = {}
+    for (host, _dummy), node in sorted(wanted.items()):
+        zone = node["availability_zone"]
+        if zone and zones.setdefault(host, zone) != zone:
+            raise DroverError(
+                f"Host {host} would be in two availability zones, {zones[host]} and {zone}. Its compute nodes share "
+                "one: correct availability_zone of its nodes; nothing was recorded."
+            )
+    return zones
+
+
+def _write_providers(connection: Connection, wanted: Nodes, rows: NodeRows, before: NodeRows, now: float) -> dict[str, Any]:
+    # The provider's name is the node's when that is the host's too; else it says both.
+    names = {rows[key].uuid: node_label(*key) for key in wanted}
+    by_uuid = providers.ensure(connection, names)
+    ids = {key: by_uuid[rows[key].uuid] for key in wanted}
+    shared = record_sharing.write(connection, wanted, before, ids, now)
+    stored = providers.ratios(connection, ids.values())
+    inventories: dict[int, dict[str, InventoryFields]] = {}
+    for key, node in wanted.items():
+        inventories[ids[key]] = {
+            name: {
+                **values,
+                "allocation_ratio": values["allocation_ratio"]
+                or stored.get((ids[key], name))
+                or resource_classes.DISCOVERED[name].initial_ratio,
+            }
+            for name, values in node["inventories"].items()
+            # The disk of such a node is the pool's, which is counted once for all that see it.
+            if name != record_sharing.DISK or ids[key] not in shared["disk"]
+        }
+    changed = providers.set_inventories(connection, inventories, owned=providers.DISCOVERED_CLASSES)
+    disabled = services.disabled_hosts(connection, {host for host, dummy in wanted})
+    traits = {ids[key]: node["traits"] | ({providers.DISABLED_TRAIT} if key[0] in disabled else set()) for key, node in wanted.items()}
+    reported = {ids[key]: (before[key].facts or {}).get("traits") for key in wanted if key in before}
+    changed |= providers.set_traits(
+        connection, traits, owned=lambda provider, trait: providers.is_discovered(trait, reported.get(provider))
+    )
+    return {
+        "ids": {rows[key].id: ids[key] for key in wanted},
+        "disk": shared["disk"],
+        "changed": bool(changed) or shared["changed"],
+    }
+
+
+def _clear_evacuated(connection: Connection, hosts: Mapping[int, str], reported: Reported, now: float) -> tuple[Stale, list[str]]:
+    """Close evacuations from hosts that are back and no longer have what was evacuated (N9.4).
+
+    :returns: (set of (uuid, node id) that are still there, sorted names of those that are not).
+    """
+    left: set[tuple[str, int]] = set()
+    cleared = []
+    for each in evacuations.left_behind(connection, set(hosts.values())):
+        # It may have been read where it runs by now as well, or have moved back.
+        nodes = [node for node, domains in reported.items() if each["uuid"] in domains and hosts[node] == each["source"] != each["host"]]
+        if nodes:
+            left.update((each["uuid"], node) for node in nodes)
+        else:
+            migration_claims.clear_source(connection, each["migration"], certainty.is_not_shown(each["source"]), now)
+            cleared.append(each["name"])
+    return left, sorted(cleared)
+
+
+def _end_moves_elsewhere(
+    connection: Connection, migrations: Iterable[Any], hosts: Mapping[int, str], reported: Reported, now: float
+) -> bool:
+    """Close the moves of instances of which neither end had anything, where a third host shows them.
+
+    :returns: whether there was one.
+    """
+    ended = False
+    for migration in migrations_open.lost_track_of(connection, migrations):
+        ends = (migration.source, migration.destination)
+        found = {hosts[node] for node, domains in reported.items() if migration.instance_uuid in domains}
+        if found and found.isdisjoint(ends):
+            where = " and ".join(sorted(found))
+            proof = certainty.is_elsewhere(*ends, where)
+            migration_claims.end_elsewhere(connection, migration.uuid, proof, f"Somebody moved it to {where}.", now)
+            ended = True
+    return ended
+
+
+def _write_instances(
+    connection: Connection,
+    hosts: Mapping[int, str],
+    reported: Reported,
+    facts: Mapping[int, Mapping[str, Any]],
+    provider_ids: Mapping[int, int],
+    disk: Mapping[int, int],
+    stale: Stale,
+    now: float,
+) -> dict[str, Any]:
+    uuids = {uuid for domains in reported.values() for uuid in domains}
+    known = instance_rows.concerned(connection, uuids, reported)
+    migrations = migrations_open.holding(connection, uuids | set(known))
+    if _end_moves_elsewhere(connection, migrations.values(), hosts, reported, now):
+        migrations = migrations_open.holding(connection, uuids | set(known))
+    seen = node_rows.sightings(connection, uuids | set(known))
+    result = reconcile(reported, known, seen, set(migrations) | _being_built(reported, known), stale)
+    leaving = [uuid for uuid, migration in migrations.items() if migration.status in migration_claims.UNDER_WAY]
+    node_rows.write_domains(connection, reported, now, leaving)
+    needs = {
+        node: {uuid: domain_facts.files(found["columns"], facts.get(node) or {}) for uuid, found in domains.items()}
+        for node, domains in reported.items()
+    }
+    files.write(connection, needs, leaving)
+
+    held = allocations.read(connection, result["here"])
+    shares = _shares(connection, held, result["here"], provider_ids, disk)
+    groups = instance_rows.group_ids(connection)
+    wanted, claims, owners = {}, {}, {}
+    for uuid, (node, domain) in result["here"].items():
+        row = known.get(uuid)
+        resources = dict(domain["resources"])
+        if resources["DISK_GB"] is None:
+            resources["DISK_GB"] = row.disk_gb if row is not None else 0
+        wanted[uuid] = _instance_columns(row, node, domain, resources, groups)
+        owners[uuid] = (wanted[uuid]["project"], wanted[uuid]["user"])
+        taken = _taken(resources, provider_ids[node], disk, held.get(uuid, {}), shares)
+        if held.get(uuid, {}) != taken:
+            claims[uuid] = taken
+    changed = instance_rows.write(connection, wanted, known, now)
+    orders.forget(connection, [known[uuid] for uuid in wanted if uuid in known])
+    allocations.replace(connection, claims, now, owners=owners)
+    allocations.confirm(connection, result["here"])
+    lost = [known[uuid] for uuid in result["missing"] if known[uuid].state != "missing"]
+    instance_rows.set_state(connection, lost, "missing")
+
+    machines = node_rows.machines(connection, {node for dummy, nodes in result["doubled"] for node in nodes})
+    states = node_rows.domain_states(connection, [uuid for uuid, dummy in result["doubled"]])
+    return {
+        "changed": bool(changed or claims or lost),
+        "adopted": sorted(wanted[uuid]["name"] for uuid in result["adopted"]),
+        "moved": sorted(wanted[uuid]["name"] for uuid in result["moved"]),
+        "missing": sorted(known[uuid].name for uuid in result["missing"]),
+        "stale": sorted(known[uuid].name if uuid in known else uuid for uuid in result["stale"]),
+        "doubled": [
+            _doubled(uuid, [(*machines[node], states.get((uuid, node), "unknown")) for node in nodes], reported)
+            for uuid, nodes in result["doubled"]
+        ],
+        "policies": sorted(row["policy"]["error"] for row in wanted.values() if "error" in (row["policy"] or {})),
+    }
+
+
+def _being_built(reported: Reported, known: Mapping[str, Any]) -> set[str]:
+    """Instances whose build has defined the domain and not started it yet: that is the build's to do, or the next run's."""
+    off = {uuid for domains in reported.values() for uuid, domain in domains.items() if domain["columns"]["state"] == "shutoff"}
+    return {uuid for uuid in off if uuid in known and known[uuid].task_state == orders.SPAWNING}
+
+
+def _shares(
+    connection: Connection,
+    held: Mapping[str, Mapping[int, Mapping[str, int]]],
+    here: Mapping[str, tuple[int, DomainReport]],
+    provider_ids: Mapping[int, int],
+    disk: Mapping[int, int],
+) -> dict[int, Collection[int]]:
+    """The sharing providers that instances hold something of: dict id -> providers of the nodes it serves."""
+    own = set(provider_ids.values())
+    shares: dict[int, set[int]] = {}
+    for provider, pool in disk.items():
+        shares.setdefault(pool, set()).add(provider)
+    others = {key for uuid, places in held.items() for key in places if key not in own and disk.get(provider_ids[here[uuid][0]]) != key}
+    return {**shares, **provider_trees.reachable(connection, own, others), **provider_trees.roots(connection, others)}
+
+
+def _taken(
+    resources: Mapping[str, int],
+    provider: int,
+    disk: Mapping[int, int],
+    held: Mapping[int, Mapping[str, int]],
+    shares: Mapping[int, Collection[int]],
+) -> dict[int, dict[str, int]]:
+    """What an instance takes, by provider.
+
+    What libvirt does not show, such as addresses and classes of one's own, stays as it was claimed, on the
+    node's own providers and on those that share with it. What it shows stays where it was claimed too, or else
+    goes to the node, its disk to where the node's disk is.
+    """
+    served = {key: held[key] for key in held if key == provider or provider in shares.get(key, ())}
+    dedicated = sum(amounts.get("PCPU", 0) for amounts in served.values())
+    if dedicated > resources.get("VCPU", 0):
+        served = {key: {name: n for name, n in amounts.items() if name != "PCPU"} for key, amounts in served.items()}
+    else:
+        resources = {**resources, "VCPU": resources.get("VCPU", 0) - dedicated}
+    taken = {key: {name: amount for name, amount in amounts.items() if name not in resources} for key, amounts in served.items()}
+    for name, amount in resources.items():
+        places = {key: amounts[name] for key, amounts in served.items() if name in amounts}
+        if sum(places.values()) != amount:
+            usual = disk.get(provider, provider) if name == record_sharing.DISK else provider
+            places = {next(iter(places), usual): amount}
+        for key, part in places.items():
+            if part:
+                taken.setdefault(key, {})[name] = part
+    return {key: amounts for key, amounts in taken.items() if amounts}
+
+
+def _instance_columns(
+    row: Any | None, node: int, domain: DomainReport, resources: Mapping[str, int], groups: Mapping[str, int]
+) -> dict[str, Any]:
+    metadata = domain["metadata"]
+
+    def kept(name: str) -> Any:
+        return metadata.get(name) or (getattr(row, name) if row is not None else None)
+
+    return {
+        "name": domain["columns"]["name"],
+        "compute_node_id": node,
+        "state": "active",
+        "server_group_id": row.server_group_id
+        if row is not None and row.server_group_id
+        else groups.get(metadata.get("server_group") or ""),
+        **resource_classes.to_sizes(resources),
+        "availability_zone": kept("availability_zone"),
+        "project": kept("project"),
+        "user": kept("user"),
+        "flavor": kept("flavor"),
+        # The metadata is the one place of the policy: what is no longer there no longer holds.
+        "policy": _policy(domain),
+    }
+
+
+def _policy(domain: DomainReport) -> dict[str, Any] | None:
+    return move_policy.from_metadata(domain["metadata"], f"Instance {domain['columns']['name']}")
+
+
+def _doubled(uuid: str, shown: Sequence[tuple[str, str, str | None, str]], reported: Reported) -> dict[str, Any]:
+    """:param shown: (host, hypervisor_hostname, host_uuid or None, state of the domain) of each compute node that shows it."""
+    name = next(domains[uuid]["columns"]["name"] for domains in reported.values() if uuid in domains)
+    hosts = {host for host, *dummy in shown}
+    host_uuids = {host_uuid for dummy, node, host_uuid, state in shown}
+    states = {host if len(hosts) == len(shown) else node_label(host, node): state for host, node, dummy, state in shown}
+    return {
+        "uuid": uuid,
+        "name": name,
+        "nodes": sorted(states),
+        "states": states,
+        "one_machine": len(hosts) > 1 and len(host_uuids) == 1 and None not in host_uuids,
+    }
+
+
+def _retire(connection: Connection, gone: NodeRows) -> tuple[list[str], list[str]]:
+    by_uuid = providers.ids(connection, {row.uuid for row in gone.values()})
+    trees = provider_trees.trees(connection, by_uuid.values())
+    used = allocations.used_providers(connection, {*by_uuid.values()}.union(*trees.values()))
+    kept = {key: row for key, row in gone.items() if row.uuid in by_uuid and used & {by_uuid[row.uuid], *trees.get(by_uuid[row.uuid], ())}}
+    free = {key: row for key, row in gone.items() if key not in kept}
+    node_rows.mark_unreported(connection, [row.id for row in kept.values()])
+    instance_rows.forget_nodes(connection, [row.id for row in free.values()])
+    node_rows.remove(connection, [row.id for row in free.values()])
+    roots = [by_uuid[row.uuid] for row in free.values() if row.uuid in by_uuid]
+    provider_trees.remove(connection, set().union(*(trees.get(root, ()) for root in roots)))
+    providers.remove(connection, roots)
+    return sorted(node for host, node in free), sorted(node for host, node in kept)
+
+
+def record_built(connection: Connection, uuid: str, host: str, domain: DomainReport, now: float) -> bool:
+    """Record that the instance of a claim has its domain on a host.
+
+    :returns: True when the store did not know it yet.
+    :raises DroverError: the instance has no claim on that host.
+    """
+    row = instance_rows.concerned(connection, [uuid], []).get(uuid)
+    node = instance_rows.place(connection, uuid)
+    if row is None or node is None or node.host != host:
+        where = node.host if node is not None else "no host"
+        raise DroverError(
+            f"Instance {domain['columns']['name']} ({uuid}) was built on {host}, but the store has its claim on "
+            f"{where}. Run drover.compute.discover, which records what really runs."
+        )
+    _write_domain(connection, node, domain, now)
+    allocations.confirm(connection, [uuid])
+    node_rows.clear_failed_builds(connection, node)
+    instance_rows.set_policy(connection, row, _policy(domain))
+    if row.state == "active":
+        return False
+    instance_rows.set_state(connection, [row], "active")
+    return True
+
+
+def record_seen(connection: Connection, uuid: str, host: str, domain: DomainReport, now: float) -> None:
+    """Record what a host has just shown of an instance that is recorded there; else nothing is recorded."""
+    node = instance_rows.place(connection, uuid)
+    if node is not None and node.host == host:
+        _write_domain(connection, node, domain, now)
+
+
+def _write_domain(connection: Connection, node: Any, domain: DomainReport, now: float) -> None:
+    node_rows.write_domain(connection, node.id, domain, now)
+    files.write_one(connection, node.id, domain["columns"]["uuid"], domain_facts.files(domain["columns"], node.facts or {}))

@@ -1,0 +1,177 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which storage pool a compute node's disk is, when other hosts see that pool too; pools of routed IP addresses.
+
+Data in, data out. See docs/shared-storage.md.
+"""
+
+from __future__ import annotations
+
+import functools
+import ipaddress
+import itertools
+import posixpath
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+
+# Of our own, so that no uuid made from the same text elsewhere is taken for one of these.
+_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://drover.compute/sharing")
+_LONGEST_ID = 1000
+
+
+@functools.lru_cache(maxsize=1024)
+def uuid_of(shared_id: str) -> str:
+    """The uuid of a sharing provider and of its placement aggregate: the same in every discovery."""
+    return str(uuid.uuid5(_NAMESPACE, shared_id))
+
+
+def declared(value: Any, where: str) -> dict[str, str]:
+    """The operator's word on which pools are shared.
+
+    :param value: the option shared_pools: None, a list of names of pools, or a mapping of a name to the
+        id that the pool has on all hosts.
+    :raises DroverError: it is neither.
+    """
+    if value is None:
+        return {}
+    names = dict(zip(value, value)) if isinstance(value, list) and _all_texts(value) else value
+    if not isinstance(names, dict) or not _all_texts([*names, *names.values()]):
+        raise DroverError(
+            f"{where}: shared_pools must be a list of names of storage pools, such as [nfs], or a mapping of a name "
+            f"to an id that all hosts give the pool, such as nfs: rack1, not {value!r}."
+        )
+    return names
+
+
+def _all_texts(values: Iterable[object]) -> bool:
+    return all(isinstance(value, str) and 0 < len(value) <= _LONGEST_ID for value in values)
+
+
+def mark(pools: Iterable[Mapping[str, Any]], names: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The pools with the ids that the operator gave them, which go before what the host says."""
+    return [{**pool, "shared_id": f"declared:{names[pool['name']]}"} if pool.get("name") in names else dict(pool) for pool in pools]
+
+
+def of_instances(storage: Mapping[str, Any], pools: Sequence[Mapping[str, Any]], instances_path: str | None) -> dict[str, Any] | None:
+    """The shared storage that the disks of the instances lie on.
+
+    It is the pool with the longest path above the instances' path if that is shared, else the file
+    system of the path.
+
+    :param storage: hypervisor_info's facts of that name.
+    :param pools: its pools, as mark() returns them.
+    :returns: a dict: id, name (for people), total (GiB; None when a stopped pool does not tell), or None
+        when the storage is this host's alone.
+    """
+    pool = _covering(pools, instances_path)
+    total = storage.get("total_gb") or None
+    if pool is not None and pool.get("shared_id"):
+        stopped = pool.get("state", "running") not in ("running", "degraded")
+        return {"id": pool["shared_id"], "name": pool["name"], "total": None if stopped else total}
+    if storage.get("shared_id"):
+        return {"id": storage["shared_id"], "name": storage["shared_id"].partition(":")[2], "total": total}
+    return None
+
+
+def _covering(pools: Iterable[Mapping[str, Any]], path: str | None) -> Mapping[str, Any] | None:
+    """The pool with the longest path at or above ``path``, or None."""
+    if not path:
+        return None
+    path, best = posixpath.normpath(path), None
+    for pool in pools:
+        above = posixpath.normpath(pool["path"]).rstrip("/") if pool.get("path") else None
+        if above is None or not (path + "/").startswith(above + "/"):
+            continue
+        if best is None or len(above) > len(best[0]):
+            best = (above, pool)
+    return best[1] if best else None
+
+
+def unknown(pools: Iterable[Mapping[str, Any]], names: Iterable[str], node: str) -> list[str]:
+    """Sentences about declared pools that a node does not have."""
+    have = sorted(pool["name"] for pool in pools)
+    return [
+        f"Compute node {node}: shared_pools (drover_shared_pools) names the pool {name}, which the host does not have "
+        f"(it has {', '.join(have) or 'none'}). Correct the name, or define the pool there."
+        for name in sorted(set(names) - set(have))
+    ]
+
+
+_LONGEST_NAME = 150
+
+
+def describe_ip_pools(value: Any, where: str) -> dict[str, dict[str, Any]]:
+    """The pools of a node.
+
+    :param value: the option ip_pools: None, or a list of mappings with name and addresses (networks as
+        10.0.0.0/24, ranges as 10.0.0.10-10.0.0.20, or single addresses).
+    :returns: dict name -> {"addresses": list of texts in one spelling, "total": how many they are}.
+    :raises DroverError: malformed, a name or an address stands twice, IPv6.
+    """
+    if not isinstance(value or [], list) or not all(isinstance(pool, dict) for pool in value or []):
+        raise DroverError(f"{where}: ip_pools must be a list of mappings with name and addresses, not {value!r}.")
+    found, taken = {}, []
+    for pool in value or []:
+        name = pool.get("name")
+        if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
+            raise DroverError(f"{where}: the name of an IP pool must be a text of 1 to {_LONGEST_NAME} characters, not {name!r}.")
+        place = f"{where}: ip_pools, {name}"
+        validation.check_keys(place, pool, ("name", "addresses"))
+        if name in found:
+            raise DroverError(f"{place} stands twice. Give the pool all its addresses in one place.")
+        addresses = pool.get("addresses")
+        if not isinstance(addresses, list) or not addresses:
+            raise DroverError(f"{place}: addresses must be a list such as [10.0.0.0/24, 10.1.0.10-10.1.0.20].")
+        ranges = sorted((*_range(text, place), name) for text in addresses)
+        taken.extend(ranges)
+        found[name] = {
+            "addresses": [_spelled(first, last) for first, last, dummy in ranges],
+            "total": sum(last - first + 1 for first, last, dummy in ranges),
+        }
+    _refuse_twice(sorted(taken), where)
+    return found
+
+
+def _range(text: Any, place: str) -> tuple[int, int]:
+    """First and last address, as numbers. Of a network they are those that a host may have."""
+    try:
+        if isinstance(text, str) and "/" in text:
+            network = ipaddress.ip_network(text.strip())
+            first, last = network.network_address, network.broadcast_address
+            if network.version == 4 and network.prefixlen < 31:
+                first, last = first + 1, last - 1
+        else:
+            lower, dash, upper = str(text).partition("-")
+            first = ipaddress.ip_address(lower.strip())
+            last = ipaddress.ip_address(upper.strip()) if dash else first
+        if {first.version, last.version} != {4}:
+            raise DroverError(
+                f"{place}: {text} is IPv6. There is a resource class for IPv4 addresses only (IPV4_ADDRESS); "
+                "make a custom one with drover.compute.resource_provider."
+            )
+    except ValueError as problem:
+        raise DroverError(
+            f"{place}: {text!r} is no network, range or address ({problem}). Write 10.0.0.0/24, 10.0.0.10-10.0.0.20 or 10.0.0.5."
+        ) from None
+    if int(last) < int(first):
+        raise DroverError(f"{place}: {text} runs backwards. Write the lower address first.")
+    return int(first), int(last)
+
+
+def _spelled(first: int, last: int) -> str:
+    lower, upper = ipaddress.IPv4Address(first), ipaddress.IPv4Address(last)
+    return str(lower) if lower == upper else f"{lower}-{upper}"
+
+
+def _refuse_twice(ranges: Iterable[tuple[int, int, str]], where: str) -> None:
+    for before, after in itertools.pairwise(ranges):
+        if after[0] <= before[1]:
+            pools = " and ".join(sorted({before[2], after[2]}))
+            raise DroverError(
+                f"{where}: ip_pools, {pools}: {ipaddress.IPv4Address(after[0])} stands twice. An address can be given out once only."
+            )

@@ -1,0 +1,128 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Checks of whole numbers, uuids and keys: one rule and one sentence for each, wherever people or hosts give them."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, PlanError, natural, some
+
+#: The most that a column of whole numbers in the database holds.
+MOST = 2**31 - 1
+
+_DIGITS = re.compile(r"[+-]?[0-9]{1,20}")
+_LONGEST = 100
+
+#: Makes the exception that belongs to a sentence.
+Refusal = Callable[[str], Exception]
+
+
+def is_whole(value: Any, least: int | None = 0, most: int | None = MOST) -> bool:
+    """Tell whether a value is a whole number in a range; None for an end that is open. True and False are none."""
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    return whole and (least is None or value >= least) and (most is None or value <= most)
+
+
+def check_whole(where: str, value: object, least: int | None = 0, most: int | None = MOST, refuse: Refusal = DroverError) -> None:
+    """Refuse what is no whole number in a range.
+
+    :param where: what begins the sentence, such as ``instance web1: vcpus``.
+    """
+    if not is_whole(value, least, most):
+        ends = f" from {least} to {most}" if most is not None else f" of at least {least}" if least is not None else ""
+        raise refuse(f"{where} must be a whole number{ends}, not {shown(value)}.")
+
+
+def read_whole(where: str, value: Any, least: int | None = 0, most: int | None = MOST, refuse: Refusal = DroverError) -> int:
+    """Return a whole number; as check_whole(), but digits in a text count, as templates and the command line give them."""
+    if isinstance(value, str) and _DIGITS.fullmatch(value.strip()):
+        value = int(value)
+    check_whole(where, value, least, most, refuse)
+    return int(value)
+
+
+def is_uuid(value: object) -> bool:
+    """Tell whether a value is a uuid in lower case, with its hyphens: in another spelling it would be another instance."""
+    return isinstance(value, str) and canonical_uuid(value) == value
+
+
+def canonical_uuid(value: Any) -> str | None:
+    """Return a uuid as libvirt and the store write it, or None for what is no uuid in any spelling."""
+    try:
+        return str(uuid.UUID(value.strip()))
+    except (ValueError, AttributeError, TypeError):
+        return None
+
+
+def check_uuid(where: str, value: object) -> None:
+    """Refuse what is no uuid in lower case."""
+    if not is_uuid(value):
+        raise DroverError(f"{where}: {shown(value)} is no uuid in lower case.")
+
+
+def read_uuid(where: str, value: object, refuse: Refusal = DroverError) -> str:
+    """Return a uuid in lower case that may be given in any spelling."""
+    found = canonical_uuid(value)
+    if found is None:
+        raise refuse(f"{where} must be a uuid such as 1b4e28ba-2fa1-11d2-883f-0016d3cca427, not {shown(value)}.")
+    return found
+
+
+def check_keys(where: str, given: Iterable[object], known: Iterable[str], word: str = "key", refuse: Refusal = DroverError) -> None:
+    """Refuse keys that do not exist, and name those that may be meant.
+
+    :param word: what such a key is called, such as option or hint.
+    """
+    known = list(known)
+    unknown = sorted(str(key) for key in given if key not in known)
+    if unknown:
+        names = ", ".join(f"{key}{did_you_mean(key, known)}" for key in unknown)
+        raise refuse(f"{where}: unknown {word} {names}. Known: {', '.join(known)}.")
+
+
+def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """Return a question in brackets with the known name that is nearest to another one; empty when none is near.
+
+    :param prefix: what all the names begin with, which makes none nearer.
+    """
+    by_lower = {each.lower().removeprefix(prefix): each for each in known}
+    near = difflib.get_close_matches(name.lower().removeprefix(prefix), sorted(by_lower), 1)
+    return f" (did you mean {by_lower[near[0]]}?)" if near else ""
+
+
+def which_name(name: str, known: Iterable[str]) -> str:
+    """Return did_you_mean() for the name of a host, an instance or the like: kvm9 is no slip for kvm1, but kmv1 and kvm01 are."""
+    numbers = _numbers(name)
+    return did_you_mean(name, [each for each in known if _numbers(each) == numbers])
+
+
+def _numbers(name: str) -> list[int]:
+    return [int(each) for each in re.findall("[0-9]+", name)]
+
+
+def unknown_host(host: str, known: Iterable[str], refuse: Refusal = PlanError) -> Exception:
+    """Return the error for a host that is not in the store, or has no compute node there.
+
+    :param known: the names of the others.
+    """
+    names = sorted(set(known), key=natural)
+    if not names:
+        return refuse(f"Host {host} is not in the store, which is empty. Run the playbook drover.compute.discover first.")
+    several = [each for each in re.split(r"[\s,:;]+", host) if each]
+    if len(several) > 1 and set(several) & set(names):
+        return refuse(f"{host} names {len(several)} hosts, and one host is wanted here. Run it once for each host; nothing was done.")
+    return refuse(
+        f"Host {host} is not in the store{which_name(host, names)}. Known hosts: {some(names, 10)}. Run drover.compute.discover if it is new."
+    )
+
+
+def shown(value: object) -> str:
+    """Return a value for a sentence, however long it is."""
+    text = repr(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
