@@ -24,7 +24,7 @@ JOB_TYPES = {
 }
 # What an object has that nobody has said yet.
 INITIAL = {
-    "projects": {"scm_revision": "1", "credential": None},
+    "projects": {"scm_revision": "", "credential": None},
     "workflow_job_template_nodes": {
         "unified_job_template": None, "extra_data": {}, "limit": None, "job_type": None,
         "success_nodes": [], "failure_nodes": [], "always_nodes": [],
@@ -74,6 +74,8 @@ class Awx:
     def __init__(self):
         self.objects, self.lists, self.surveys, self.writes = {}, {}, {}, []
         self.url = None
+        #: Whether AWX can read the repository of a project.
+        self.repository = True
         self._last = 0
 
     # Objects.
@@ -86,7 +88,7 @@ class Awx:
         made = {
             "id": number,
             "url": url,
-            "related": {name: f"{url}{name}/" for name in ("survey_spec", "hosts", "children")},
+            "related": {name: f"{url}{name}/" for name in ("survey_spec", "hosts", "children", "update")},
             "summary_fields": {"object_roles": {role: {"id": number * 100 + at} for at, role in enumerate(ROLES)}},
             **initial,
             # The API takes null for the default of these.
@@ -162,7 +164,11 @@ class Awx:
             answer = 204, None
         elif not rest:
             self._check(kind, {**INITIAL.get(kind, {}), **data}, data)
-            answer = 201, self.add(kind, **data)
+            made = self.add(kind, **data)
+            if kind == "projects":
+                # AWX begins to synchronize it.
+                made = {**made, "summary_fields": {**made["summary_fields"], "current_update": {"id": self._synchronize(made)["id"]}}}
+            answer = 201, made
         elif len(rest) == 1:
             found = self.one(kind, rest[0])
             self._check(kind, {**found, **data}, data, found)
@@ -172,6 +178,8 @@ class Awx:
             check_survey(data)
             self.surveys[rest[0]] = data
             answer = 200, {}
+        elif (kind, rest[1]) == ("projects", "update"):
+            answer = 202, self._synchronize(self.one(kind, rest[0]))
         elif rest[1] == "create_approval_template":
             made = self.add("workflow_approval_templates", **data)
             node = self.one(kind, rest[0])
@@ -182,6 +190,12 @@ class Awx:
             answer = 204, None
         self.writes.append((method, "/".join(path), data))
         return answer
+
+    def _synchronize(self, project):
+        if self.repository:
+            project["scm_revision"] = "1"
+        status = "successful" if self.repository else "failed"
+        return self.add("project_updates", status=status, scm_revision=project["scm_revision"], finished=True, failed=not self.repository)
 
     def _delete(self, kind, found):
         self.objects[kind].remove(found)
@@ -202,6 +216,8 @@ class Awx:
             raise Refused({"error": 'You cannot turn a regular inventory into a "smart" or "constructed" inventory.'}, 405)
         if kind in ("hosts", "groups", "inventory_sources") and self.one("inventories", whole["inventory"])["kind"] == "constructed":
             raise Refused({"detail": "Cannot create Host for Smart or Constructed Inventories"})
+        if kind == "job_templates" and not self.one("projects", whole["project"])["scm_revision"]:
+            raise Refused({"playbook": ["Playbook not found for project."]})
         if kind == "schedules":
             self._check_prompts(whole, required=True)
         if kind == "workflow_job_template_nodes":

@@ -341,3 +341,14 @@ def test_what_is_missing_is_said_before_anything_is_made(tmp_path, said, words):
     code, text = set_up(tmp_path, None, said=said)
     assert code != 0
     assert words in " ".join(text.split())
+
+
+def test_a_project_that_could_not_be_read_is_synchronized_by_the_next_run(tmp_path):
+    with fake_awx.running("hypervisors") as awx:
+        awx.repository = False
+        code, output = set_up(tmp_path, awx)
+        assert code == 2 and "Project update failed" in output
+        awx.repository = True
+        code, output = set_up(tmp_path, awx)
+        assert code == 0, output
+        assert awx.named("job_templates", "drover-drain")
