@@ -69,6 +69,7 @@ WHERE = {
     ("module", "show"): (HERE,),
     ("module", "_silent_host"): (HERE,),
     ("module", "store"): (HERE, HERE, HERE),
+    ("module", "store_audit_info"): (HERE,),
     ("module", "trait"): (HERE,),
     ("module", "undrain"): (LAB,),
     ("module", "plan_drain_info"): (HERE,),
