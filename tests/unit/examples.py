@@ -76,6 +76,7 @@ WHERE = {
     ("module", "plan_home_info"): (HERE,),
     ("module", "plan_rebalance_info"): (HERE,),
     ("module", "plan_rolling_info"): (HERE,),
+    ("module", "_schedule"): (HERE,),
     ("module", "schedule_info"): (HERE,),
     ("lookup", "allocation_candidates"): (HERE,),
     ("lookup", "capacity"): (HERE,),
