@@ -8,9 +8,8 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: _domain_order
 short_description: Withdraw orders on a hypervisor and show the domains
-version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Use it on a hypervisor after a task was given up whose module may still run or start there, for example after a time limit
     or a lost connection. It waits until no other call works on the domain, makes sure that the named orders can no longer begin,

@@ -11,7 +11,7 @@ DOCUMENTATION = r"""
 module: _schedule
 short_description: Pick hosts, and record the reason if there is none
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - A step of the role P(drover.compute.place#role). It picks hosts for O(requests) as M(drover.compute.schedule_info) does, and claims nothing.
   - If there is no valid host, it records the reason in the store as a decision of the scheduler, and fails.

@@ -12,7 +12,7 @@ module: allocation
 short_description: Claim and release resources of instances, or swap them for a move
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Records the allocations of instances in one transaction. Claims never exceed the capacity, even if several runs claim at the same time.
   - A claim is idempotent by the uuid of the instance. An instance that already has its allocations keeps them.

@@ -12,7 +12,7 @@ module: store
 short_description: Create, heal, export or import the store
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Works on the store as a whole, in one transaction.
   - Every task that writes to the store creates or upgrades its tables by itself. Use an explicit task to

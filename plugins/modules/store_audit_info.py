@@ -12,7 +12,7 @@ module: store_audit_info
 short_description: Find contradictions in the store
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Finds contradictions in the store, and between the store and the last discovery of each host. It reads only the store, so run the
     playbook drover.compute.discover first.

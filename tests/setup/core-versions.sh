@@ -6,7 +6,7 @@
 # The unit tests with each ansible-core that is supported, and with the newest that PyPI has.
 # The environments are .cache/core-VERSION. Needs .venv: setup.sh env makes it.
 #
-#   core-versions.sh                      all tests, with 2.17, 2.18, 2.19 and newest
+#   core-versions.sh                      all tests, with 2.17, 2.18, 2.19, 2.20 and newest
 #   core-versions.sh 2.17                 all tests, with one
 #   core-versions.sh --quick              what depends on ansible-core most, with each
 #   core-versions.sh newest -- PATH...    what is named, in pytest's words
@@ -15,9 +15,10 @@
 set -eu
 cd "$(dirname "$0")/../.."
 
-SUPPORTED="2.17 2.18 2.19 newest"
-# From here on ansible-core wants another Python than Debian 12 has.
-NEWEST_WANTS="3, 12"
+SUPPORTED="2.17 2.18 2.19 2.20 newest"
+# These run on the Python of .venv; all later ones want another Python than Debian 12 has.
+ON_OWN_PYTHON="2.17 2.18 2.19"
+NEWER_WANTS="3, 12"
 # Where Ansible's own types, options and templates reach our code: what broke with one version alone.
 QUICK="tests/unit/filter tests/unit/lookup tests/unit/inventory"
 # Without libvirt's binding.
@@ -27,10 +28,10 @@ say() { echo "core-versions: $*"; }
 site() { "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
 pip() { "$env/bin/python" -m pip --disable-pip-version-check --quiet install "$@"; }
 
-# The newest Python of this machine that the newest ansible-core may run on.
+# The newest Python of this machine that a newer ansible-core may run on.
 find_python() {
     for python in python3.14 python3.13 python3.12 $(ls -rv "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.*/bin/python3 2>/dev/null) python3; do
-        if "$python" -c "import sys, venv; sys.exit(sys.version_info < ($NEWEST_WANTS))" 2>/dev/null; then return; fi
+        if "$python" -c "import sys, venv; sys.exit(sys.version_info < ($NEWER_WANTS))" 2>/dev/null; then return; fi
     done
     return 1
 }
@@ -68,13 +69,12 @@ done
 failed=
 for version in ${versions:-$SUPPORTED}; do
     env=.cache/core-$version
-    if [ "$version" = newest ]; then
-        core=ansible-core
-        find_python || { say "there is no Python 3.12 or later here, so the newest ansible-core is left out"; continue; }
-    else
-        core="ansible-core==$version.*"
-        python=$(.venv/bin/python -c 'import sys; print(sys._base_executable)')
-    fi
+    core="ansible-core==$version.*"
+    [ "$version" != newest ] || core=ansible-core
+    case " $ON_OWN_PYTHON " in
+        *" $version "*) python=$(.venv/bin/python -c 'import sys; print(sys._base_executable)') ;;
+        *) find_python || { say "there is no Python 3.12 or later here, so ansible-core $version is left out"; continue; } ;;
+    esac
     [ -e "$env/.ready" ] || make_env
     # What is newest is so today.
     [ "$version" != newest ] || pip --upgrade ansible-core || say "PyPI does not answer: the newest is the one of the last time"
