@@ -42,10 +42,17 @@ options:
 attributes:
   check_mode:
     support: full
-    description: In check mode no order is withdrawn.
+    details:
+      - In check mode no order is withdrawn.
   diff_mode:
     support: none
-    description: Domains are not changed.
+    details:
+      - Domains are not changed.
+  idempotent:
+    support: full
+extends_documentation_fragment:
+  - drover.compute.attributes
+  - drover.compute.attributes.platform
 seealso:
   - module: drover.compute.domain
   - module: drover.compute._domain_restart

@@ -25,9 +25,21 @@ options:
     type: list
     elements: str
     required: true
+attributes:
+  check_mode:
+    support: full
+    details:
+      - The lines are shown in check mode, too.
+  diff_mode:
+    support: N/A
+    details:
+      - The module changes nothing.
+  idempotent:
+    support: full
+    details:
+      - The module changes nothing.
 extends_documentation_fragment:
   - drover.compute.attributes
-  - drover.compute.attributes.info_module
 """
 
 EXAMPLES = r"""

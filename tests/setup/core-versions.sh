@@ -10,6 +10,7 @@
 #   core-versions.sh 2.17                 all tests, with one
 #   core-versions.sh --quick              what depends on ansible-core most, with each
 #   core-versions.sh newest -- PATH...    what is named, in pytest's words
+#   core-versions.sh --make newest        no test: only make the environment
 #
 # Exit status: 0 all passed, 1 something failed, 2 there is no .venv.
 set -eu
@@ -57,10 +58,11 @@ make_env() {
 }
 
 [ -x .venv/bin/pytest ] || { say "no .venv: run tests/setup/setup.sh first" >&2; exit 2; }
-versions= tests=tests/unit quick=
+versions= tests=tests/unit quick= only_make=
 while [ $# -gt 0 ]; do
     case $1 in
         --quick) tests=$QUICK quick=yes ;;
+        --make) only_make=yes ;;
         --) shift; tests=$*; break ;;
         *) versions="$versions $1" ;;
     esac
@@ -79,6 +81,7 @@ for version in ${versions:-$SUPPORTED}; do
     # What is newest is so today.
     [ "$version" != newest ] || pip --upgrade ansible-core || say "PyPI does not answer: the newest is the one of the last time"
     "$env/bin/python" -c 'import sys; from ansible.release import __version__; print("ansible-core", __version__, "on Python", sys.version.split()[0])'
+    [ -z "$only_make" ] || continue
     without=
     if ! "$env/bin/python" -c 'import libvirt' 2>/dev/null; then
         say "no libvirt binding for this Python (libvirt-dev, a C compiler and pkg-config make one): without $NEEDS_LIBVIRT"
