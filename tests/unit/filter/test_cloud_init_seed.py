@@ -19,7 +19,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.drover.compute.plugins.filter._cloud_init_seed import FilterModule
 from ansible_collections.drover.compute.tests.unit.action.running import play
 
-seed = FilterModule().filters()["cloud_init_seed"]
+seed = FilterModule().filters()["_cloud_init_seed"]
 
 
 def read_back(encoded):

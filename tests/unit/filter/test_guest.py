@@ -14,7 +14,7 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.drover.compute.plugins.filter._guest import FilterModule
 from ansible_collections.drover.compute.tests.unit import examples
 
-guest = FilterModule().filters()["guest"]
+guest = FilterModule().filters()["_guest"]
 HOST_MODEL = {"mode": "host-model", "model": None}
 QEMU64 = {"mode": "custom", "model": "qemu64"}
 

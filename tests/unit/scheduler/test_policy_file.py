@@ -67,8 +67,8 @@ def test_the_guide_s_own_filter_and_weigher_work(tmp_path):
     for path, text in blocks.items():
         kind, name = path.split("/")
         write(tmp_path, kind, name, text)
-    mapping = {"enabled_filters": ["EvenHostFilter", "RoomyFilter", "SpareFilter"], "spare_mb": 2048, "weighers": {"NameWeigher": 2.0}}
-    policy = Policy.from_mapping(mapping, [str(tmp_path)])
+    filters = ["EvenHostFilter", "RoomyFilter", "SpareFilter"]
+    policy = Policy.from_mapping({"enabled_filters": filters, "spare_mb": 2048, "weighers": {"NameWeigher": 2.0}}, [str(tmp_path)])
     columns = fleet(host("kvm1"), host("kvm2"), host("kvm3"), host("kvm4"), host("kvm6", memory_mb=100))
     (chosen,) = schedule(HostStates(columns), [request()], policy)
     assert (chosen["host"], chosen["weight"], [each["host"] for each in chosen["alternates"]]) == (
