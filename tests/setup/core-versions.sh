@@ -23,7 +23,8 @@ NEWER_WANTS="3, 12"
 # Where Ansible's own types, options and templates reach our code: what broke with one version alone.
 QUICK="tests/unit/filter tests/unit/lookup tests/unit/inventory"
 # Without libvirt's binding.
-NEEDS_LIBVIRT="tests/unit/modules tests/unit/module_utils tests/unit/awx/test_jobs.py tests/unit/test_examples.py"
+NEEDS_LIBVIRT="tests/unit/modules tests/unit/module_utils tests/unit/awx/test_jobs.py tests/unit/test_examples.py
+    tests/unit/test_hypervisors.py tests/unit/action/test_rolling_role.py"
 
 say() { echo "core-versions: $*"; }
 site() { "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
