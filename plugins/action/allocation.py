@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Pick hosts; claim, release, swap and replace allocations."""
+"""Claim, release, swap and replace allocations."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import SCHEDULER_SPEC, policy_of
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import refusals, scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, refuse_unknown_rules
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, reshaper, selections
@@ -22,7 +20,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
 STATES = (
-    "scheduled",
     "claimed",
     "next",
     "released",
@@ -44,8 +41,6 @@ class ActionModule(DroverAction):
             "choices": list(STATES),
             "default": "claimed",
         },
-        "requests": {"type": "list", "elements": "dict"},
-        **SCHEDULER_SPEC,
         "selections": {"type": "list", "elements": "dict"},
         "of_definitions": {"type": "bool", "default": False},
         "force": {"type": "list", "elements": "str", "default": []},
@@ -63,7 +58,6 @@ class ActionModule(DroverAction):
     }
     REQUIREMENTS = {
         "required_if": [
-            ["state", "scheduled", ["requests"]],
             ["state", "claimed", ["selections"]],
             ["state", "next", ["instances", "alternates"]],
             ["state", "released", ["instances"]],
@@ -77,13 +71,10 @@ class ActionModule(DroverAction):
             ["state", "reshaped", ["consumers", "inventories"]],
         ]
     }
-    VARIABLES = ("service_down_time",)
     _requires_connection = False
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         now = time.time()
-        if args["state"] == "scheduled":
-            return self._scheduled(args, task_vars, now)
         if args["expires"] < 0:
             raise DroverError("expires must be 0 (never) or more seconds.")
         refuse_unknown_rules(args["force"], [continuity.UNREAD])
@@ -106,13 +97,6 @@ class ActionModule(DroverAction):
         if not self._task.check_mode:
             with store.read() as connection:
                 continuity.witness(connection)
-
-    def _scheduled(self, args: dict[str, Any], task_vars: Mapping[str, Any], now: float) -> dict[str, Any]:
-        store = self.store(args, task_vars)
-        policy = policy_of(args, task_vars)
-        with refusals.kept(store, claims.PURPOSE, Actor.of_this_task().holder, now), store.read() as connection:
-            found = scheduling.decide(connection, args["requests"], policy, now, args["service_down_time"])
-        return {"changed": False, "selections": found}
 
     def _claimed(self, connection: Connection, args: dict[str, Any], now: float) -> dict[str, Any]:
         wanted, actor = selections.check(args["selections"]), Actor.of_this_task().holder

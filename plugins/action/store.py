@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Create, upgrade, audit, heal, export and import the store."""
+"""Create, upgrade, heal, export and import the store."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import audit
-from ansible_collections.drover.compute.plugins.plugin_utils._report.text import audit_table
+from ansible_collections.drover.compute.plugins.plugin_utils._report.text import audit_lines, audit_table
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, schema, transfer, transfer_file
 
 
 class ActionModule(DroverAction):
     ARGUMENT_SPEC = {
-        "state": {"type": "str", "choices": ["present", "audited", "exported", "imported"], "default": "present"},
-        "heal": {"type": "bool", "default": False},
+        "state": {"type": "str", "choices": ["present", "healed", "exported", "imported"], "default": "present"},
         "release_expired": {"type": "bool", "default": False},
         "path": {"type": "path"},
         **STORE_SPEC,
@@ -41,26 +40,15 @@ class ActionModule(DroverAction):
         before = store.upgrade()
         return {"changed": before != schema.LATEST, "shown": ([before or "empty"], [schema.LATEST])}
 
-    def _audited(self, store: Store, args: dict[str, Any]) -> dict[str, Any]:
-        with store.write() if args["heal"] else store.read() as connection:
-            found = audit.audit(connection, time.time(), args["heal"], args["release_expired"])
+    def _healed(self, store: Store, args: dict[str, Any]) -> dict[str, Any]:
+        with store.write() as connection:
+            found = audit.audit(connection, time.time(), True, args["release_expired"])
         table, mended, left = (audit_table(found[name]) for name in ("findings", "mended", "left"))
-        shown = (table, left) if args["heal"] else None
+        lines = ["Mended:", *(mended or ["Nothing was safe to mend."]), "", "Left:", *(left or ["Nothing is left."])]
         # Shown here, because some output formats of Ansible fold the long lines of a result.
-        if args["heal"] and table:
-            lines = [
-                "Mended:",
-                *(mended or ["Nothing was safe to mend."]),
-                "",
-                "Left:",
-                *(left or ["Nothing is left."]),
-            ]
-        else:
-            checked = ", ".join(f"{count} {name}" for name, count in found["checked"].items())
-            lines = table or [f"{checked} checked: consistent."]
-        for line in lines:
+        for line in lines if table else audit_lines(table, found["checked"]):
             self.show(line)
-        return {**found, "table": table, "mended_table": mended, "left_table": left, "shown": shown}
+        return {**found, "table": table, "mended_table": mended, "left_table": left, "shown": (table, left)}
 
     def _exported(self, store: Store, args: dict[str, Any]) -> dict[str, Any]:
         with store.read() as connection:
@@ -80,7 +68,7 @@ class ActionModule(DroverAction):
 
 def _check(args: dict[str, Any]) -> None:
     """Refuse options of other states, and make the path absolute."""
-    for option, states in (("heal", ["audited"]), ("release_expired", ["audited"]), ("path", ["exported", "imported"])):
+    for option, states in (("release_expired", ["healed"]), ("path", ["exported", "imported"])):
         if args[option] and args["state"] not in states:
             raise DroverError(f"{option} goes with state={' or state='.join(states)}, not with state={args['state']}. Leave it out.")
     if args["path"]:

@@ -20,6 +20,7 @@ options:
     type: str
     default: qemu:///system
 requirements:
+  - Python 3.9 or later on the host that runs the module
   - libvirt on the hypervisor, 6.0 or later
   - python3-libvirt, the Python binding of libvirt, on the host that runs the module
 """

@@ -9,7 +9,7 @@ name: compute
 short_description: Use the hosts and instances of the store as an inventory
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Every discovered host, with its free and used capacity in the variable C(drover_compute).
   - Hosts are in the group C(hypervisors), and in groups by state (C(state_up), C(state_down), C(state_enabled), C(state_disabled),

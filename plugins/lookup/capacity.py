@@ -10,7 +10,7 @@ name: capacity
 short_description: Count how many more instances of a flavor fit
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Counts how many more instances of a flavor, or of a request, fit into the fleet, on each compute node and in total, by the host filters of
     the scheduler and the free capacity. It names the resource class that runs out first.

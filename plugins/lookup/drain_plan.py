@@ -10,7 +10,7 @@ name: drain_plan
 short_description: Plan how to empty a host
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Finds a destination for every instance of a host, all as one batch and the largest first, by the host filters and weighers of the
     scheduler. If an instance has no destination then, it tries other orders, then O(extra_moves), then O(solver_seconds).

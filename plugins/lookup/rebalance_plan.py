@@ -10,7 +10,7 @@ name: rebalance_plan
 short_description: Show a score of imbalance, and the few moves that improve it
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - The score is the sum over resource classes of the standard deviation of the hosts' free share, over hosts that are up and enabled.
     V(0) is even.

@@ -10,7 +10,7 @@ name: rolling_plan
 short_description: Plan batches of hosts that can be down together
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Forms the fewest batches that it finds of hosts that can be down together. All instances of a batch then fit on the other hosts,
     by capacity, host filters and server groups.

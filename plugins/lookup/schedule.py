@@ -10,7 +10,7 @@ name: schedule
 short_description: Pick hosts for instances, with the reasons
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Reads the fleet from the store, removes unsuitable hosts by host filters, ranks the others by weighers, and returns a destination for
     each instance with alternates and the reasons.

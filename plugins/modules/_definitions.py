@@ -10,9 +10,8 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: _definitions
 short_description: Read instance definitions, and write host and uuid back into their file
-version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Reads and checks definitions of instances from a YAML file or from variables, and finds the ones that are in the store.
   - With O(write_back=true) it writes the host and the uuid of each instance back into the file. Comments, order and quoting do not change,

@@ -8,9 +8,8 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: _domain_migration
 short_description: Move domains to other hypervisors, live or shut off, and follow them
-version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Runs on the source hypervisor. Each move has a worker process, which continues if the SSH connection or Ansible ends. libvirt's
     peer-to-peer migration continues even if the worker ends.

@@ -8,9 +8,8 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: _domain_order
 short_description: Withdraw orders on a hypervisor and show the domains
-version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Use it on a hypervisor after a task was given up whose module may still run or start there, for example after a time limit
     or a lost connection. It waits until no other call works on the domain, makes sure that the named orders can no longer begin,
@@ -43,10 +42,17 @@ options:
 attributes:
   check_mode:
     support: full
-    description: In check mode no order is withdrawn.
+    details:
+      - In check mode no order is withdrawn.
   diff_mode:
     support: none
-    description: Domains are not changed.
+    details:
+      - Domains are not changed.
+  idempotent:
+    support: full
+extends_documentation_fragment:
+  - drover.compute.attributes
+  - drover.compute.attributes.platform
 seealso:
   - module: drover.compute.domain
   - module: drover.compute._domain_restart

@@ -8,9 +8,8 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: _domain_restart
 short_description: Define and start the domains of a dead host, or remove stale ones
-version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Runs on the new hypervisor of the domains. It does not check that they run nowhere else; the role
     P(drover.compute.evacuate#role) reads every host first and fences the dead one.

@@ -8,9 +8,8 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: _host_probe
 short_description: Probe a host from another hypervisor
-version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Runs on a hypervisor and tests from there if another host answers, and if its disks on shared storage are in use.
     The role P(drover.compute.evacuate#role) runs it on a few hypervisors before it fences a silent host.

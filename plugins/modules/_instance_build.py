@@ -10,9 +10,8 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: _instance_build
 short_description: Build the instance of a claim on its hypervisor
-version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - A step of the role P(drover.compute.place#role). It is private to the collection and may change in any release.
   - Works on the hypervisor of the claim of M(drover.compute.allocation), so delegate the task there. The result is recorded in the store.

@@ -10,9 +10,8 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: _ipmi_power_info
 short_description: Read the power state over IPMI
-version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Reads the power state of a machine from its management controller and changes nothing. C(community.general.ipmi_power)
     switches the power and has no state that only reads. So this module runs it in check mode, twice if the power is on.

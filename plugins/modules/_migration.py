@@ -10,9 +10,8 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: _migration
 short_description: Move instances off a host by live or cold migration, or abort that
-version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Carries out the moves of a plan, several at a time, and shows a line when a move begins, makes progress and ends.
   - If all moves start at the host of the task (see C(delegate_to)), it works on that host only. On localhost it works on one host after the

@@ -10,9 +10,8 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: _power_event
 short_description: Record a power action on a host, before and after
-version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - The role drover.compute.power uses this module to record each action in the store before it begins, and again with its result. The
     module switches nothing on or off.

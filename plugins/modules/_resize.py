@@ -10,9 +10,8 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: _resize
 short_description: The steps of a resize or cold migration of one instance
-version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Each step works on one hypervisor, so delegate it to the host that O(state) names. M(drover.compute.instance_resize) runs all steps,
     takes the leases of the hosts, and moves the instance with M(drover.compute._domain_migration) between the steps.

@@ -10,9 +10,8 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: _rolling
 short_description: Run the phases of a rolling maintenance
-version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Drains, reboots and brings back hypervisors, in batches as large as the capacity of the others allows. The role
     P(drover.compute.rolling#role) calls it for each phase and carries out the steps that it returns. Use the role, or the playbook

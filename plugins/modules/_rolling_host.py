@@ -10,9 +10,8 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: _rolling_host
 short_description: The record of a rolling maintenance
-version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Writes and reads the record of a rolling maintenance, that is the step begun last on each host. From it the next run continues a run
     that was stopped or killed. It changes no host.

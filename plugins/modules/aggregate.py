@@ -12,7 +12,7 @@ module: aggregate
 short_description: Create, change or delete a host aggregate
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - An aggregate is a group of hosts with keys and values that host filters and weighers read. The key
     C(availability_zone) makes it a zone.

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: allocation
-short_description: Pick hosts, claim and release resources of instances, or swap them for a move
+short_description: Claim and release resources of instances, or swap them for a move
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Records the allocations of instances in one transaction. Claims never exceed the capacity, even if several runs claim at the same time.
   - A claim is idempotent by the uuid of the instance. An instance that already has its allocations keeps them.
@@ -20,9 +20,6 @@ description:
 options:
   state:
     description:
-      - V(scheduled) picks hosts for O(requests) like the lookup P(drover.compute.schedule#lookup), and claims nothing. If there
-        is no valid host, the reason is recorded in the store, which a lookup cannot do, and the task fails. O(policy), O(policy_file)
-        and O(service_down_time) are for this state.
       - V(claimed) claims the destination of each of O(selections), or else its first alternate with enough free capacity. All or none.
       - V(next) releases the claim of one instance that is being built and claims the first of O(alternates) with enough free capacity.
       - V(released) releases the allocations of O(instances) without a domain, and deletes their records.
@@ -36,12 +33,8 @@ options:
       - V(reshaped) changes O(inventories) and the allocations of O(consumers) in one transaction, for example to move a host's inventory to
         a child provider.
     type: str
-    choices: [scheduled, claimed, next, released, swapped, resized, moved, swapped_back, confirmed, reverted, replaced, reshaped]
+    choices: [claimed, next, released, swapped, resized, moved, swapped_back, confirmed, reverted, replaced, reshaped]
     default: claimed
-  requests:
-    description: Requests as in the lookup P(drover.compute.schedule#lookup).
-    type: list
-    elements: dict
   selections:
     description:
       - Selections as the lookup P(drover.compute.schedule#lookup) returns them. Each has at least C(name), C(uuid), C(host) and
@@ -119,7 +112,6 @@ attributes:
   idempotent:
     support: full
 extends_documentation_fragment:
-  - drover.compute.scheduler
   - drover.compute.store
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
@@ -139,12 +131,6 @@ EXAMPLES = r"""
         selections: "{{ selections }}"
       register: claimed
 
-    - name: Schedule, and record the reason if there is no host
-      drover.compute.allocation:
-        state: scheduled
-        requests:
-          - {name: web2, vcpus: 1, memory_mb: 64}
-
     - name: Release it
       drover.compute.allocation:
         state: released
@@ -159,15 +145,6 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-selections:
-  description: Selections as the lookup P(drover.compute.schedule#lookup) returns them.
-  returned: when O(state=scheduled)
-  type: list
-  elements: dict
-explanation:
-  description: The number of hosts, the number that each host filter rejected, and the closest hosts.
-  returned: on failure, when O(state=scheduled) and there is no valid host
-  type: dict
 claims:
   description: One item per instance, in the order of the selections.
   returned: when O(state) is V(claimed) or V(next)

@@ -12,7 +12,7 @@ module: allocation_candidates_info
 short_description: List every way to meet a request for resources
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Finds the resource providers that can meet a request for resources, traits and aggregates, on flat, nested and sharing providers, like
     C(GET /allocation_candidates) of OpenStack Placement at microversion 1.39.

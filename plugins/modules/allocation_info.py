@@ -12,7 +12,7 @@ module: allocation_info
 short_description: Show allocations and their consumers
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Returns the sums of the allocations that match the filters, by resource class, for all and for each provider, project, user and
     consumer type.

@@ -12,7 +12,7 @@ module: capacity_info
 short_description: Count how many more instances of a flavor fit
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Counts how many more instances of each flavor, or of a request, fit into the fleet, on each compute node and in total. It names the
     resource class that runs out first, and counts how many fit if the worst host is lost and all its instances are restarted on the

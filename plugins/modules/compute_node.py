@@ -12,7 +12,7 @@ module: compute_node
 short_description: Record a hypervisor and its domains in the store
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Reads a hypervisor like M(drover.compute.hypervisor_info) and records it in one transaction. This is the heartbeat of
     its service, its compute node with inventories and traits, and its domains as instances with their allocations.

@@ -10,7 +10,7 @@ module: domain
 short_description: Create, define, start, stop or remove one libvirt domain with its disks
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - One call creates the disks and the seed, defines the domain, starts it and checks that it runs. If a step
     fails, the call removes exactly the files and the domain that it has created.

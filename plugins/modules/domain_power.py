@@ -10,7 +10,7 @@ module: domain_power
 short_description: Start, shut down or reboot domains of a hypervisor
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Runs on the hypervisor and works on several domains at the same time. Each has its own result, and the failure of one does not stop the
     others.

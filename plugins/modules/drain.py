@@ -12,7 +12,7 @@ module: drain
 short_description: Empty a living host by migration
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - First it finishes or undoes the open moves of an earlier run, and reads the host. It plans all moves as one batch, has the hypervisors
     check them, and shows the plan.

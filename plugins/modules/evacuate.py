@@ -12,7 +12,7 @@ module: evacuate
 short_description: Restart the instances of a dead host elsewhere
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - The role P(drover.compute.evacuate#role) and the playbook C(drover.compute.evacuate) call this module twice. Between the two calls the
     role P(drover.compute.power#role) cuts the power of the host and verifies that it is off.

@@ -12,7 +12,7 @@ module: flavor
 short_description: Create, change or delete a flavor
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - A flavor is a size with a name and with requirements for hosts. A request names it instead of amounts.
   - When a flavor changes, existing instances keep their size.

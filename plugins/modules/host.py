@@ -12,7 +12,7 @@ module: host
 short_description: Enable or disable a host for the scheduler
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Enables or disables the service of a host, puts it into maintenance, or forces it down.
   - A host that is disabled or down gets no new instances. Its instances continue to run.

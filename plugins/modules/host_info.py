@@ -12,7 +12,7 @@ module: host_info
 short_description: Show hosts with their services, compute nodes and capacity
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Returns every host of the store with its service (up or down, enabled or disabled, forced down, maintenance), its
     compute nodes and their total, allocated and reserved amounts.

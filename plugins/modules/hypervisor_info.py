@@ -10,7 +10,7 @@ module: hypervisor_info
 short_description: Read the facts of a hypervisor and its domains from libvirt
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Reads the CPUs, NUMA cells, memory, storage, networks, devices and supported guests of a hypervisor,
     and all its domains, and returns them as plain data.

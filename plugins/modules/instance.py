@@ -12,7 +12,7 @@ module: instance
 short_description: Start, stop, reboot or remove instances
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Brings instances that the store has to a state, wherever they are. Run it on localhost.
   - It works host after host, and takes the lease of each. A failure on one host does not stop the work on the others.

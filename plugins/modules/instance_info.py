@@ -12,7 +12,7 @@ module: instance_info
 short_description: Show instances and their hosts
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Returns the instances of the store, all of them or those of one host, name, uuid, state or project.
 options:

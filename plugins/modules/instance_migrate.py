@@ -12,7 +12,7 @@ module: instance_migrate
 short_description: Move instances to other hosts
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - First it ends the open migrations of these instances. Then it finds a destination for each instance, all as one batch. If an
     instance has no destination, nothing is moved.

@@ -12,7 +12,7 @@ module: instance_resize
 short_description: Give instances another flavor, and confirm or revert the resize
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Works on one instance after the other; if one fails, the others still follow. It shuts the instance down, changes its vCPUs and memory,
     moves it if necessary, and starts it if it ran before. If the instance cannot leave its host, it gets its old size and state back.

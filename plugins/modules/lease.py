@@ -12,7 +12,7 @@ module: lease
 short_description: Reserve a host for one run
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Takes the lease of a host, so that a second run that drains it, switches its power or evacuates it stops and names the holder.
   - The roles of this collection take and release leases by themselves. The module is for your own playbooks.

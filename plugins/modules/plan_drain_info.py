@@ -12,7 +12,7 @@ module: plan_drain_info
 short_description: Plan how to empty a host
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Finds a destination for every instance of a host, and names the instances that cannot move, with the reason and a way out.
   - The module M(drover.compute.drain) carries out such a plan. It plans again first.

@@ -12,7 +12,7 @@ module: plan_home_info
 short_description: Plan the moves back after maintenance
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Lists moves that bring instances back to their earlier compute nodes, as far as these have enough free capacity now. The plan names
     the instances that stay where they are, and why.

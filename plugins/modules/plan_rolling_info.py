@@ -12,7 +12,7 @@ module: plan_rolling_info
 short_description: Plan batches of hosts that can be down together
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Forms the fewest batches that it finds of hosts that can be down together. All instances of a batch then fit on the other hosts.
   - Hosts that cannot be emptied are in no batch and are named with the reason.

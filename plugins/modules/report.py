@@ -12,7 +12,7 @@ module: report
 short_description: Write the content of the store as one HTML page
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Writes one HTML page that needs no other file and loads nothing. It shows hosts, a heat map, zones and aggregates, shared pools,
     instances, migrations over time, decisions of the scheduler with their reasons, power actions, and the effect of the loss of a host.

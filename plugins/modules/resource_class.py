@@ -12,7 +12,7 @@ module: resource_class
 short_description: Create or delete custom resource classes
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - A resource class names a resource that can be counted and claimed. The standard classes, such as VCPU and DISK_GB, are those of
     OpenStack's os-resource-classes; they always exist.

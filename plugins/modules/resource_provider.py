@@ -12,7 +12,7 @@ module: resource_provider
 short_description: Create, change or delete a resource provider
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - A resource provider has inventories of resource classes that can be claimed, traits that describe it, and
     aggregates that connect it to sharing providers. It may be below another provider, for example a GPU below its host.

@@ -12,7 +12,7 @@ module: resource_provider_info
 short_description: Show resource providers with their inventories, use, traits and aggregates
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Returns the resource providers that meet all filters. The filters are those of Placement's C(GET /resource_providers) and check each
     provider separately, not its tree.

@@ -12,7 +12,7 @@ module: schedule_info
 short_description: Pick hosts for instances, with the reasons
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Removes unsuitable hosts by host filters, ranks the others by weighers, and returns a destination for each instance with alternates
     and the reasons. Nothing is claimed; M(drover.compute.allocation) does that.

@@ -12,7 +12,7 @@ module: server_group
 short_description: Create or delete a server group
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - The instances of a server group must be on one host (affinity) or on different hosts (anti-affinity). The soft policies are preferences
     for the scheduler's weighers.

@@ -10,9 +10,9 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: show
 short_description: Show lines in the terminal
-version_added: 0.2.0
+version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Shows lines as they are, such as the table of another module. M(ansible.builtin.debug) shows them as JSON, with quotes, unless the callback
     plugin is told otherwise.
@@ -25,9 +25,21 @@ options:
     type: list
     elements: str
     required: true
+attributes:
+  check_mode:
+    support: full
+    details:
+      - The lines are shown in check mode, too.
+  diff_mode:
+    support: N/A
+    details:
+      - The module changes nothing.
+  idempotent:
+    support: full
+    details:
+      - The module changes nothing.
 extends_documentation_fragment:
   - drover.compute.attributes
-  - drover.compute.attributes.info_module
 """
 
 EXAMPLES = r"""

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: store
-short_description: Create, audit, export or import the store
+short_description: Create, heal, export or import the store
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Works on the store as a whole, in one transaction.
   - Every task that writes to the store creates or upgrades its tables by itself. Use an explicit task to
@@ -22,24 +22,19 @@ options:
   state:
     description:
       - V(present) makes sure that the tables exist and are current.
-      - V(audited) finds contradictions in the store, and between the store and the last discovery of each host. It reads only the store,
-        so run the playbook drover.compute.discover first. The findings are returned as a table, too.
-      - V(exported) writes everything to O(path).
-      - V(imported) fills an empty store from O(path). A store that has rows is refused, unless they are exactly those of the file.
-    type: str
-    choices: [present, audited, exported, imported]
-    default: present
-  heal:
-    description:
-      - With O(state=audited), repair the safe problems, all in one transaction. It changes only records, never domains.
+      - V(healed) repairs the safe ones of the problems that M(drover.compute.store_audit_info) finds, all in one transaction. It changes only
+        records, never domains. It reads only the store, so run the playbook drover.compute.discover first.
       - A wrong count of use is counted again. An instance whose domain is on exactly one host and that has no open migration
         gets its right allocation there, even above the capacity. Allocations without an instance or migration are deleted, if no host shows
         a domain of that uuid, and so are allocations of closed migrations.
-    type: bool
-    default: false
+      - V(exported) writes everything to O(path).
+      - V(imported) fills an empty store from O(path). A store that has rows is refused, unless they are exactly those of the file.
+    type: str
+    choices: [present, healed, exported, imported]
+    default: present
   release_expired:
     description:
-      - With O(state=audited) and O(heal=true), also release claims that expired before any host showed their domain.
+      - With O(state=healed), also release claims that expired before any host showed their domain.
     type: bool
     default: false
   path:
@@ -56,7 +51,7 @@ attributes:
   diff_mode:
     support: full
     details:
-      - Shows the revision of the schema, the tables of findings, or the number of rows of each table.
+      - Shows the revision of the schema, the findings before and after, or the number of rows of each table.
   idempotent:
     support: full
     details:
@@ -76,18 +71,18 @@ EXAMPLES = r"""
       drover.compute.store:
         store_url: "{{ lookup('ansible.builtin.env', 'DROVER_STORE_URL') or omit }}"
 
-- name: Audit the store
+- name: Repair what is safe to repair
   hosts: localhost
   gather_facts: false
   tasks:
-    - name: Find contradictions and change nothing
+    - name: Heal the store
       drover.compute.store:
-        state: audited
-      register: audited
+        state: healed
+      register: healed
 
-    - name: Show the number of each kind
+    - name: Show the number of findings of each kind that are left
       ansible.builtin.debug:
-        var: audited.counts
+        var: healed.counts
 
 - name: Keep a copy of the store
   hosts: localhost
@@ -117,93 +112,48 @@ revision:
   type: str
   sample: "0003"
 findings:
-  description: The findings of the audit, the most serious first.
-  returned: when O(state=audited)
+  description: The findings of the audit before the repair, as M(drover.compute.store_audit_info) returns them.
+  returned: when O(state=healed)
   type: list
   elements: dict
-  contains:
-    kind:
-      description: The kind of the finding, see docs/audit.md of the collection.
-      type: str
-      sample: allocation_missing
-    level:
-      description: V(problem), or V(information) if no action is needed.
-      type: str
-      sample: problem
-    uuid:
-      description: The uuid of the instance, domain, consumer, compute node or provider.
-      type: str
-      sample: 4f7b7d2e-0c52-4a3e-8a53-6d2a43b0a0c1
-    name:
-      description: The name of the instance, domain or compute node.
-      type: str
-      sample: web1
-    host:
-      description: The host; several are separated by a comma.
-      type: str
-      sample: kvm1
-    provider:
-      description: The name of the resource provider.
-      type: str
-      sample: kvm1
-    resource:
-      description: The resource class.
-      type: str
-      sample: VCPU
-    why:
-      description: The contradiction.
-      type: str
-      sample: It takes VCPU 2, MEMORY_MB 2048 and holds nothing.
-    advice:
-      description: The action to take.
-      type: str
-      sample: Run drover.compute.discover on its host, or the audit with drover_audit_heal=true.
-    safe:
-      description: True if O(heal=true) repairs it.
-      type: bool
-      sample: true
-    heal:
-      description: The repair by O(heal=true), or the reason why it leaves it.
-      type: str
-      sample: gives it VCPU 2, MEMORY_MB 2048 on kvm1, over capacity or not
 mended:
   description: The repaired RV(findings); in check mode the ones that would be repaired.
-  returned: when O(state=audited)
+  returned: when O(state=healed)
   type: list
   elements: dict
 left:
-  description: The remaining findings, in the form of RV(findings); without O(heal=true) all of them.
-  returned: when O(state=audited)
+  description: The remaining findings, in the form of RV(findings).
+  returned: when O(state=healed)
   type: list
   elements: dict
 counts:
   description: The number of remaining findings of each kind.
-  returned: when O(state=audited)
+  returned: when O(state=healed)
   type: dict
   sample: {allocation_missing: 1}
 checked:
   description: How many hosts, instances and allocations the audit checked. An allocation is an amount of one resource class.
-  returned: when O(state=audited)
+  returned: when O(state=healed)
   type: dict
   sample: {hosts: 12, instances: 333, allocations: 999}
 sound:
   description: True if only information is left.
-  returned: when O(state=audited)
+  returned: when O(state=healed)
   type: bool
   sample: false
 table:
   description: RV(findings) as lines of text.
-  returned: when O(state=audited)
+  returned: when O(state=healed)
   type: list
   elements: str
 mended_table:
   description: RV(mended) as lines of text.
-  returned: when O(state=audited)
+  returned: when O(state=healed)
   type: list
   elements: str
 left_table:
   description: RV(left) as lines of text.
-  returned: when O(state=audited)
+  returned: when O(state=healed)
   type: list
   elements: str
 path:

@@ -12,7 +12,7 @@ module: trait
 short_description: Create or delete custom traits
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - A trait is a property of a resource provider. The standard traits, such as HW_CPU_X86_AVX2, are those of OpenStack's os-traits;
     they always exist.

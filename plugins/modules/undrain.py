@@ -12,7 +12,7 @@ module: undrain
 short_description: Bring a drained host back
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Reads the host, finishes or undoes the open moves of its drain without beginning new ones, restores the state that the host had before
     the drain or evacuation, and starts the instances that the drain shut down there, and no others.

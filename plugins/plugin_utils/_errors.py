@@ -82,9 +82,11 @@ def require(name: str, module: object) -> None:
 
 
 def _missing(name: str) -> DroverError:
+    # Some packages of the collection leave out all but its plugins, roles and playbooks.
+    wanted = f"-r {_REQUIREMENTS}" if os.path.exists(_REQUIREMENTS) else name
     return DroverError(
         f"The Python package {name} is missing on this controller. Install what drover.compute needs, into the Python that runs Ansible: "
-        f"{sys.executable} -m pip install -r {_REQUIREMENTS}"
+        f"{sys.executable} -m pip install {wanted}"
     )
 
 

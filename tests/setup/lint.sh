@@ -8,6 +8,7 @@
 #
 #   tests/setup/lint.sh                     everything
 #   tests/setup/lint.sh sanity ansible-lint only those
+#   tests/setup/lint.sh newest              only when it is named: sanity with the newest ansible-core that PyPI has
 #
 # Works on a copy of the working tree (with what is not committed yet, without what git ignores)
 # below .cache, because ansible-test wants a folder that really is named
@@ -23,6 +24,8 @@ CACHE=$ROOT/.cache
 WORK=$CACHE/lint
 VENV=$ROOT/.venv
 VENV_LINT=$ROOT/.venv-lint
+# ansible-test's Python and those of hypervisors, beside the system's; HOME is another one below.
+export PYENV_ROOT=${PYENV_ROOT:-$HOME/.pyenv}
 ALL="ruff mypy sanity pylint build importer ansible-lint docs changelog layering environment"
 
 die() {
@@ -31,9 +34,9 @@ die() {
 }
 
 for word in "$@"; do
-    case " $ALL " in
+    case " $ALL newest " in
         *" $word "*) ;;
-        *) die "there is no check '$word'; there are: $ALL" ;;
+        *) die "there is no check '$word'; there are: $ALL newest" ;;
     esac
 done
 WANTED=" ${*:-$ALL} "
@@ -46,7 +49,6 @@ wanted() {
 
 [ -x "$VENV/bin/ansible-test" ] || die "no $VENV: run tests/setup/setup.sh first"
 [ -x "$VENV_LINT/bin/ansible-lint" ] || die "no $VENV_LINT: run tests/setup/setup.sh lint first"
-PYTHON_VERSION=$("$VENV/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 
 # Where the collections are that ours depends on.
 COLLECTIONS=$("$VENV/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
@@ -84,20 +86,8 @@ COPY=$WORK/tree/ansible_collections/drover/compute
 
 # ansible-test passes HOME to pip and nothing else, so pip's settings go there as a file.
 prepare_home() {
-    local home=$CACHE/home pinned
-    pinned=$("$VENV/bin/python" - <<'EOF'
-import pathlib
-import re
-
-import ansible_test
-
-text = (pathlib.Path(ansible_test.__file__).parent / "_internal" / "python_requirements.py").read_text()
-found = re.search(r"pip='([\d.]+)'", text)
-print((found.group(1) if found else "24.2").replace(".", "_"))
-EOF
-    )
-    mkdir -p "$home/.ansible/test/cache" "$home/.config/pip"
-    cp "$ROOT/tests/setup/get_pip" "$home/.ansible/test/cache/get_pip_$pinned.py"
+    local home=$CACHE/home
+    mkdir -p "$home/.config/pip"
     "$VENV/bin/python" -m pip config list | "$VENV/bin/python" -c '
 import ast, sys
 
@@ -122,16 +112,37 @@ export NO_COLOR=1 ANSIBLE_NOCOLOR=1 PY_COLORS=0 PYTHONUNBUFFERED=1
 
 # --- the checks -------------------------------------------------------------------------------
 
-# The copy $1 is for it alone: it writes into it. The other words are ansible-test's.
+# What ansible-test takes for pip's installer is below the name of the version that it wants. $1: its environment.
+provide_pip() {
+    local pinned
+    pinned=$("$1/bin/python" - <<'EOF'
+import pathlib
+import re
+
+import ansible_test
+
+text = (pathlib.Path(ansible_test.__file__).parent / "_internal" / "python_requirements.py").read_text()
+found = re.search(r"pip='([\d.]+)'", text)
+print((found.group(1) if found else "24.2").replace(".", "_"))
+EOF
+    )
+    mkdir -p "$HOME/.ansible/test/cache"
+    cp "$ROOT/tests/setup/get_pip" "$HOME/.ansible/test/cache/get_pip_$pinned.py"
+}
+
+version_of() { "$1" -c 'import sys; print("%d.%d" % sys.version_info[:2])'; }
+
+# The copy $1 is for it alone: it writes into it. $2 is the environment of ansible-test, $3 the version of Python. The other words are ansible-test's.
 ansible_test_sanity() {
-    local copy=$1
-    shift
+    local copy=$1 env=$2 python=$3
+    shift 3
+    provide_pip "$env"
     cd "$WORK/$copy/ansible_collections/drover/compute"
     if compgen -G 'tests/sanity/ignore*' >/dev/null; then
         echo "tests/sanity holds an ignore file: repair what it hides"
         return 1
     fi
-    PATH="$VENV/bin:$PATH" ansible-test sanity --local --python "$PYTHON_VERSION" --color no "$@" 2>&1 |
+    PATH="$env/bin:$PATH" ansible-test sanity --local --python "$python" --color no "$@" 2>&1 |
         tee "$WORK/$copy.txt"
     if grep -q "All targets skipped" "$WORK/$copy.txt"; then
         echo "ansible-test saw no file at all"
@@ -154,11 +165,22 @@ check_mypy() {
 }
 
 check_sanity() {
-    ansible_test_sanity sanity --skip-test pylint
+    ansible_test_sanity sanity "$VENV" "$(version_of "$VENV/bin/python")" --skip-test pylint
+}
+
+# All of it on the newest Python; what depends on the Python of a hypervisor with each other one that is here.
+check_newest() {
+    local env=$CACHE/core-newest folder
+    "$ROOT/tests/setup/core-versions.sh" --make newest
+    ansible_test_sanity sanity "$env" "$(version_of "$env/bin/python")"
+    for folder in "$PYENV_ROOT"/versions/3.{9,10,11,12,13,14}.*/bin; do
+        [ -x "$folder/python3" ] || continue
+        PATH="$folder:$PATH" ansible_test_sanity sanity "$env" "$(version_of "$folder/python3")" --test compile --test import
+    done
 }
 
 check_pylint() {
-    ansible_test_sanity pylint --test pylint
+    ansible_test_sanity pylint "$VENV" "$(version_of "$VENV/bin/python")" --test pylint
 }
 
 check_build() {
@@ -234,7 +256,7 @@ run() {
 
 # pylint takes about as long as all the others together: one lane each.
 (if wanted pylint; then run pylint; fi) &
-for check in ruff mypy sanity build importer ansible-lint docs changelog layering environment; do
+for check in ruff mypy sanity newest build importer ansible-lint docs changelog layering environment; do
     if wanted "$check"; then run "$check"; fi
 done
 wait
@@ -242,7 +264,7 @@ wait
 # --- the summary ------------------------------------------------------------------------------
 
 failed=""
-for check in $ALL; do
+for check in $ALL newest; do
     wanted "$check" || continue
     read -r status seconds <"$WORK/log/$check.status"
     if [ "$status" != 0 ]; then
@@ -252,7 +274,7 @@ for check in $ALL; do
     fi
 done
 printf '\n==== summary ====\n'
-for check in $ALL; do
+for check in $ALL newest; do
     wanted "$check" || continue
     read -r status seconds <"$WORK/log/$check.status"
     printf '%-14s %-7s %4s s\n' "$check" "$([ "$status" = 0 ] && echo ok || echo FAILED)" "$seconds"

@@ -33,8 +33,8 @@ LITTER = (
 
 
 @pytest.fixture(scope="module")
-def members(tmp_path_factory):
-    """The names in an archive built from a checkout in which everything possible lies about."""
+def archive(tmp_path_factory):
+    """An archive built from a checkout in which everything possible lies about."""
     base = tmp_path_factory.mktemp("packaging")
     checkout = base / "checkout"
     checkout.mkdir()
@@ -58,8 +58,13 @@ def members(tmp_path_factory):
         check=True,
         capture_output=True,
     )  # fmt: skip
-    with tarfile.open(next(base.glob("drover-compute-*.tar.gz"))) as archive:
-        return set(archive.getnames())
+    return next(base.glob("drover-compute-*.tar.gz"))
+
+
+@pytest.fixture(scope="module")
+def members(archive):
+    with tarfile.open(archive) as opened:
+        return set(opened.getnames())
 
 
 def test_archive_has_only_known_names_at_the_top(members):
@@ -68,6 +73,11 @@ def test_archive_has_only_known_names_at_the_top(members):
 
 def test_archive_has_no_litter(members):
     assert not members & set(LITTER)
+
+
+def test_archive_is_small_and_has_nothing_for_developers_only(archive, members):
+    assert archive.stat().st_size < 2 * 2**20
+    assert not [name for name in members if name.startswith(("changelogs/fragments", "docs/docsite/site", "tests"))]
 
 
 def test_archive_has_what_a_user_needs(members):
@@ -99,7 +109,11 @@ def test_every_ansible_core_that_is_allowed_is_tested():
     versions = re.search(r'^SUPPORTED="([\d. ]+) newest"$', script, re.MULTILINE).group(1).split()
     runtime = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text())
     assert runtime["requires_ansible"] == f">={versions[0]}.0"
-    for page in ("README.md", "docs/install.md", "docs/dependencies.md"):
-        assert f"{', '.join(versions[:-1])} and {versions[-1]} with Python 3.11, and" in (ROOT / page).read_text(), page
+    older = re.search(r'^ON_OWN_PYTHON="(.+)"$', script, re.MULTILINE).group(1).split()
+    newer = versions[len(older) :]
+    assert versions == older + newer
+    for page in ("README.md", "docs/support.md", "docs/install.md", "docs/dependencies.md"):
+        text = (ROOT / page).read_text()
+        assert f"{', '.join(older[:-1])} and {older[-1]} with Python 3.11, {', '.join(newer)} and 2." in text, page
     for path in (ROOT / "roles").glob("*/meta/main.yml"):
         assert yaml.safe_load(path.read_text())["galaxy_info"]["min_ansible_version"] == versions[0], path

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import did_you_mean
@@ -30,12 +31,28 @@ rolling_bring_back rolling_hooks rolling_reboot rolling_restart rolling_spare_ho
 service_down_time shared_block_devices shared_pools shutdown_timeout solver_seconds start_timeout store_url unmovable uris vcpus
 """
 KNOWN = frozenset(PREFIX + name for name in _NAMES.split())
+#: Former names that have no likeness with the new ones.
+_RENAMED = {"apply": "plan_only", "bandwidth_mib": "migration"}
+#: From this likeness on, of 0 to 1, a name counts as mistyped rather than as one that lacks its scope.
+_MISTYPED = 0.85
 
 
 def unknown(names: Iterable[str]) -> list[str]:
     """Return a warning for each name with the prefix that is no variable of the collection."""
     return [
-        f"drover.compute has no variable {name}{did_you_mean(name, KNOWN, PREFIX)}, so that it changes nothing. "
+        f"drover.compute has no variable {name}{_meant(name)}, so that it changes nothing. "
         f"Correct its name; a variable of your own needs one that does not begin with {PREFIX}."
         for name in sorted(each for each in names if each.startswith(PREFIX) and each not in KNOWN)
     ]
+
+
+def _meant(name: str) -> str:
+    """Return a question in brackets with the names that may be meant; empty when there is none.
+
+    Names say what they belong to: "hooks" lacks its scope, and may be "rolling_hooks".
+    """
+    bare = name.removeprefix(PREFIX).lower()
+    scoped = [PREFIX + _RENAMED[bare]] if bare in _RENAMED else sorted(each for each in KNOWN if each.endswith(f"_{bare}"))
+    if not scoped or difflib.get_close_matches(bare, [each.removeprefix(PREFIX) for each in KNOWN], 1, _MISTYPED):
+        return did_you_mean(name, KNOWN, PREFIX)
+    return f" (did you mean {' or '.join(scoped)}?)"

@@ -201,3 +201,12 @@ def audit_table(findings: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
     advice = {each["kind"]: each["advice"] for each in findings}
     return [*align(FINDING_HEADINGS, rows), "", *(f"{kind}: {text}" for kind, text in advice.items())]
+
+
+def audit_lines(table: Sequence[str], checked: Mapping[str, int]) -> list[str]:
+    """Return the lines of an audit: its table, or what was checked where nothing was found.
+
+    :param table: what audit_table() returned.
+    :param checked: {what: how many}.
+    """
+    return list(table) or [f"{', '.join(f'{count} {name}' for name, count in checked.items())} checked: consistent."]

@@ -32,7 +32,7 @@ def kept(url):
 
 
 def test_scheduled_then_claimed(url):
-    picked = run("allocation", state="scheduled", requests=[SMALL], store_url=url)
+    picked = run("_schedule", requests=[SMALL], store_url=url)
     assert not picked["changed"] and is_plain(picked) and kept(url) == []
     run("allocation", selections=picked["selections"], store_url=url)
     (found,) = kept(url)
@@ -44,17 +44,17 @@ def test_scheduled_then_claimed(url):
 def test_scheduled_as_the_lookup_does(url):
     policy = {"enabled_filters": ["ComputeFilter", "DifferentHostFilter"]}
     wanted = {**SMALL, "hints": {"different_host": "db"}}
-    picked = run("allocation", state="scheduled", requests=[wanted], policy=policy, store_url=url)
+    picked = run("_schedule", requests=[wanted], policy=policy, store_url=url)
     assert picked["selections"][0]["host"] == "kvm2"
-    picked = run("allocation", {"drover_service_down_time": 60}, state="scheduled", requests=[], store_url=url)
+    picked = run("_schedule", {"drover_service_down_time": 60}, requests=[], store_url=url)
     assert picked["selections"] == []
     with pytest.raises(AnsibleActionFail, match="ComputeFilter rejected 2"):
-        run("allocation", {"drover_service_down_time": 60}, state="scheduled", requests=[SMALL], store_url=url)
+        run("_schedule", {"drover_service_down_time": 60}, requests=[SMALL], store_url=url)
 
 
 def test_no_valid_host_is_kept_and_said(url):
     with pytest.raises(AnsibleActionFail) as caught:
-        run("allocation", state="scheduled", requests=[SMALL, BIG], store_url=url)
+        run("_schedule", requests=[SMALL, BIG], store_url=url)
     (found,) = kept(url)
     assert found["message"] == str(caught.value) and found["instance_name"] == "big" and found["host"] is None
     assert caught.value.result["explanation"]["nearest"]
@@ -62,7 +62,7 @@ def test_no_valid_host_is_kept_and_said(url):
 
 def test_a_bad_request_is_no_decision(url):
     with pytest.raises(AnsibleActionFail, match="vcpus"):
-        run("allocation", state="scheduled", requests=[{"name": "x"}], store_url=url)
+        run("_schedule", requests=[{"name": "x"}], store_url=url)
     assert kept(url) == []
 
 

@@ -76,6 +76,26 @@ def test_an_unknown_variable_is_named_with_the_nearest(prepared_url, warned):
     assert warned[1].startswith("drover.compute has no variable drover_xyzzy, so that it changes nothing.")
 
 
+# What variables were called before their names said what they belong to.
+FORMER = {
+    "all_hosts": "rolling_all_hosts", "apply": "plan_only", "bandwidth_mib": "migration", "batch_size": "rolling_batch_size",
+    "blocked": "rolling_blocked", "bring_back": "rolling_bring_back", "cold": "migrate_cold", "cooldown": "rebalance_cooldown",
+    "cost_per_gib": "rebalance_cost_per_gib", "despite_maintenance": "rebalance_despite_maintenance", "force": "instance_force",
+    "hard": "reboot_hard", "heal": "audit_heal", "hooks": "rolling_hooks", "keep_disks": "delete_keep_disks", "margin": "rebalance_margin",
+    "max_moves": "rebalance_max_moves", "reboot": "rolling_reboot", "release_expired": "audit_release_expired",
+    "spare_hosts": "rolling_spare_hosts", "threshold": "rebalance_threshold", "timeout": "instance_timeout", "weights": "rebalance_weights",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("former, now", FORMER.items())
+def test_a_former_name_leads_to_the_new_one(former, now):
+    (said,) = known_variables.unknown([f"drover_{former}"])
+    assert f"drover_{now}" in re.search(r"\(did you mean (.+?)\?\)", said).group(1).split(" or ")
+    # Where there is one variable of that kind, no other name is offered.
+    if former not in ("force", "timeout"):
+        assert said.startswith(f"drover.compute has no variable drover_{former} (did you mean drover_{now}?), so")
+
+
 def test_known_variables_are_not_named(prepared_url, warned):
     run("host_info", dict.fromkeys(known_variables.KNOWN - {"drover_store_url", "drover_service_down_time"}, "x"), store_url=prepared_url)
     assert warned == []

@@ -38,18 +38,19 @@ def audit(url, *options, **more):
 
 def test_an_audit_is_dry_unless_told(broken_url):
     before = fleets.snapshot(broken_url)
-    found = run("store", state="audited", store_url=broken_url, diff=True)
+    found = run("store_audit_info", store_url=broken_url, diff=True)
     assert [each["kind"] for each in found["findings"]] == ["domain_doubled", "allocation_missing"]
-    assert (found["changed"], found["sound"], is_plain(found)) == (False, False, True)
+    assert (found.get("changed", False), found["sound"], is_plain(found)) == (False, False, True)
+    assert fleets.snapshot(broken_url) == before
     assert "diff" not in found
-    found = run("store", state="audited", heal=True, store_url=broken_url, check=True, diff=True)
+    found = run("store", state="healed", store_url=broken_url, check=True, diff=True)
     assert (found["changed"], [each["name"] for each in found["mended"]]) == (True, ["web"])
     assert "allocation_missing" in found["diff"][0]["before"]
     assert "allocation_missing" not in found["diff"][0]["after"]
     assert fleets.snapshot(broken_url) == before
-    found = run("store", state="audited", heal=True, store_url=broken_url)
+    found = run("store", state="healed", store_url=broken_url)
     assert (found["changed"], found["counts"]) == (True, {"domain_doubled": 1})
-    assert run("store", state="audited", heal=True, store_url=broken_url)["changed"] is False
+    assert run("store", state="healed", store_url=broken_url)["changed"] is False
 
 
 def test_export_and_import(broken_url, tmp_path):
@@ -82,9 +83,9 @@ def test_bad_input_gives_a_sentence(broken_url, tmp_path):
     assert "No such file" in failure("store", state="imported", path=str(tmp_path / "none"), **one)
     assert "is no export" in failure("store", state="imported", path=str(tmp_path / "garbage"), **one)
     assert "path" in failure("store", state="imported", **one)
-    assert "heal goes with state=audited, not with state=present" in failure("store", heal=True, **one)
-    assert "path goes with state=exported or state=imported" in failure("store", state="audited", path="x", **one)
-    assert "discover" in failure("store", state="audited", store_url=f"sqlite:///{tmp_path / 'none.db'}")
+    assert "release_expired goes with state=healed, not with state=present" in failure("store", release_expired=True, **one)
+    assert "path goes with state=exported or state=imported" in failure("store", state="healed", path="x", **one)
+    assert "discover" in failure("store_audit_info", store_url=f"sqlite:///{tmp_path / 'none.db'}")
     assert "discover" in failure("store", state="exported", path=str(tmp_path / "x"), store_url=f"sqlite:///{tmp_path / 'none.db'}")
     assert fleets.snapshot(broken_url) == before
     assert not (tmp_path / "none.db").exists()
@@ -111,13 +112,13 @@ def test_a_file_that_goes_away_between_two_tasks(tmp_path):
     path = tmp_path / "store.db"
     fleets.discover(f"sqlite:///{path}", host("kvm1"))
     path.unlink()
-    assert "There is no store at" in failure("store", state="audited", store_url=f"sqlite:///{path}")
+    assert "There is no store at" in failure("store_audit_info", store_url=f"sqlite:///{path}")
     with pytest.raises(DroverError, match="no store at.*drover.compute.discover"):
         fleets.claim(f"sqlite:///{path}", fleets.selection("web", "kvm1"))
 
 
 def test_the_table_stays_a_table_with_wide_names(broken_url):
-    found = run("store", state="audited", store_url=broken_url)
+    found = run("store_audit_info", store_url=broken_url)
     lines = found["table"]
     assert lines[0].split() == ["FINDING", "NAME", "HOST", *["WHY,", "AND", "WHAT", "HEAL", "DOES"]]
     column = lines[0].index("HOST")

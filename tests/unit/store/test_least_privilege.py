@@ -97,8 +97,8 @@ def test_the_role_that_runs_playbooks(roles, tmp_path):
         {"drover.compute.server_group": {"name": "web", "policy": "anti-affinity"}},
         {"drover.compute.aggregate": {"name": "fast", "hosts": ["kvm1"]}},
         {"drover.compute.flavor": {"name": "db", "vcpus": 1, "memory_mb": 64}},
-        {"drover.compute.store": {"state": "audited"}},
-        {"drover.compute.store": {"state": "audited", "heal": True}},
+        {"drover.compute.store_audit_info": {}},
+        {"drover.compute.store": {"state": "healed"}},
         {"drover.compute.store": {}},
     )
     assert done.returncode == 0, done.stdout

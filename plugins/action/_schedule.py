@@ -1,0 +1,29 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Pick hosts, and keep in the store why there is none."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import SCHEDULER_SPEC, policy_of
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import refusals, scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
+
+
+class ActionModule(DroverAction):
+    ARGUMENT_SPEC = {"requests": {"type": "list", "elements": "dict", "required": True}, **SCHEDULER_SPEC, **STORE_SPEC}
+    VARIABLES = ("service_down_time",)
+    _requires_connection = False
+
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        now, store = time.time(), self.store(args, task_vars)
+        policy = policy_of(args, task_vars)
+        with refusals.kept(store, claims.PURPOSE, Actor.of_this_task().holder, now), store.read() as connection:
+            found = scheduling.decide(connection, args["requests"], policy, now, args["service_down_time"])
+        return {"changed": False, "selections": found}

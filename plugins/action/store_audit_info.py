@@ -1,0 +1,28 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Find contradictions in the store, and between the store and the last discovery."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import audit
+from ansible_collections.drover.compute.plugins.plugin_utils._report.text import audit_lines, audit_table
+
+
+class ActionModule(DroverAction):
+    ARGUMENT_SPEC = {"release_expired": {"type": "bool", "default": False}, **STORE_SPEC}
+    _requires_connection = False
+
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        with self.store(args, task_vars).read() as connection:
+            found = audit.audit(connection, time.time(), release_expired=args["release_expired"])
+        table = audit_table(found["findings"])
+        # Shown here, because some output formats of Ansible fold the long lines of a result.
+        for line in audit_lines(table, found["checked"]):
+            self.show(line)
+        return {**{name: found[name] for name in ("findings", "counts", "checked", "sound")}, "table": table}

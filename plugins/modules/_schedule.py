@@ -1,0 +1,63 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation only: the action plugin of the same name does the work, on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: _schedule
+short_description: Pick hosts, and record the reason if there is none
+author:
+  - The drover.compute authors (@drover-compute)
+description:
+  - A step of the role P(drover.compute.place#role). It picks hosts for O(requests) as M(drover.compute.schedule_info) does, and claims nothing.
+  - If there is no valid host, it records the reason in the store as a decision of the scheduler, and fails.
+options:
+  requests:
+    description: Requests as in the lookup P(drover.compute.schedule#lookup).
+    type: list
+    elements: dict
+    required: true
+attributes:
+  check_mode:
+    support: full
+    details:
+      - In check mode the reason is not recorded.
+  diff_mode:
+    support: none
+  idempotent:
+    support: partial
+    details:
+      - Each task that finds no host is recorded.
+extends_documentation_fragment:
+  - drover.compute.scheduler
+  - drover.compute.store
+  - drover.compute.attributes
+  - drover.compute.attributes.actiongroup
+"""
+
+EXAMPLES = r"""
+- name: Pick a host, and keep in the store why if there is none
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Schedule
+      drover.compute._schedule:
+        requests:
+          - {name: new, vcpus: 1, memory_mb: 64}
+"""
+
+RETURN = r"""
+selections:
+  description: Selections as the lookup P(drover.compute.schedule#lookup) returns them.
+  returned: success
+  type: list
+  elements: dict
+explanation:
+  description: The number of hosts, the number that each host filter rejected, and the closest hosts.
+  returned: on failure, if there is no valid host
+  type: dict
+"""
