@@ -37,15 +37,13 @@ def read(text: str) -> tuple[dict[str, str], list[str]]:
     keys: set[str] = set()
     for part in filter(None, map(str.strip, text.split(","))):
         key, _equals, value = part.partition("=")
-        if key in keys:
-            bad.append(part)
-            if key in labels:
-                bad.append(f"{key}={labels.pop(key)}")
-        elif is_word(key) and is_word(value) and len(keys) < MOST:
-            keys.add(key)
+        if key in keys and key in labels:
+            bad.append(f"{key}={labels.pop(key)}")
+        if key not in keys and is_word(key) and is_word(value) and len(labels) < MOST:
             labels[key] = value
         else:
             bad.append(part)
+        keys.add(key)
     return labels, bad
 
 

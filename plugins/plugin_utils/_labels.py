@@ -53,8 +53,9 @@ def from_metadata(metadata: Mapping[str, Any], who: str) -> tuple[dict[str, str]
     if not bad:
         return labels, []
     return labels, [
-        f"{who}: {some(sorted(map(shown, bad)))} in its labels cannot be read, and was ignored. A key and a value have {texts.RULE}; each key "
-        f"stands once, and there are at most {texts.MOST}. Correct the element {texts.ELEMENT} of its metadata in libvirt."
+        f"{who}: these parts of its labels cannot be read, and were ignored: {some(sorted(map(shown, bad)))}. A key and a value have {texts.RULE}; "
+        f"each key stands once, and there are at most {texts.MOST}. Correct the element {texts.ELEMENT} of its metadata in libvirt, or set the "
+        "label again with drover.compute.instance_labels."
     ]
 
 
