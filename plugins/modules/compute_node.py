@@ -92,8 +92,8 @@ options:
     type: str
   labels:
     description:
-      - The labels of the host, by which the option C(selector) selects it, such as a label C(rack) with the value V("7"). The key and the value of a label have 1 to 63
-        letters, digits and C(-), C(_), C(.), C(/), with a letter or digit at both ends. At most 64.
+      - The labels of the host, by which the option C(selector) selects it, such as C(rack) with the value V("7"). The key and the value of a label
+        have 1 to 63 letters, digits and C(-), C(_), C(.), C(/), with a letter or digit at both ends. At most 64.
       - These are all labels that it has. Without this option it has none.
     type: dict
   cell:

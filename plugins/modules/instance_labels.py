@@ -106,5 +106,4 @@ instances:
     status: {description: "V(done), V(absent) (it is not on this host) or V(failed).", type: str, returned: always}
     message: {description: The error., type: str, returned: always}
     labels: {description: Its labels afterwards., type: dict, returned: always}
-    domain: {description: The domain afterwards., type: dict, returned: always}
 """

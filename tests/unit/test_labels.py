@@ -109,7 +109,28 @@ def test_two_labels_of_one_key_are_none():
 
 @pytest.mark.parametrize(
     "text",
-    ["", "  ", ",", "project=web,", "project=", "=web", "!", "!=db", "tier!=", "a==b", "a=b=c", "!a=b", "!!a", "a!", "a;b", "a b", "a>3", 7, None, ["a"]],
+    [
+        "",
+        "  ",
+        ",",
+        "project=web,",
+        "project=",
+        "=web",
+        "!",
+        "!=db",
+        "tier!=",
+        "a==b",
+        "a=b=c",
+        "!a=b",
+        "!!a",
+        "a!",
+        "a;b",
+        "a b",
+        "a>3",
+        7,
+        None,
+        ["a"],
+    ],
 )
 def test_a_malformed_selector(text):
     with pytest.raises(DroverError, match="Write for example project=web,tier!=db,backup,!old"):

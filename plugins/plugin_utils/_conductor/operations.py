@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
@@ -94,7 +94,7 @@ class Operations:
         :returns: (outcomes, differences).
         """
         answers, differences = self._ask("domain_power", found, {**options, "state": state})
-        return [_outcome(each) for each in answers], differences
+        return [_outcome(each, "domain") for each in answers], differences
 
     def label(self, found: Sequence[NamedInstance], labels: Mapping[str, str | None]) -> tuple[list[InstanceOutcome], list[dict[str, Any]]]:
         """Set labels of instances, and remove those without a value; others stay.
@@ -102,7 +102,7 @@ class Operations:
         :returns: (outcomes, differences).
         """
         answers, differences = self._ask("_domain_labels", found, {"labels": labels})
-        return [{**_outcome(each), "labels": each["labels"]} for each in answers], differences
+        return [_outcome(each, "labels") for each in answers], differences
 
     def _ask(
         self, module: str, found: Sequence[NamedInstance], options: Mapping[str, Any]
@@ -221,13 +221,17 @@ def refuse(instance: NamedInstance, state: str) -> None:
     instance_lookup.refuse(instance, NOT_DONE[state], settled=absent or state == "labelled", order=orders.DELETING if absent else None)
 
 
-def _outcome(entry: Mapping[str, Any]) -> InstanceOutcome:
-    """Return the outcome of an instance from the answer of the module domain_power."""
-    return {
+def _outcome(entry: Mapping[str, Any], more: Literal["domain", "labels"]) -> InstanceOutcome:
+    """Return the outcome of an instance from the answer of a module.
+
+    :param more: what of the answer it has besides.
+    """
+    outcome: InstanceOutcome = {
         "uuid": entry["uuid"],
         "name": entry["name"],
         "changed": entry["changed"],
         "status": entry["status"],
         "message": entry["message"] + (". Run drover.compute.discover to find it" if entry["status"] == "absent" else ""),
-        "domain": entry["domain"],
     }
+    outcome[more] = entry[more]
+    return outcome

@@ -47,7 +47,11 @@ def test_labels_are_changed_on_the_host_and_in_the_store(fleet_url, there):
     assert told["changed"] is True and fleets.snapshot(fleet_url) == before and acts(there) == []
     done = run("instance_labels", **given)
     assert done["changed"] is True and acts(there) == [("kvm1", "_domain_labels", None)], "one call for all of a host"
-    assert [each["labels"] for each in told["instances"]] == [each["labels"] for each in done["instances"]] == [{"project": "web", "tier": "db"}] * 2
+    assert (
+        [each["labels"] for each in told["instances"]]
+        == [each["labels"] for each in done["instances"]]
+        == [{"project": "web", "tier": "db"}] * 2
+    )
     assert at(there, "kvm1")["metadata"] == {"labels": "project=web,tier=db"}
     assert shown(fleet_url) == {name: {"project": "web", "tier": "db"} for name in ("web", "db")}
     assert run("instance_labels", **given)["changed"] is False
@@ -89,7 +93,10 @@ def test_a_new_store_finds_them_again(labelled, there, tmp_path):
     [
         ({}, "Which labels?"),
         ({"a b": "c"}, "cannot be the key of a label"),
-        ({"rack": 7}, "the label rack cannot be 7. A value is a text of 1 to 63 letters, digits and - _ . /, with a letter or digit at both ends. Put"),
+        (
+            {"rack": 7},
+            "the label rack cannot be 7. A value is a text of 1 to 63 letters, digits and - _ . /, with a letter or digit at both ends. Put",
+        ),
         ({"a": "b,c=d"}, "the label a cannot be 'b,c=d'"),
     ],
 )
@@ -250,11 +257,15 @@ def fails(name, url, folder, *words):
 
 @pytest.mark.parametrize("name", ["start", "stop", "reboot", "delete", "migrate", "resize"])
 def test_playbooks_that_change_take_a_selector(stored, tmp_path, name):
-    assert "The selector project=shpo selects no instance. Nothing was done." in fails(name, stored, tmp_path, "-e", "drover_selector=project=shpo")
+    assert "The selector project=shpo selects no instance. Nothing was done." in fails(
+        name, stored, tmp_path, "-e", "drover_selector=project=shpo"
+    )
 
 
 def test_a_playbook_with_names_and_a_selector_or_neither(stored, tmp_path):
-    assert "Give instances or a selector, not both" in fails("stop", stored, tmp_path, "-e", "drover_selector=tier", "-e", "drover_instance=web")
+    assert "Give instances or a selector, not both" in fails(
+        "stop", stored, tmp_path, "-e", "drover_selector=tier", "-e", "drover_instance=web"
+    )
     assert "Which instances?" in fails("stop", stored, tmp_path, "-e", "drover_selector=", "-e", "drover_instances=")
 
 
@@ -273,7 +284,9 @@ def test_the_playbook_that_aborts_never_aborts_all_for_a_selector(stored, tmp_pa
     words = ("-i", "hosts.json", "-e", "drover_host=kvm1")
     status, said = playbook("migration_abort", stored, *words, "-e", "drover_selector=project=shpo", folder=tmp_path)
     assert status == 2 and "The selector project=shpo selects no instance. Nothing was done." in " ".join(said.split())
-    status, said = playbook("migration_abort", stored, *words, "-e", "drover_selector=tier=db", "-e", "drover_instance=web", folder=tmp_path)
+    status, said = playbook(
+        "migration_abort", stored, *words, "-e", "drover_selector=tier=db", "-e", "drover_instance=web", folder=tmp_path
+    )
     assert status == 2 and "Give instances or a selector, not both" in " ".join(said.split())
     status, said = playbook("migration_abort", stored, *words, "-e", "drover_selector=tier=db", folder=tmp_path)
     assert status == 0 and "No move off kvm1 is under way of: db." in " ".join(said.split())

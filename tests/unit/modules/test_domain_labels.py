@@ -129,7 +129,9 @@ def test_a_domain_that_moves_is_left_alone(run_module, host):
         found = run_module("_domain_labels", uri=uri, domains=[{"uuid": uuid(1)}], labels={"a": "b"}, patience=0)["domains"][0]
     finally:
         os.close(lock)
-    assert found["status"] == "failed" and "another call works on" in found["message"] and written(connection.lookupByName("one")) == ({}, {})
+    assert (
+        found["status"] == "failed" and "another call works on" in found["message"] and written(connection.lookupByName("one")) == ({}, {})
+    )
 
 
 def test_libvirt_refuses_half_way(change, host, monkeypatch):

@@ -115,7 +115,8 @@ def test_two_nodes_of_a_host_have_one_set_of_labels(prepared_url):
 
 def test_a_selection(prepared_url):
     fleets.discover(
-        prepared_url, host("kvm1", labelled("web2", "project=web"), labelled("web1", "project=web,tier=db"), labelled("x", "old=1"), domain("y"))
+        prepared_url,
+        host("kvm1", labelled("web2", "project=web"), labelled("web1", "project=web,tier=db"), labelled("x", "old=1"), domain("y")),
     )
     assert chosen(prepared_url, "project=web") == ["web1", "web2"]
     assert chosen(prepared_url, "project=web,tier!=db") == ["web2"]
