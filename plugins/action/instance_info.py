@@ -53,7 +53,7 @@ class ActionModule(DroverAction):
             found = [{**each, "addresses": addresses.get(each["uuid"], [])} for each in listed]
             unknown: list[Any] | None = [] if args["allow_unknown"] else None
             result = {}
-            if args["instances"] is not None:
+            if args["instances"] is not None and selector is None:
                 found = self._named(connection, found, args["instances"], unknown)
                 result["lines"] = self._lines(connection, found, now, task_vars)
             table = text.instances_table(found, WIDTH)

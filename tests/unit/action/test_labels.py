@@ -250,7 +250,7 @@ def test_playbooks_that_show(stored, tmp_path):
 
 def fails(name, url, folder, *words):
     before = fleets.snapshot(url)
-    status, said = playbook(f"instance_{name}", url, *words, folder=folder)
+    status, said = playbook(name, url, *words, folder=folder)
     assert status == 2 and fleets.snapshot(url) == before, said
     return " ".join(said.split())
 
@@ -258,15 +258,23 @@ def fails(name, url, folder, *words):
 @pytest.mark.parametrize("name", ["start", "stop", "reboot", "delete", "migrate", "resize"])
 def test_playbooks_that_change_take_a_selector(stored, tmp_path, name):
     assert "The selector project=shpo selects no instance. Nothing was done." in fails(
-        name, stored, tmp_path, "-e", "drover_selector=project=shpo"
+        f"instance_{name}", stored, tmp_path, "-e", "drover_selector=project=shpo"
     )
 
 
 def test_a_playbook_with_names_and_a_selector_or_neither(stored, tmp_path):
     assert "Give instances or a selector, not both" in fails(
-        "stop", stored, tmp_path, "-e", "drover_selector=tier", "-e", "drover_instance=web"
+        "instance_stop", stored, tmp_path, "-e", "drover_selector=tier", "-e", "drover_instance=web"
     )
-    assert "Which instances?" in fails("stop", stored, tmp_path, "-e", "drover_selector=", "-e", "drover_instances=")
+    assert "Which instances?" in fails("instance_stop", stored, tmp_path, "-e", "drover_selector=", "-e", "drover_instances=")
+
+
+@pytest.mark.parametrize("name", ["rolling_maintenance", "rebalance"])
+def test_a_playbook_on_the_whole_fleet_does_not_ignore_a_selector(stored, tmp_path, name):
+    said = fails(
+        name, stored, tmp_path, "-e", "drover_selector=rack=7", "-e", "drover_rolling_all_hosts=true", "-e", "drover_plan_only=false"
+    )
+    assert "This playbook takes no drover_selector (rack=7): it would work on more than that selects." in said
 
 
 def test_the_playbook_that_deletes_names_what_is_selected(stored, tmp_path):
