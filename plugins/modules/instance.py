@@ -100,10 +100,6 @@ EXAMPLES = r"""
         timeout: 120
         force: true
 
-    - name: Start all with a label
-      drover.compute.instance:
-        selector: project=web
-
     - name: Remove one, with its disks and its allocations
       drover.compute.instance:
         name: web4

@@ -79,6 +79,11 @@ EXAMPLES = r"""
         selector: project=web
         labels:
           backup: daily
+
+    - name: See that all with both run
+      drover.compute.instance:
+        selector: project=web,backup=daily
+        state: running
 """
 
 RETURN = r"""
