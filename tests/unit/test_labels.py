@@ -23,7 +23,7 @@ WORDS = st.builds(
     st.text(ENDS + "-_./", max_size=61),
     st.sampled_from(["", *ENDS]),
 )
-LABELS = st.dictionaries(WORDS, WORDS, max_size=texts.MOST)
+LABELS = st.dictionaries(WORDS, WORDS, max_size=8)
 REQUIREMENTS = st.builds(Requirement, WORDS, st.none() | WORDS, st.booleans())
 SELECTORS = st.lists(REQUIREMENTS, min_size=1, max_size=8).map(lambda found: Selector(tuple(found)))
 BAD_WORDS = ("", " ", "-web", "web-", "a b", "a=b", "a,b", "!a", "ä", "a\n", "a\x00", "x" * 64, "{{ 1 }}", "web/", ".")
