@@ -11,9 +11,11 @@ from typing import Any
 from ansible import constants as C
 
 from ansible_collections.drover.compute.plugins.module_utils._migration import options as migration_options
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import selecting
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import LIMITS_SPEC, ConductorAction, refuse_orphan
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.selecting import SELECTOR_SPEC
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.abort import Abort
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.host_moves import HostMoves
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
@@ -31,6 +33,7 @@ class ActionModule(ConductorAction):
         "moves": {"type": "list", "elements": "dict", "default": []},
         "purpose": {"type": "str", "default": "moving instances"},
         "instances": {"type": "list", "elements": "str", "default": []},
+        **SELECTOR_SPEC,
         **LIMITS_SPEC,
         "options": {"type": "dict", "options": migration_options.SPEC},
         **STORE_SPEC,
@@ -45,9 +48,11 @@ class ActionModule(ConductorAction):
         if args["state"] == "aborted":
             if args["moves"]:
                 raise DroverError("state aborted takes no moves. Name the instances, or none to abort all moves off the host.")
-            return _result(Abort(ports, host, moves).run(args["instances"], pretend=self._task.check_mode))
-        if args["instances"]:
-            raise DroverError("The option instances is for state aborted. Name the instances to be moved in the option moves.")
+            return _result(Abort(ports, host, moves).run(selecting.instances(ports.store, args), pretend=self._task.check_mode))
+        if args["instances"] or args["selector"] is not None:
+            raise DroverError(
+                "The options instances and selector are for state aborted. Name the instances to be moved in the option moves."
+            )
         if args["state"] == "settled" and args["moves"]:
             raise DroverError("state settled takes no moves. It only ends the open moves of an earlier run.")
         if args["moves"]:

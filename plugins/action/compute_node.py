@@ -33,6 +33,7 @@ NODE_SPEC: dict[str, dict[str, Any]] = {
     "cpu_shared_set": {"type": "str"},
     "cpu_dedicated_set": {"type": "str"},
     "availability_zone": {"type": "str"},
+    "labels": {"type": "dict"},
     "cell": {"type": "str"},
     "migration_uri": {"type": "str"},
     "migration_address": {"type": "str"},

@@ -9,15 +9,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.selecting import SELECTOR_SPEC, selector_of
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.terminal import WIDTH
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import HostStatus
 from ansible_collections.drover.compute.plugins.plugin_utils._report.hosts import hosts_table
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, hosts, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, hosts, labels, services
 
 
 class ActionModule(DroverAction):
     ARGUMENT_SPEC = {
         "host": {"type": "str"},
+        **SELECTOR_SPEC,
         "capacity": {"type": "bool", "default": True},
         "service_down_time": {"type": "int", "default": 0},
         **STORE_SPEC,
@@ -27,17 +29,21 @@ class ActionModule(DroverAction):
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         host, result = args["host"], {}
+        selector = selector_of(args, "host")
         found: Sequence[HostStatus]
         with self.store(args, task_vars).read() as connection:
             now = clock.now(connection)
             if not args["capacity"]:
-                found = hosts.states(connection, now, args["service_down_time"], host)
+                found = hosts.states(connection, now, args["service_down_time"], host, selector)
                 if host is not None and not found:
                     raise services.unknown_host(connection, host)
             else:
-                found = listed = hosts.listing(connection, now, args["service_down_time"])
+                found = listed = hosts.listing(connection, now, args["service_down_time"], selector=selector)
                 if host is not None:
                     services.get(connection, host)
                     result["resources"] = hosts.resource_rows(connection, host, listed)
                     found = [each for each in listed if each["host"] == host]
-        return {"hosts": found, "table": hosts_table(found, now, WIDTH), **result}
+            table = hosts_table(found, now, WIDTH)
+            if selector is not None and not found:
+                table = [labels.no_host(connection, selector)]
+        return {"hosts": found, "table": table, **result}

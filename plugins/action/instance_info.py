@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.selecting import SELECTOR_SPEC, selector_of
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.terminal import WIDTH
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import resize_destination
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_migrations import by_policy
@@ -16,11 +17,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_pl
 from ansible_collections.drover.compute.plugins.plugin_utils._report import text
 from ansible_collections.drover.compute.plugins.plugin_utils._report.instance import console, instance_lines
 from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, hosts, instance_lookup, instances
+from ansible_collections.drover.compute.plugins.plugin_utils._store import labels as label_rows
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.checked_facts import STATES
 
 #: How many of the newest migrations of an instance are returned.
 MIGRATIONS = 5
+#: Options that narrow the list, beside those that name instances.
+FILTERS = ("host", "state", "project")
 
 
 class ActionModule(DroverAction):
@@ -32,25 +36,30 @@ class ActionModule(DroverAction):
         "allow_unknown": {"type": "bool", "default": False},
         "state": {"type": "str", "choices": [*STATES, "building", "missing"]},
         "project": {"type": "str"},
+        **SELECTOR_SPEC,
         **STORE_SPEC,
     }
     _requires_connection = False
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        selector = selector_of(args, "instances", "name", "uuid")
         with self.store(args, task_vars).read() as connection:
             now = clock.now(connection)
-            listed: Sequence[Mapping[str, Any]] = instances.listing(connection, args["host"], args["name"], args["uuid"])
-            for key in ("state", "project"):
+            listed: Sequence[Mapping[str, Any]] = instances.listing(connection, args["host"], args["name"], args["uuid"], selector)
+            for key in FILTERS[1:]:
                 if args[key] is not None:
                     listed = [each for each in listed if each[key] == args[key]]
             addresses = instances.addresses(connection, [each["uuid"] for each in listed])
             found = [{**each, "addresses": addresses.get(each["uuid"], [])} for each in listed]
             unknown: list[Any] | None = [] if args["allow_unknown"] else None
             result = {}
-            if args["instances"] is not None:
+            if args["instances"] is not None and selector is None:
                 found = self._named(connection, found, args["instances"], unknown)
                 result["lines"] = self._lines(connection, found, now, task_vars)
-        return {"unknown": unknown or [], "instances": found, "table": text.instances_table(found, WIDTH), **result}
+            table = text.instances_table(found, WIDTH)
+            if selector is not None and not found and not any(args[key] for key in FILTERS):
+                table = [label_rows.no_instance(connection, selector)]
+        return {"unknown": unknown or [], "instances": found, "table": table, **result}
 
     def _lines(self, connection: Connection, found: Iterable[Mapping[str, Any]], now: float, task_vars: Mapping[str, Any]) -> list[str]:
         """Show each instance in some lines."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import selecting
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, difference
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     INSTANCES_SPEC,
@@ -38,7 +39,8 @@ class ActionModule(ConductorAction):
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         settings = resize_settings(args, task_vars, args["migration"], self._task.check_mode)
         moves = MoveSettings(migration_limits.of_options(args), args["migration"], args["max_wait"], args["shutdown_timeout"])
-        wanted = InstanceMigrationRequest(args["instances"], moves, settings, args["host"] or None, args["cold"])
+        chosen = selecting.instances(self.store(args, task_vars), args, self.show)
+        wanted = InstanceMigrationRequest(chosen, moves, settings, args["host"] or None, args["cold"])
         run = InstanceMigrations(self.ports(args, task_vars), wanted)
         result = run.run()
         if self._task.diff:

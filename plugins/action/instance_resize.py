@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import selecting
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, difference
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     INSTANCES_SPEC,
@@ -31,7 +32,8 @@ class ActionModule(ConductorAction):
 
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         settings = resize_settings(args, task_vars, args["migration"], self._task.check_mode)
-        request = ResizeRequest(args["instances"], settings, args["flavor"] or None, args["ending"] or None, args["host"] or None)
+        wanted = selecting.instances(self.store(args, task_vars), args, self.show)
+        request = ResizeRequest(wanted, settings, args["flavor"] or None, args["ending"] or None, args["host"] or None)
         resize = Resize(self.ports(args, task_vars), request)
         result = resize.run()
         if self._task.diff:

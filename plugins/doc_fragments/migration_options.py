@@ -226,10 +226,16 @@ options:
     INSTANCES: str = r"""
 options:
   instances:
-    description: The instances. Each is a name, a uuid, or a mapping with C(name) and C(uuid), which must agree.
+    description: The instances. Each is a name, a uuid, or a mapping with C(name) and C(uuid), which must agree. Give them or O(selector).
     type: list
     elements: raw
-    required: true
+    default: []
+  selector:
+    description:
+      - Instances with these labels, such as V(project=web,tier!=db,backup,!old). A comma means and. V(tier!=db) and V(!old) are also met
+        by instances without that label.
+      - Not together with names. A selector that selects none is an error, and so is an excluded key that no instance has.
+    type: str
   migration:
     description:
       - The options of each migration, as O(drover.compute._migration#module:options). The options of an instance's policy override them.

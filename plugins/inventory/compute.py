@@ -13,7 +13,7 @@ author:
 description:
   - Every discovered host, with its free and used capacity in the variable C(drover_compute).
   - Hosts are in the group C(hypervisors), and in groups by state (C(state_up), C(state_down), C(state_enabled), C(state_disabled),
-    C(state_maintenance), C(state_drained)), availability zone (C(zone_NAME)), aggregate (C(aggregate_NAME)), cell (C(cell_NAME)),
+    C(state_maintenance), C(state_drained)), label (C(label_KEY_VALUE)), availability zone (C(zone_NAME)), aggregate (C(aggregate_NAME)), cell (C(cell_NAME)),
     hypervisor type (C(hypervisor_type_NAME)), its version (C(hypervisor_version_NUMBER)) and trait (C(trait_NAME)).
   - The store does not have the connection variables of a host. Use this plugin beside an inventory that has them, with the same names.
   - Files of this plugin end in C(drover.yml) or C(drover.yaml).
@@ -63,6 +63,9 @@ keyed_groups:
   # Groups such as pool_nfs1.
   - key: drover_compute.disk_pool
     prefix: pool
+  # Groups such as fleet_project_web, of instances and of hosts with that label.
+  - key: drover_compute.labels
+    prefix: fleet
 groups:
   # Hosts with more than 64 GiB left.
   roomy: drover_compute.memory_mb_free is defined and drover_compute.memory_mb_free > 65536
@@ -242,6 +245,8 @@ def _groups(host: Mapping[str, Any]) -> Iterator[str]:
         yield "state_maintenance"
     if host["drained"]:
         yield "state_drained"
+    for key, value in host["labels"].items():
+        yield f"label_{key}_{value}"
     for kind in ("zone", "aggregate", "cell", "hypervisor_type", "hypervisor_version", "trait"):
         for name in host[f"{kind}s"]:
             yield f"{kind}_{name}"

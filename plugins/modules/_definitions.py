@@ -97,7 +97,7 @@ RETURN = r"""
 instances:
   description:
     - The definitions with defaults filled in; their figures are not those of the instances, see RV(differences). Each has C(uuid),
-      C(disk_gb), C(policy_metadata) (the texts of the policy), the C(host),
+      C(disk_gb), C(metadata) (the texts of the policy and of the labels), the C(host),
       C(node) and C(state) of the store (C(new) for an instance that is not in it), C(request) for P(drover.compute.schedule#lookup) and
       C(selection) for M(drover.compute.allocation).
   returned: success

@@ -55,6 +55,10 @@ options:
     type: list
     elements: str
     default: []
+  selector:
+    description:
+      - With O(state=aborted), the labels of the instances whose moves are aborted, in place of O(instances).
+    type: str
   options:
     description:
       - The options of the moves. Roles set them from the variable C(drover_migration).

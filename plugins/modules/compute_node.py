@@ -90,6 +90,12 @@ options:
     description:
       - The availability zone of the host. If needed, an aggregate of that name is created. A host is in one zone.
     type: str
+  labels:
+    description:
+      - The labels of the host, by which the option C(selector) selects it, such as C(rack) with the value V("7"). The key and the value of a label
+        have 1 to 63 letters, digits and C(-), C(_), C(.), C(/), with a letter or digit at both ends. At most 64.
+      - These are all labels that it has. Without this option it has none.
+    type: dict
   cell:
     description:
       - The site or failure domain of the host. Alternates of a selection are in the same cell.

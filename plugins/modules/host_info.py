@@ -24,6 +24,12 @@ options:
     description:
       - Show this host only, with its rows in RV(resources).
     type: str
+  selector:
+    description:
+      - Show the hosts with these labels only, such as V(rack=7,!old). A comma means and. V(rack!=7) and V(!old) are also met by hosts without
+        that label. The variable C(drover_labels) of each host sets its labels, see M(drover.compute.compute_node).
+      - Not together with O(host).
+    type: str
   capacity:
     description:
       - With V(false) only the states of the services are read. RV(resources) and, in RV(hosts), everything from C(zones) on are left out.
@@ -75,6 +81,7 @@ hosts:
     down_reason: {description: Why it is down., type: str, returned: always}
     last_seen_up: {description: When discovery last reached it (seconds since 1970)., type: float, returned: always}
     last_seen_up_iso: {description: "The same time in ISO 8601, or null.", type: str, returned: always, sample: "2026-11-22T08:48:34Z"}
+    labels: {description: Its labels., type: dict, returned: always, sample: {rack: "7"}}
     zones: {description: Its availability zones., type: list, elements: str, returned: O(capacity=true)}
     instances: {description: How many instances are on it., type: int, returned: O(capacity=true)}
     nodes: {description: Its compute nodes with their own figures., type: list, elements: dict, returned: O(capacity=true)}

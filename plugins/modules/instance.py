@@ -30,6 +30,14 @@ options:
     description: Several instances. Each is a name, a uuid, or a mapping with C(name) and C(uuid), which must agree.
     type: list
     elements: raw
+  selector:
+    description:
+      - Instances with these labels, such as V(project=web,tier!=db,backup,!old). A comma means and. V(tier!=db) and V(!old) are also met
+        by instances without that label.
+      - Not together with names. A selector that selects none is an error, and so is an excluded key that no instance has.
+      - With O(state=absent) the task names the instances and fails, and changes nothing. Remove them by their names. In check mode it shows what would
+        be removed.
+    type: str
   state:
     description:
       - V(running), V(stopped) and V(rebooted) work on the instances of a host at the same time. A stopped instance keeps its allocations.
@@ -70,6 +78,7 @@ extends_documentation_fragment:
   - drover.compute.attributes.actiongroup
 seealso:
   - module: drover.compute.instance_info
+  - module: drover.compute.instance_labels
   - module: drover.compute.instance_migrate
   - module: drover.compute.instance_resize
 """

@@ -42,6 +42,12 @@ options:
   project:
     description: Only instances of this project.
     type: str
+  selector:
+    description:
+      - Only instances with these labels, such as V(project=web,tier!=db,backup,!old). A comma means and. V(tier!=db) and V(!old) are also met
+        by instances without that label.
+      - Not together with O(name), O(uuid) or O(instances).
+    type: str
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.attributes
@@ -58,6 +64,11 @@ EXAMPLES = r"""
       drover.compute.instance_info:
         host: kvm1
       register: here
+
+    - name: Read those with two labels
+      drover.compute.instance_info:
+        selector: project=web,tier!=db
+      register: web
 
     - name: Show them as a table
       drover.compute.show:
@@ -82,6 +93,7 @@ instances:
     server_group: {description: Its server group., type: str, returned: always}
     availability_zone: {description: The requested zone., type: str, returned: always}
     project: {description: Its project., type: str, returned: always}
+    labels: {description: Its labels., type: dict, returned: always, sample: {project: web, tier: db}}
     user: {description: Its user., type: str, returned: always}
     addresses:
       description: Its addresses at the last discovery, those of the first interface first. Only those that libvirt's networks gave are known.

@@ -119,6 +119,7 @@ PREPARE = {
     ("module", "drain"): web1,
     ("module", "hypervisor_info"): two_guests,
     ("module", "instance"): four,
+    ("module", "instance_labels"): web1,
     ("module", "instance_migrate"): web1,
     ("module", "instance_resize"): large,
     ("module", "_migration"): two_guests,
@@ -142,6 +143,10 @@ AFTER = {
     ("module", "instance"): lambda fleet: (
         fleet.where() == {"web1": ("kvm1", "running"), "web2": ("kvm1", "shutoff"), "web3": ("kvm1", "shutoff")}
         and "web4" not in fleet.booked()
+    ),
+    ("module", "instance_labels"): lambda fleet: (
+        json.loads(fleet.query("SELECT labels FROM instances WHERE name = 'web1'")[0][0])
+        == {"backup": "daily", "project": "web", "tier": "front"}
     ),
     ("module", "instance_migrate"): lambda fleet: fleet.settled()["web1"][0] == "kvm2",
     ("module", "instance_resize"): lambda fleet: {each["VCPU"] for each in fleet.booked()["web1"].values()} == {2},

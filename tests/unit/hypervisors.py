@@ -60,7 +60,7 @@ NODE = """<node>
 CHANGING = {
     libvirt.virDomain: (
         *("create", "createWithFlags", "destroy", "shutdown", "suspend", "resume", "undefine", "undefineFlags"),
-        *("setAutostart", "blockResize", "migrateToURI3"),
+        *("setAutostart", "setMetadata", "blockResize", "migrateToURI3"),
     ),
     libvirt.virConnect: ("defineXML", "defineXMLFlags", "createXML"),
 }

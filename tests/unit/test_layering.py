@@ -144,6 +144,7 @@ TREE = (
     "plugin_utils/_placement/allocations.py",
     "plugin_utils/_placement/claims.py",
     "plugin_utils/_placement/part.py",
+    "plugin_utils/_labels.py",
     "plugin_utils/_plain.py",
     "plugin_utils/_records/part.py",
     "plugin_utils/_resource_classes.py",

@@ -44,7 +44,7 @@ def test_the_template_escapes_all_that_definitions_bring(fleet, tmp_path):
     claim = {
         "name": NASTY, "uuid": "5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01", "domain_type": "kvm", "arch": "x86_64",
         "project": LINES, "user": NASTY, "availability_zone": NASTY, "server_group": LINES,
-        "policy_metadata": {"migration": '{"post_copy": "<&>\'"}'}, "memory_mb": 64, "vcpus": 1,
+        "metadata": {"migration": '{"post_copy": "<&>\'"}'}, "memory_mb": 64, "vcpus": 1,
         "networks": [{"bridge": NASTY, "mac": NASTY, "model": NASTY}, {"network": LINES}],
     }  # fmt: skip
     variables = {
@@ -64,7 +64,7 @@ def test_the_template_escapes_all_that_definitions_bring(fleet, tmp_path):
     metadata = root.find(f"metadata/{space}instance")
     assert {element.tag[len(space) :]: element.text for element in metadata} == {
         "project": LINES, "user": NASTY, "availability_zone": NASTY, "server_group": LINES,
-        "migration": claim["policy_metadata"]["migration"],
+        "migration": claim["metadata"]["migration"],
     }  # fmt: skip
     assert root.find("devices/disk/source").get("file") == f"/srv/{NASTY}"
     assert root.find("devices/interface/source").get("bridge") == NASTY

@@ -18,6 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.sch
     SCHEDULER_VARIABLES,
     policy_of,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.selecting import SELECTOR_SPEC
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import FAIL, SHUTDOWN, SKIP, DrainRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.migrate import PATIENCE
@@ -54,9 +55,10 @@ RESIZE_SPEC: dict[str, dict[str, Any]] = {
     "despite_policy": {"type": "bool", "default": False},
     **SCHEDULER_SPEC,
 }
-#: Actions that move instances that are named one by one.
+#: Actions that move instances that the operator chooses.
 INSTANCES_SPEC: dict[str, dict[str, Any]] = {
-    "instances": {"type": "list", "elements": "raw", "required": True},
+    "instances": {"type": "list", "elements": "raw", "default": []},
+    **SELECTOR_SPEC,
     "migration": {"type": "dict", "default": {}},
     **RESIZE_SPEC,
 }

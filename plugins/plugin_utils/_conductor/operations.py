@@ -1,13 +1,13 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Start, stop, reboot and remove instances that are on one host."""
+"""Start, stop, reboot, label and remove instances that are on one host."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
@@ -29,9 +29,10 @@ NOT_DONE = {
     "stopped": "It is not stopped",
     "rebooted": "It is not rebooted",
     "absent": "It is not removed",
+    "labelled": "Its labels are not changed",
 }
 #: What such a run does, for those who wait for the lease.
-DOING = {"running": "starting", "stopped": "stopping", "rebooted": "rebooting", "absent": "removing"}
+DOING = {"running": "starting", "stopped": "stopping", "rebooted": "rebooting", "absent": "removing", "labelled": "labelling"}
 LOST = "What became of its instances is not known: when it is back, run drover.compute.discover, and this again."
 AGAIN = "Run drover.compute.instance_delete again, which finds out what became of that."
 
@@ -49,15 +50,18 @@ class Operations:
 
         :param wanted: names, uuids, or mappings of both.
         :param state: a key of NOT_DONE.
-        :param options: timeout (seconds), force, hard, keep_disks.
+        :param options: timeout (seconds), force, hard, keep_disks; of ``labelled`` labels only, see label().
         :returns: (outcomes, differences, sentences on those that failed).
         """
         found = self.find(wanted, state)
-        given = {key: options[key] for key in ("timeout", "force")}
-        if state == "absent":
-            outcomes, differences = self.remove(found, {**given, "remove_disks": not options["keep_disks"]})
+        if state == "labelled":
+            outcomes, differences = self.label(found, options["labels"])
         else:
-            outcomes, differences = self.power(found, state, {**given, "hard": options["hard"]})
+            given = {key: options[key] for key in ("timeout", "force")}
+            if state == "absent":
+                outcomes, differences = self.remove(found, {**given, "remove_disks": not options["keep_disks"]})
+            else:
+                outcomes, differences = self.power(found, state, {**given, "hard": options["hard"]})
         return outcomes, differences, [self._sentence(each) for each in outcomes if each["status"] != "done"]
 
     def _sentence(self, outcome: InstanceOutcome) -> str:
@@ -89,27 +93,49 @@ class Operations:
         :param options: timeout (seconds), force, hard.
         :returns: (outcomes, differences).
         """
-        outcomes: list[InstanceOutcome] = []
+        answers, differences = self._ask("domain_power", found, {**options, "state": state})
+        return [_outcome(each, "domain") for each in answers], differences
+
+    def label(self, found: Sequence[NamedInstance], labels: Mapping[str, str | None]) -> tuple[list[InstanceOutcome], list[dict[str, Any]]]:
+        """Set labels of instances, and remove those without a value; others stay.
+
+        :returns: (outcomes, differences).
+        """
+        answers, differences = self._ask("_domain_labels", found, {"labels": labels})
+        return [_outcome(each, "labels") for each in answers], differences
+
+    def _ask(
+        self, module: str, found: Sequence[NamedInstance], options: Mapping[str, Any]
+    ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Have a module change domains, and record how it shows them then.
+
+        :returns: (the module's entry of each, differences).
+        """
+        answers: list[dict[str, Any]] = []
         differences: list[dict[str, Any]] = []
         for uri in sorted({each["uri"] or DEFAULT_URI for each in found}):
             here = [each for each in found if (each["uri"] or DEFAULT_URI) == uri]
             wanted = [{"uuid": each["uuid"], "name": each["name"] if each["named"] else None} for each in here]
-            given = {**options, "uri": uri, "state": state, "domains": wanted}
-            answer = self.hand.act("domain_power", given)
+            answer = self.hand.act(module, {**options, "uri": uri, "domains": wanted})
             if answer.outcome != certainty.DONE:
                 raise DroverError(f"Host {self.host}: {answer.message.rstrip('.')}. {LOST}")
-            self._write_down(answer.result["domains"])
-            outcomes += [_outcome(each) for each in answer.result["domains"]]
+            self._write_down(answer.result["domains"], module == "domain_power")
+            answers += answer.result["domains"]
             differences += [answer.result["diff"]] if "diff" in answer.result else []
-        return outcomes, differences
+        return answers, differences
 
-    def _write_down(self, answers: Iterable[dict[str, Any]]) -> None:
+    def _write_down(self, answers: Iterable[dict[str, Any]], powered: bool) -> None:
+        """Record domains as their host shows them.
+
+        :param powered: whether their power state is now as somebody wants it, so that an undrain leaves it alone.
+        """
         if self.check_mode:
             return
         with self.store.write(together=True) as connection:
             for facts in [each["domain"] for each in answers if each["domain"]]:
                 record.record_seen(connection, facts["uuid"], self.host, domain.describe(facts), time.time())
-            drained.settle(connection, self.host, [each["uuid"] for each in answers if each["status"] == "done"])
+            if powered:
+                drained.settle(connection, self.host, [each["uuid"] for each in answers if each["status"] == "done"])
 
     def remove(self, found: Iterable[NamedInstance], options: Mapping[str, Any]) -> tuple[list[InstanceOutcome], list[dict[str, Any]]]:
         """Remove instances: domain, disks that are provably theirs, room and record.
@@ -191,16 +217,21 @@ class Operations:
 def refuse(instance: NamedInstance, state: str) -> None:
     """Raise DroverError where an instance must not be brought to a state now: another run works on it, or it is on no host."""
     absent = state == "absent"
-    instance_lookup.refuse(instance, NOT_DONE[state], settled=absent, order=orders.DELETING if absent else None)
+    # A revert of a resize would bring back the labels of before.
+    instance_lookup.refuse(instance, NOT_DONE[state], settled=absent or state == "labelled", order=orders.DELETING if absent else None)
 
 
-def _outcome(entry: Mapping[str, Any]) -> InstanceOutcome:
-    """Return the outcome of an instance from the answer of the module domain_power."""
-    return {
+def _outcome(entry: Mapping[str, Any], more: Literal["domain", "labels"]) -> InstanceOutcome:
+    """Return the outcome of an instance from the answer of a module.
+
+    :param more: what of the answer it has besides.
+    """
+    outcome: InstanceOutcome = {
         "uuid": entry["uuid"],
         "name": entry["name"],
         "changed": entry["changed"],
         "status": entry["status"],
         "message": entry["message"] + (". Run drover.compute.discover to find it" if entry["status"] == "absent" else ""),
-        "domain": entry["domain"],
     }
+    outcome[more] = entry[more]
+    return outcome

@@ -9,6 +9,7 @@ import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
 from ansible_collections.drover.compute.plugins.plugin_utils import _sizes as sizes
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files, guest
@@ -33,6 +34,7 @@ KEYS = {
     "cloud_init": dict,
     "autostart": bool,
     "policy": dict,
+    "labels": dict,
     "domain_type": str,
     "cpu": dict,
     "state": str,
@@ -91,6 +93,7 @@ def instances(items: Any, where: Callable[[Any], str]) -> list[dict[str, Any]]:
                 "disks": disks,
                 "networks": item.get("networks") or [],
                 "policy": move_policy.checked(item.get("policy") or {}, place),
+                "labels": labels.checked(item.get("labels"), place),
                 "disk_gb": sum(disk["size_gb"] for disk in disks),
             }
         )

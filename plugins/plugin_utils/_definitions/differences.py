@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import policy as move_policy
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import ListedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._store import orders
 
 #: What of a definition is compared.
-COMPARED = ("vcpus", "memory_mb", "disk_gb", "server_group", "availability_zone", "user", "autostart", "policy")
+COMPARED = ("vcpus", "memory_mb", "disk_gb", "server_group", "availability_zone", "user", "autostart", "policy", "labels")
 ADVICE = "Nothing of an instance that is there was changed. Correct its definition, or change the instance."
 
 
@@ -46,4 +47,6 @@ def _value(key: str, of: Mapping[str, Any]) -> str:
     if key == "policy" and value:
         texts = {**move_policy.to_metadata(value), **({"error": value["error"]} if "error" in value else {})}
         return " and ".join(f"{word} {text}" for word, text in sorted(texts.items()))
+    if key == "labels":
+        value = labels.as_text(value)
     return "none" if value is None else str(value)

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files, guest
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
@@ -102,10 +103,9 @@ def _resolved(definition: Mapping[str, Any], found: Mapping[str, Any], groups: M
     resources = resource_classes.to_resources(instance)
     selection = {key: instance[key] for key in ("name", "uuid", "host", "node")}
     selection |= {key: request[key] for key in ("availability_zone", "server_group", "project", "user") if key in request}
-    metadata = move_policy.to_metadata(instance.get("policy"))
     return {
         **instance,
-        "policy_metadata": metadata,
+        "metadata": {**move_policy.to_metadata(instance.get("policy")), **labels.to_metadata(instance.get("labels"))},
         # A claim has a domain_type too: what its host offers.
         "guest": {key: instance[key] for key in guest.KEYS if instance.get(key)},
         "request": request,

@@ -72,6 +72,7 @@ class HostStatus(TypedDict):
     last_seen_up: float | None
     #: A drain began and no undrain followed.
     drained: bool
+    labels: dict[str, str]
 
 
 class ListedHost(HostStatus, Figures):

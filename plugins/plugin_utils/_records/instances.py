@@ -80,6 +80,7 @@ class ListedInstance(Instance):
     host: str | None
     node: str | None
     user: str | None
+    labels: dict[str, str]
     #: PROJECT/NAME of its definition.
     definition: str | None
     autostart: bool

@@ -208,10 +208,11 @@ class MaintainedHost(TypedDict):
 
 
 class InstanceOutcome(TypedDict):
-    """What became of an instance that was to be started, stopped, rebooted or removed, as the module instance returns it.
+    """What became of an instance that was to be started, stopped, rebooted, labelled or removed, as the module instance returns it.
 
     - status: done, absent (it is not on its host) or failed. message: why.
-    - domain: afterwards, as the module hypervisor_info describes it; not of one that is removed.
+    - domain: afterwards, as the module hypervisor_info describes it; not of one that is removed or labelled.
+    - labels: afterwards, of one that was to be labelled.
     - removed_disks, kept_disks (each path and reason): files, of one that is removed.
     """
 
@@ -221,5 +222,6 @@ class InstanceOutcome(TypedDict):
     status: str
     message: str
     domain: NotRequired[dict[str, Any] | None]
+    labels: NotRequired[dict[str, str]]
     removed_disks: NotRequired[list[str]]
     kept_disks: NotRequired[list[dict[str, str]]]

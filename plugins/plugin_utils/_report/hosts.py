@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural
 from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
 from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align, state
@@ -26,16 +27,21 @@ def hosts_table(hosts: Sequence[Mapping[str, Any]], now: float, most: int | None
     :param hosts: dicts as the store's hosts.listing returns them: host, state (up or down), status
         (enabled or disabled), maintenance, disabled_reason, down_reason, last_seen_up, zones, instances, nodes, and of
         vcpus, memory_mb (MiB) and disk_gb (GiB) NAME_used and NAME_capacity, which is
-        (total - reserved) x ratio; disk_pool, with which the disk is marked as shared. What is missing is
+        (total - reserved) x ratio; labels; disk_pool, with which the disk is marked as shared. What is missing is
         shown as ``-``.
     :param now: seconds since 1970.
     :param most: columns of a terminal that a line may take; None for any number.
     """
     if not hosts:
         return [EMPTY]
-    rows = [_row(host, now) for host in sorted(hosts, key=lambda each: natural(each["host"]))]
+    ordered = sorted(hosts, key=lambda each: natural(each["host"]))
+    headings, rows = [*HEADINGS], [_row(host, now) for host in ordered]
+    if any(host.get("labels") for host in hosts):
+        headings.insert(-1, "LABELS")
+        rows = [[*row[:-1], labels.as_text(host.get("labels")), row[-1]] for row, host in zip(rows, ordered)]
     # What is free can be seen of what is used, and few have zones.
-    lines = align(HEADINGS, rows, right=NUMBERS, most=most, optional=(FREE, "ZONE"))
+    optional = [each for each in ("LABELS", FREE, "ZONE") if each in headings]
+    lines = align(headings, rows, right=NUMBERS, most=most, optional=optional)
     return lines + _free(hosts)
 
 

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
 from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
 from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align, place
 
@@ -52,6 +53,7 @@ def instance_lines(instance: Mapping[str, Any], host: Mapping[str, Any] | None, 
         ["server group", instance["server_group"]],
         ["zone", instance["availability_zone"]],
         ["project, user", ", ".join(filter(None, (instance["project"], instance["user"]))) or None],
+        ["labels", labels.as_text(instance["labels"])],
         ["definition", instance["definition"]],
         ["autostart", instance["autostart"]],
     ]

@@ -10,6 +10,7 @@ import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label
 from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
 
@@ -149,7 +150,7 @@ def instances_table(instances: Sequence[Mapping[str, Any]], most: int | None = N
     """Instances, one line each, or a sentence where there are none.
 
     :param instances: dicts as the store's instances.listing returns them: name, state, host, node,
-        vcpus, memory_mb (MiB), disk_gb (GiB), server_group, project, and perhaps addresses.
+        vcpus, memory_mb (MiB), disk_gb (GiB), server_group, project, and perhaps labels and addresses.
     :param most: see align().
     """
     if not instances:
@@ -158,10 +159,13 @@ def instances_table(instances: Sequence[Mapping[str, Any]], most: int | None = N
     for each in instances:
         row = [shortened(each.get("name"), WIDEST), each.get("state"), place(each), *sizes(each)]
         rows.append([*row, *(shortened(each.get(key), WIDEST) for key in ("server_group", "project"))])
+    if any(each.get("labels") for each in instances):
+        headings.append("LABELS")
+        rows = [[*row, shortened(labels.as_text(each.get("labels")), WIDEST)] for row, each in zip(rows, instances)]
     if any(each.get("addresses") for each in instances):
         headings.append("ADDRESSES")
         rows = [[*row, each.get("addresses")] for row, each in zip(rows, instances)]
-    return align(headings, rows, right=SIZES, most=most, optional=("PROJECT", "GROUP"))
+    return align(headings, rows, right=SIZES, most=most, optional=[each for each in ("LABELS", "PROJECT", "GROUP") if each in headings])
 
 
 def place(row: Mapping[str, Any]) -> str | None:

@@ -11,18 +11,26 @@ from typing import Any, cast
 from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_rule as capacity_rule
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import Figures, FleetColumns, HostStatus, ListedHost, ListedNode
+from ansible_collections.drover.compute.plugins.plugin_utils._records.labels import Selector
 from ansible_collections.drover.compute.plugins.plugin_utils._store import (
     host_columns,
     instances,
     instances_for_plans,
+    labels,
     services,
     tables,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
 
 
-def listing(connection: Connection, now: float, service_down_time: float = 0, columns: FleetColumns | None = None) -> list[ListedHost]:
-    """Read every host with its service and its compute nodes, sorted by host.
+def listing(
+    connection: Connection,
+    now: float,
+    service_down_time: float = 0,
+    columns: FleetColumns | None = None,
+    selector: Selector | None = None,
+) -> list[ListedHost]:
+    """Read every host, or those of a selector, with their services and compute nodes, sorted by host.
 
     :param columns: of host_columns.read_columns(), if the caller has read them.
     """
@@ -35,16 +43,20 @@ def listing(connection: Connection, now: float, service_down_time: float = 0, co
     for _dummy, place in sorted((name, place) for place, name in enumerate(columns["node"])):
         nodes.setdefault(columns["host"][place], []).append(_node(columns, place, details[columns["uuid"][place]]))
     zones = instances_for_plans.read_zones(connection)
-    found = states(connection, now, service_down_time)
+    found = states(connection, now, service_down_time, selector=selector)
     return [_host(each, nodes.get(each["host"], []), zones.get(each["host"], [])) for each in found]
 
 
-def states(connection: Connection, now: float, service_down_time: float = 0, host: str | None = None) -> list[HostStatus]:
-    """Read the services of all hosts or of one, sorted by host, without compute nodes and figures, in one statement."""
+def states(
+    connection: Connection, now: float, service_down_time: float = 0, host: str | None = None, selector: Selector | None = None
+) -> list[HostStatus]:
+    """Read the services of all hosts, of one or of a selector, sorted by host, without compute nodes and figures, in one statement."""
     table = tables.services
     query = sa.select(table).where(table.c.binary == services.BINARY)
     if host is not None:
         query = query.where(table.c.host == host)
+    if selector is not None:
+        query = query.where(labels.condition(table.c.labels, selector))
     return sorted((_status(row, now, service_down_time) for row in connection.execute(query)), key=lambda each: each["host"])
 
 
@@ -117,6 +129,7 @@ def _status(row: Row, now: float, service_down_time: float) -> HostStatus:
         "down_reason": reason,
         "last_seen_up": row.last_seen_up,
         "drained": services.is_drained(row.status_before_drain),
+        "labels": row.labels or {},
     }
 
 

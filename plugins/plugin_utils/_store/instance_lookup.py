@@ -67,7 +67,10 @@ def as_named(instance: NamedInstance) -> dict[str, str]:
 def refuse_none(wanted: Collection[Any]) -> None:
     """Raise DroverError where the operator names no instance."""
     if not wanted:
-        raise DroverError("Which instances? Set drover_instance to a name or a uuid, or drover_instances to a list of them.")
+        raise DroverError(
+            "Which instances? Set drover_instance to a name or a uuid, drover_instances to a list of them, or drover_selector to labels such as "
+            "project=web."
+        )
 
 
 def _named(item: Any) -> _Name:

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import ListedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._records.labels import Selector
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, labels, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
 
 
@@ -57,6 +58,14 @@ def set_policy(connection: Connection, row: Row, policy: Mapping[str, Any] | Non
     """Set the policy of an instance."""
     if row.policy != policy:
         bulk.update(connection, tables.instances, [{"id": row.id, "policy": policy}])
+
+
+def set_labels(connection: Connection, uuid: str, found: Mapping[str, str] | None) -> None:
+    """Set the labels of an instance."""
+    table = tables.instances
+    row = connection.execute(sa.select(table.c.id, table.c.labels).where(table.c.uuid == uuid)).one_or_none()
+    if row is not None and (row.labels or None) != (found or None):
+        bulk.update(connection, table, [{"id": row.id, "labels": found or None}])
 
 
 def policies(connection: Connection, uuids: Iterable[str]) -> dict[str, dict[str, Any] | None]:
@@ -136,8 +145,10 @@ def state_of(row: Row) -> str:
     return found
 
 
-def listing(connection: Connection, host: str | None = None, name: str | None = None, uuid: str | None = None) -> list[ListedInstance]:
-    """Read instances for people and programs, sorted by name: all, or those of a host, a name or a uuid."""
+def listing(
+    connection: Connection, host: str | None = None, name: str | None = None, uuid: str | None = None, selector: Selector | None = None
+) -> list[ListedInstance]:
+    """Read instances for people and programs, sorted by name: all, or those of a host, a name, a uuid or a selector."""
     instances, nodes = tables.instances, tables.compute_nodes
     query = located(tables.domains.c.autostart).order_by(instances.c.name, instances.c.uuid)
     if host is not None:
@@ -146,6 +157,8 @@ def listing(connection: Connection, host: str | None = None, name: str | None = 
         query = query.where(instances.c.name == name)
     if uuid is not None:
         query = query.where(instances.c.uuid == uuid)
+    if selector is not None:
+        query = query.where(labels.condition(instances.c.labels, selector))
     return [
         {
             "uuid": row.uuid,
@@ -160,6 +173,7 @@ def listing(connection: Connection, host: str | None = None, name: str | None = 
             "availability_zone": row.availability_zone,
             "project": row.project,
             "user": row.user,
+            "labels": row.labels or {},
             "definition": row.definition,
             "autostart": bool(row.autostart),
         }

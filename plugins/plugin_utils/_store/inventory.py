@@ -27,6 +27,7 @@ KEPT = (
     "zones",
     "instances",
     "disk_pool",
+    "labels",
 )
 
 

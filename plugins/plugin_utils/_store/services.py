@@ -58,6 +58,20 @@ def heartbeat(connection: Connection, hosts: Iterable[str], now: float) -> tuple
     return ids, returned | set(new)
 
 
+def set_labels(connection: Connection, wanted: Mapping[str, Mapping[str, str]]) -> bool:
+    """Set the labels of hosts.
+
+    :param wanted: {host: its labels}.
+    :returns: whether one changed.
+    """
+    table = tables.services
+    query = sa.select(table.c.id, table.c.host, table.c.labels).where(table.c.binary == BINARY)
+    rows = bulk.among(connection, query, table.c.host, wanted)
+    changed = [{"id": row.id, "labels": wanted[row.host] or None} for row in rows if (row.labels or {}) != wanted[row.host]]
+    bulk.update(connection, table, changed)
+    return bool(changed)
+
+
 def remove_without_nodes(connection: Connection, hosts: Iterable[str]) -> bool:
     """Remove the hosts that have no compute node.
 

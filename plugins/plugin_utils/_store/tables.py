@@ -32,6 +32,8 @@ if sa:
         sa.Column("maintenance", sa.Boolean, nullable=False, default=False),
         # The switches before a drain, which undrain restores (rule S5).
         sa.Column("status_before_drain", sa.JSON(none_as_null=True)),
+        # Of the variable drover_labels of the host.
+        sa.Column("labels", sa.JSON(none_as_null=True)),
         sa.Column("last_seen_up", sa.Double),
         sa.Column("last_error", sa.Text),
         sa.Column("created_at", sa.Double, nullable=False),
@@ -195,6 +197,8 @@ if sa:
         sa.Column("image", sa.JSON(none_as_null=True)),
         # How a drain may move it: move, on_drain, priority.
         sa.Column("policy", sa.JSON(none_as_null=True)),
+        # Of its domain's metadata.
+        sa.Column("labels", sa.JSON(none_as_null=True)),
         # PROJECT/NAME of its definition, see orders.py.
         sa.Column("definition", sa.String(512)),
         # The open order to a hypervisor, see orders.py.

@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
+from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import checked_facts
@@ -21,12 +22,15 @@ GIB = 1024**3
 class DomainReport(TypedDict):
     """A domain as the tracker records it.
 
-    columns: of the domains table; resources: {class: amount}, DISK_GB None when a size is not known; metadata: drover's own.
+    columns: of the domains table; resources: {class: amount}, DISK_GB None when a size is not known; metadata: drover's own;
+    labels: those in it; warnings: sentences for people.
     """
 
     columns: dict[str, Any]
     resources: dict[str, Any]
     metadata: dict[str, Any]
+    labels: dict[str, str]
+    warnings: list[str]
 
 
 def describe(facts: Any) -> DomainReport:
@@ -35,6 +39,8 @@ def describe(facts: Any) -> DomainReport:
     :raises DroverError: one of the facts cannot be.
     """
     facts = checked_facts.domain(facts, "Domain")
+    metadata = facts.get("metadata") or {}
+    found, warnings = labels.from_metadata(metadata, f"Instance {facts['name']} ({facts['uuid']})")
     return {
         "columns": {
             "uuid": facts["uuid"],
@@ -54,7 +60,9 @@ def describe(facts: Any) -> DomainReport:
                 if name not in resource_classes.KEYS and each.key and facts.get(each.key) is not None
             },
         },
-        "metadata": facts.get("metadata") or {},
+        "metadata": metadata,
+        "labels": found,
+        "warnings": warnings,
     }
 
 

@@ -20,6 +20,7 @@ try:
 except ImportError:
     os_traits = None
 
+from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, require, some
 from ansible_collections.drover.compute.plugins.plugin_utils._records.node_fields import NODE_FIELDS, fact_at
@@ -62,6 +63,8 @@ class NodeReport(TypedDict):
     traits: set[str]
     domains: list[domain.DomainReport]
     availability_zone: str | None
+    #: Of its host.
+    labels: dict[str, str]
     #: Of the storage pool that it shares with others.
     shared_disk_ratio: float | None
     warnings: list[str]
@@ -101,6 +104,7 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
             f"Libvirt on {name} forgets {some(transient)} as soon as it is off, as it is transient. Define it there: virsh dumpxml "
             "--security-info NAME > NAME.xml, then virsh define NAME.xml."
         )
+    warnings += [sentence for each in domains for sentence in each["warnings"]]
     storage = hypervisor.get("storage") or {}
     cpu = hypervisor.get("cpu") or {}
     found_traits = {"COMPUTE_NODE"} | cpu_traits(cpu.get("arch"), cpu.get("features") or []) | set(options.get("traits") or [])
@@ -127,6 +131,7 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
         "traits": found_traits,
         "domains": domains,
         "availability_zone": options.get("availability_zone"),
+        "labels": labels.checked(options.get("labels"), f"Host {host or name} (drover_labels)"),
         "shared_disk_ratio": options.get("disk_allocation_ratio"),
         "warnings": [*warnings, *sharing_facts.unknown(pools, names, name)],
     }

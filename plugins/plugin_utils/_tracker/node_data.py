@@ -45,6 +45,7 @@ _STRUCTURES = {each.name: each.types for each in _GIVEN if each.types not in (NU
 _OTHERS = {
     "disk_available_least_gb",
     *_STRUCTURES,
+    "labels",
     "domains",
     "hypervisor",
     "traits",

@@ -44,6 +44,7 @@ def record(connection: Connection, reports: Mapping[str, Sequence[NodeReport]], 
     rows, changed_nodes = node_rows.write(connection, {key: node["columns"] for key, node in wanted.items()}, service_ids, now)
     provider_ids = _write_providers(connection, wanted, rows, before, now)
     changed_zones = node_rows.set_zones(connection, _zones(wanted))
+    changed_labels = services.set_labels(connection, _labels(wanted))
     gone = {key: row for key, row in before.items() if key not in wanted}
     reported = {rows[key].id: {found["columns"]["uuid"]: found for found in node["domains"]} for key, node in wanted.items()}
     # Their host was asked and does not have them, so what they showed before is not there any more.
@@ -62,6 +63,7 @@ def record(connection: Connection, reports: Mapping[str, Sequence[NodeReport]], 
             or changed_nodes
             or provider_ids["changed"]
             or changed_zones
+            or changed_labels
             or any(row.reported for row in gone.values())
             or removed
             or forgotten
@@ -103,6 +105,16 @@ def _zones(wanted: Nodes) -> dict[str, str]:
                 "one: correct availability_zone of its nodes; nothing was recorded."
             )
     return zones
+
+
+def _labels(wanted: Nodes) -> dict[str, dict[str, str]]:
+    labels: dict[str, dict[str, str]] = {}
+    for (host, _dummy), node in sorted(wanted.items()):
+        if labels.setdefault(host, node["labels"]) != node["labels"]:
+            raise DroverError(
+                f"Host {host} would have two sets of labels. Its compute nodes share one: correct labels of its nodes; nothing was recorded."
+            )
+    return labels
 
 
 def _write_providers(connection: Connection, wanted: Nodes, rows: NodeRows, before: NodeRows, now: float) -> dict[str, Any]:
@@ -313,6 +325,8 @@ def _instance_columns(
         "flavor": kept("flavor"),
         # The metadata is the one place of the policy: what is no longer there no longer holds.
         "policy": _policy(domain),
+        # Of the labels too.
+        "labels": domain["labels"] or None,
     }
 
 
@@ -368,6 +382,7 @@ def record_built(connection: Connection, uuid: str, host: str, domain: DomainRep
     allocations.confirm(connection, [uuid])
     node_rows.clear_failed_builds(connection, node)
     instance_rows.set_policy(connection, row, _policy(domain))
+    instance_rows.set_labels(connection, uuid, domain["labels"])
     if row.state == "active":
         return False
     instance_rows.set_state(connection, [row], "active")
@@ -379,6 +394,7 @@ def record_seen(connection: Connection, uuid: str, host: str, domain: DomainRepo
     node = instance_rows.place(connection, uuid)
     if node is not None and node.host == host:
         _write_domain(connection, node, domain, now)
+        instance_rows.set_labels(connection, uuid, domain["labels"])
 
 
 def _write_domain(connection: Connection, node: Any, domain: DomainReport, now: float) -> None:

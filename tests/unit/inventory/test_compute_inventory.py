@@ -138,6 +138,29 @@ def test_instances_as_hosts(url, tmp_path):
     assert "ansible_host" not in found["_meta"]["hostvars"][twins[0]]
 
 
+def test_labels_are_variables_and_groups(prepared_url, tmp_path):
+    labelled = fleets.domain("web", metadata={"labels": "project=shop,app.kubernetes.io/name=x"})
+    fleets.discover(prepared_url, fleets.host("kvm1", labelled, labels={"rack": "7", "a.b/c": "x"}), fleets.host("kvm2"), now=time.time())
+    found = listed(tmp_path, prepared_url, instances=True, keyed_groups=[{"key": "drover_compute.labels", "prefix": "fleet"}], strict=True)
+    variables = found["_meta"]["hostvars"]
+    assert variables["kvm1"]["drover_compute"]["labels"] == {"rack": "7", "a.b/c": "x"}
+    assert variables["kvm2"]["drover_compute"]["labels"] == {}
+    assert variables["web"]["drover_compute"]["labels"] == {"project": "shop", "app.kubernetes.io/name": "x"}
+    groups = members(found)
+    assert groups["label_rack_7"] == groups["label_a_b_c_x"] == groups["fleet_rack_7"] == ["kvm1"]
+    assert groups["fleet_project_shop"] == groups["fleet_app_kubernetes_io_name_x"] == ["web"]
+
+
+def test_safety_08_a_label_of_an_instance_makes_it_no_hypervisor(prepared_url, tmp_path):
+    """A hypervisor decides which labels its guests have."""
+    guest = fleets.domain("web", metadata={"labels": "rack=7"})
+    fleets.discover(prepared_url, fleets.host("kvm1", labels={"rack": "7"}), fleets.host("kvm2", guest), now=time.time())
+    code, said = inventory(tmp_path, prepared_url, instances=True, keyed_groups=[{"key": "drover_compute.labels", "prefix": "label"}])
+    assert code == 0 and "keyed_groups would put instances into label_rack_7" in " ".join(said.split())
+    groups = members(unwrapped("{" + said.partition("{")[2]))
+    assert groups["label_rack_7"] == ["kvm1"] and groups["instances"] == ["web"]
+
+
 # What an instance may be called
 
 OTHERS = {

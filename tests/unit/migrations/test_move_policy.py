@@ -76,7 +76,7 @@ def test_texts_that_are_no_values(metadata):
 def test_a_definition_brings_the_texts_for_the_metadata():
     wanted = check.instances([{"name": "vm1", "memory_mb": 64, "policy": GOOD[2]}], str)
     (resolved,) = identity.resolve(wanted, [])
-    assert resolved["policy_metadata"] == {"move": "cold", "priority": "-3", "migration": '{"copy_storage": "never"}'}
+    assert resolved["metadata"] == {"move": "cold", "priority": "-3", "migration": '{"copy_storage": "never"}'}
     groups = check.server_groups([{"name": "g", "policy": "anti-affinity", "max_moving": 1}], str)
     wanted = check.instances([{"name": "vm2", "memory_mb": 64, "server_group": "g"}], str)
     # The scheduler is told nothing of the budget: it is for moves.

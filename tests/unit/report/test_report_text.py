@@ -201,3 +201,10 @@ def test_instances():
         "web1      running   kvm1              1   64 MiB  1 GiB  web    -",
         "x         building  kvm2/kvm2-lxc    10  512 MiB      -  -      -",
     ]
+    rows[0]["labels"] = {"tier": "front", "app": "shop"}
+    assert instances_table(rows)[:2] == [
+        "INSTANCE  STATE     HOST           VCPU   MEMORY   DISK  GROUP  PROJECT  LABELS",
+        "web1      running   kvm1              1   64 MiB  1 GiB  web    -        app=shop, tier=front",
+    ]
+    # Only where there is room.
+    assert instances_table(rows, 80)[0].endswith("GROUP  PROJECT")

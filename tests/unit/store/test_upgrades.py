@@ -127,6 +127,10 @@ INSERT INTO domain_files (id, compute_node_id, uuid, path) VALUES (2, 1, '{uuid_
 """,
     "0010": "UPDATE domain_files SET written = (id = 1);",
     "0011": "UPDATE migrations SET copied_memory_mib = 512, copied_disk_mib = 2048, seconds = 12.5 WHERE id = 2;",
+    "0012": """
+UPDATE instances SET labels = '{"project": "web"}' WHERE id = 1;
+UPDATE services SET labels = '{"rack": "7"}' WHERE host = 'kvm1';
+""",
 }
 
 

@@ -1,0 +1,55 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Labels as the metadata of a domain has them: ``project=web,tier=db``.
+
+Private to the collection. The rule for labels is here, and the controller takes it from here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+#: The element of drover's metadata that has the labels.
+ELEMENT = "labels"
+#: How many labels an instance or a host may have.
+MOST = 64
+#: What the key and the value of a label are.
+RULE = "1 to 63 letters, digits and - _ . /, with a letter or digit at both ends"
+
+_WORD = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?")
+
+
+def is_word(value: object) -> bool:
+    """Tell whether a value can be the key or the value of a label."""
+    return isinstance(value, str) and _WORD.fullmatch(value) is not None
+
+
+def read(text: str) -> tuple[dict[str, str], list[str]]:
+    """Read the labels of a domain.
+
+    :returns: (labels, the parts of the text that are no labels). Two labels of one key are none, as either may be meant.
+    """
+    labels: dict[str, str] = {}
+    bad: list[str] = []
+    keys: set[str] = set()
+    for part in filter(None, map(str.strip, text.split(","))):
+        key, _equals, value = part.partition("=")
+        if key in keys and key in labels:
+            bad.append(f"{key}={labels.pop(key)}")
+        if key not in keys and is_word(key) and is_word(value) and len(labels) < MOST:
+            labels[key] = value
+        else:
+            bad.append(part)
+        keys.add(key)
+    return labels, bad
+
+
+def write(labels: Mapping[str, str], others: Iterable[str] = ()) -> str:
+    """Write labels for the metadata of a domain, sorted.
+
+    :param others: parts that are no labels and stay as they are.
+    """
+    return ",".join([*(f"{key}={labels[key]}" for key in sorted(labels)), *others])

@@ -1,0 +1,59 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The base class of the actions instance and instance_labels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible import constants as C
+
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.selecting import SELECTOR_SPEC
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_operations import InstanceOperations
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.operations import Operations
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._store import instance_lookup
+
+#: The instances of such a task.
+CHOICE_SPEC: dict[str, dict[str, Any]] = {
+    "name": {"type": "str"},
+    "uuid": {"type": "str"},
+    "instances": {"type": "list", "elements": "raw"},
+    **SELECTOR_SPEC,
+}
+CHOICE_REQUIREMENTS: dict[str, Any] = {
+    "required_one_of": [["name", "uuid", "instances", "selector"]],
+    "mutually_exclusive": [["name", "instances"], ["uuid", "instances"]],
+}
+
+
+class OperatingAction(ConductorAction):
+    """An action that brings instances to a state."""
+
+    def operate(
+        self, wanted: Sequence[Any], state: str, args: dict[str, Any], options: Mapping[str, Any], task_vars: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Work on instances of this host, or on localhost wherever they are; if one fails, the others still follow.
+
+        :param wanted: names, uuids, or mappings of both.
+        :param state, options: see operations.Operations.carry_out(); options with timeout.
+        """
+        host, store = self.target(task_vars), self.store(args, task_vars)
+        with store.read() as connection:
+            found = instance_lookup.find(connection, wanted, [])
+        if host in C.LOCALHOST and host not in {each["host"] for each in found}:
+            everywhere = InstanceOperations(self.ports(args, task_vars), self._task.check_mode)
+            result, differences, failed = everywhere.run(wanted, state, options)
+        else:
+            operations = Operations(store, Hand(self, host, task_vars), host, self._task.check_mode)
+            outcomes, differences, failed = operations.carry_out(wanted, state, options)
+            result = {"changed": any(each["changed"] for each in outcomes), "host": host, "instances": outcomes}
+        if self._task.diff:
+            result["diff"] = differences
+        if failed:
+            raise DroverError(" ".join(failed), **result)
+        return result

@@ -1,0 +1,72 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The instances of a task: by their names, or by a selector of labels."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._records.labels import Selector
+from ansible_collections.drover.compute.plugins.plugin_utils._store import labels as label_rows
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Store
+
+SELECTOR_SPEC: dict[str, dict[str, Any]] = {"selector": {"type": "str"}}
+#: A name that a shell and a list with commas leave as it is.
+_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+def selector_of(args: Mapping[str, Any], *others: str) -> Selector | None:
+    """Return the selector of a task.
+
+    :param others: options that may not be set with it.
+    :raises DroverError: it is malformed, or one of the others is set too.
+    """
+    text = args["selector"]
+    if text is None:
+        return None
+    for name in others:
+        if args.get(name):
+            raise DroverError(
+                f"Give {name} or a selector, not both: {name} (drover_{name}) is {args[name]!r}, the selector (drover_selector) is {text!r}. "
+                "Nothing was done."
+            )
+    return labels.parse(text)
+
+
+def instances(store: Store, args: Mapping[str, Any], show: Callable[[str], None] = lambda line: None) -> list[Any]:
+    """Return the instances that a task is to work on.
+
+    :param args: with instances, selector and perhaps name and uuid.
+    :param show: gets a line that names those of a selector.
+    :returns: names, uuids, or mappings of both; those of a selector as mappings. It may be empty without a selector.
+    :raises DroverError: the selector is malformed or selects none, or names are given too.
+    """
+    selector = selector_of(args, "instances", "name", "uuid")
+    if selector is None:
+        if args["instances"] is not None:
+            return list(args["instances"])
+        given = {key: args[key] for key in ("name", "uuid") if args.get(key) is not None}
+        return [given] if given else []
+    with store.read() as connection:
+        found = label_rows.instances(connection, selector)
+    show(f"The selector {selector} selects {len(found)}: {', '.join(each['name'] for each in found)}")
+    return list(found)
+
+
+def refuse_unseen(selector: str, found: Iterable[Mapping[str, str]]) -> None:
+    """Refuse to remove what a selector selects, as nobody may have seen it, and name it.
+
+    :param found: of instances().
+    :raises DroverError: always.
+    """
+    names = [each["name"] for each in found]
+    words = [each["name"] if _PLAIN.fullmatch(each["name"]) and names.count(each["name"]) == 1 else each["uuid"] for each in found]
+    raise DroverError(
+        f"Nothing was removed: a selector may select more than you have in mind. {selector} selects {', '.join(names)}. To remove these, name "
+        f"them in its place: -e drover_instances={','.join(words)}, or instances: [{', '.join(words)}] in a task."
+    )
