@@ -40,17 +40,11 @@ options:
     description: Hosts to remove.
     type: list
     elements: str
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
+  - drover.compute.attributes.full
 """
 
 EXAMPLES = r"""

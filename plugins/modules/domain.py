@@ -146,13 +146,7 @@ extends_documentation_fragment:
   - drover.compute.libvirt
   - drover.compute.attributes
   - drover.compute.attributes.platform
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
+  - drover.compute.attributes.full
 seealso:
   - module: drover.compute.hypervisor_info
   - module: drover.compute._domain_migration

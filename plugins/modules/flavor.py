@@ -43,17 +43,11 @@ options:
       - Requirements for hosts, such as C(aggregate_instance_extra_specs:ssd) or C(capabilities:hypervisor_version). A key with the value
         null is deleted. Other keys stay.
     type: dict
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
+  - drover.compute.attributes.full
 """
 
 EXAMPLES = r"""
