@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-name: compute
+name: fleet
 short_description: Use the hosts and instances of the store as an inventory
 version_added: 0.1.0
 author:
@@ -19,10 +19,10 @@ description:
   - Files of this plugin end in C(drover.yml) or C(drover.yaml).
 options:
   plugin:
-    description: Has to be V(drover.compute.compute).
+    description: Has to be V(drover.compute.fleet).
     type: str
     required: true
-    choices: [drover.compute.compute]
+    choices: [drover.compute.fleet]
   traits:
     description:
       - Traits of hosts that become groups and are in C(traits) of C(drover_compute), as shell patterns.
@@ -57,7 +57,7 @@ extends_documentation_fragment:
 
 EXAMPLES = r"""
 # fleet.drover.yml
-plugin: drover.compute.compute
+plugin: drover.compute.fleet
 instances: true
 keyed_groups:
   # Groups such as pool_nfs1.
@@ -92,7 +92,7 @@ TRUST_IS_GIVEN = hasattr(BaseInventoryPlugin, "trusted_by_default")
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
-    NAME = "drover.compute.compute"
+    NAME = "drover.compute.fleet"
     # Ansible's InventoryData.
     inventory: Any
 
