@@ -93,9 +93,9 @@ EXAMPLES = r"""
 
 RETURN = r"""
 plan:
-  description: The last plan, as the lookup P(drover.compute.drain_plan#lookup) returns it. The result of a failure has it too, if there was
-    a plan.
-  returned: always
+  description:
+    - The last plan, as M(drover.compute.plan_drain_info) returns it. A failure does not return it, but it is shown before.
+  returned: success
   type: dict
 migrations:
   description: The result of each move, as RV(drover.compute._migration#module:migrations).

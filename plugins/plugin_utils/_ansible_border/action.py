@@ -62,7 +62,7 @@ class DroverAction(ActionBase):
             result.update(times.with_iso(self.act(args, task_vars)))
         except DroverError as problem:
             # With a cause, Ansible would append its text, which the message already has.
-            raise AnsibleActionFail(str(problem), result=to_plain(problem.details)) from None
+            raise AnsibleActionFail(str(problem), result=_brief(to_plain(problem.details))) from None
         result.setdefault("changed", False)
         return result
 
@@ -97,6 +97,19 @@ class DroverAction(ActionBase):
             if spec.get("type") in ("int", "float") and args[name] is not None and args[name] < 0:
                 raise DroverError(f"{name} must be 0 or more, not {args[name]}.")
         return args
+
+
+#: What the result of a failed task has of each instance and each move.
+BRIEF = ("uuid", "name", "host", "source", "destination", "state", "status", "changed")
+
+
+def _brief(details: Any) -> Any:
+    """Shorten records of instances and moves: Ansible writes the whole result of a failed task, as JSON, behind the sentence."""
+    if isinstance(details, dict):
+        return {key: _brief(value) for key, value in details.items()}
+    if isinstance(details, list) and all(isinstance(each, dict) and {"uuid", "name"} <= set(each) for each in details):
+        return [{key: each[key] for key in BRIEF if key in each} for each in details]
+    return details
 
 
 def difference(name: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> dict[str, Any]:
