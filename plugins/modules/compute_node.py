@@ -157,7 +157,9 @@ attributes:
   check_mode:
     support: full
   diff_mode:
-    support: none
+    support: full
+    details:
+      - It shows the instances of the host with their states and sizes, and the inventories of its compute nodes. Figures of use are left out.
   idempotent:
     support: full
 extends_documentation_fragment:

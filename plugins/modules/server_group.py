@@ -42,17 +42,11 @@ options:
       - How many members may move at the same time, over all runs. Further moves wait.
       - Unlike the policy it may change. V(0) removes the limit; without this option it does not change.
     type: int
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-  idempotent:
-    support: full
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
+  - drover.compute.attributes.full
 """
 
 EXAMPLES = r"""
