@@ -11,7 +11,9 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:
-  - Every discovered host, with its free and used capacity in the variable C(drover_compute).
+  - Every discovered host, with its state and its figures in the variable C(drover_compute). The figures have the names that
+    M(drover.compute.host_info) gives them. C(vcpus), C(memory_mb) and C(disk_gb) are what the host has, C(vcpus_capacity) and so on
+    what instances may have of it, and C(vcpus_used) and C(vcpus_free) the parts of this that are allocated and free.
   - Hosts are in the group C(hypervisors), and in groups by state (C(state_up), C(state_down), C(state_enabled), C(state_disabled),
     C(state_maintenance), C(state_drained)), availability zone (C(zone_NAME)), aggregate (C(aggregate_NAME)), cell (C(cell_NAME)),
     hypervisor type (C(hypervisor_type_NAME)), its version (C(hypervisor_version_NUMBER)) and trait (C(trait_NAME)).

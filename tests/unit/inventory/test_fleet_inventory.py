@@ -19,7 +19,7 @@ from hypothesis import given, strategies
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import instance_names
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, aggregates, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, aggregates, clock, hosts, tables
 from ansible_collections.drover.compute.tests.unit import examples
 from ansible_collections.drover.compute.tests.unit import postgres as server
 from ansible_collections.drover.compute.tests.unit.store import fleets, prepared
@@ -125,6 +125,11 @@ def test_hosts_with_their_groups_and_figures(url, tmp_path):
     }
     host = found["_meta"]["hostvars"]["kvm1"]["drover_compute"]
     assert (host["memory_mb"], host["memory_mb_used"], host["memory_mb_free"]) == (4096, 1088, 3008)
+    with Store.open(url).read() as connection:
+        (there,) = [each for each in hosts.listing(connection, clock.now(connection)) if each["host"] == "kvm1"]
+    figures = {name: value for name, value in there.items() if name.startswith(("vcpus", "memory_mb", "disk_gb"))}
+    assert len(figures) == 15 and figures.items() <= host.items(), "the names of host_info"
+    assert host["memory_mb"] == host["memory_mb_capacity"] + host["memory_mb_reserved"]
     assert (host["vcpus_free"], host["instances"], host["zones"], host["traits"]) == (2, 2, ["az1"], ["CUSTOM_SSD"])
     assert found["_meta"]["hostvars"]["kvm2"]["drover_compute"]["disabled_reason"] == "new fan"
 
