@@ -27,6 +27,7 @@ options:
     description: The host to empty, by its name in the inventory.
     type: str
     required: true
+    aliases: [name]
   reason:
     description: The reason, which the store keeps.
     type: str

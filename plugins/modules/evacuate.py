@@ -24,6 +24,7 @@ options:
     description: The dead host, by its name in the inventory.
     type: str
     required: true
+    aliases: [name]
   state:
     description:
       - V(judged) verifies that the host is dead. It tries to read the host, has other hypervisors probe it, and restarts its libvirt if

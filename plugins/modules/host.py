@@ -17,12 +17,12 @@ description:
   - Enables or disables the service of a host, puts it into maintenance, or forces it down.
   - A host that is disabled or down gets no new instances. Its instances continue to run.
 options:
-  name:
+  host:
     description:
       - The host, by its name in the inventory.
     type: str
     required: true
-    aliases: [host]
+    aliases: [name]
   state:
     description:
       - V(enabled) allows new instances again. It also ends maintenance and deletes the record of a drain.
@@ -63,13 +63,13 @@ EXAMPLES = r"""
   tasks:
     - name: Disable kvm1
       drover.compute.host:
-        name: kvm1
+        host: kvm1
         state: disabled
         reason: disk sdb reports errors
 
     - name: Enable it again
       drover.compute.host:
-        name: kvm1
+        host: kvm1
         state: enabled
 """
 

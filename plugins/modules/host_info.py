@@ -24,6 +24,7 @@ options:
     description:
       - Show this host only, with its rows in RV(resources).
     type: str
+    aliases: [name]
   capacity:
     description:
       - With V(false) only the states of the services are read. RV(resources) and, in RV(hosts), everything from C(zones) on are left out.

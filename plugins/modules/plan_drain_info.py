@@ -23,6 +23,7 @@ options:
     description: The host to empty, with all its compute nodes.
     type: str
     required: true
+    aliases: [name]
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.scheduler

@@ -25,6 +25,7 @@ options:
     description: The host, by its name in the inventory.
     type: str
     required: true
+    aliases: [name]
   timeout:
     description: The time limit for the start of an instance, in seconds.
     type: int

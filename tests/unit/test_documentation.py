@@ -237,6 +237,12 @@ def test_stub_and_action_have_the_same_options(documented, name):
     assert plain_spec(document["doc"].get("options")) == plain_spec(spec)
 
 
+@pytest.mark.parametrize("name", ["host", "lease", "host_info", "drain", "undrain", "evacuate", "plan_drain_info"])
+def test_the_host_worked_on_is_host_or_name(documented, name):
+    options = document_of(documented, "module", name)["doc"]["options"]
+    assert options["host"]["aliases"] == ["name"] and "name" not in options
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_action_group_has_every_module_with_a_store_url(documented, name):
     """module_defaults of group/drover.compute.all reach all that take the option, and no other."""
