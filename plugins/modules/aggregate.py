@@ -70,8 +70,8 @@ aggregate:
   returned: when O(state=present)
   type: dict
   contains:
-    uuid: {description: Its uuid., type: str, returned: always}
-    name: {description: Its name., type: str, returned: always}
-    metadata: {description: Its keys and values., type: dict, returned: always}
-    hosts: {description: "Its hosts, sorted.", type: list, elements: str, returned: always}
+    uuid: {description: Its uuid., type: str, returned: always, sample: c825a738-03d0-4229-91a8-5f066266c3f1}
+    name: {description: Its name., type: str, returned: always, sample: fast}
+    metadata: {description: Its keys and values., type: dict, returned: always, sample: {ssd: 'true'}}
+    hosts: {description: "Its hosts, sorted.", type: list, elements: str, returned: always, sample: [kvm1, kvm2]}
 """

@@ -223,7 +223,7 @@ removed_disks:
   returned: success
   type: list
   elements: str
-  sample: []
+  sample: [/var/lib/libvirt/images/web-1.qcow2]
 kept_disks:
   description: The files that O(remove_disks) has kept, each with C(path) and C(reason).
   returned: success

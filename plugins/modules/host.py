@@ -79,15 +79,16 @@ host:
   returned: success
   type: dict
   contains:
-    host: {description: The host., type: str, returned: always}
-    disabled: {description: True if it is disabled., type: bool, returned: always}
-    disabled_reason: {description: The reason., type: str, returned: always}
-    maintenance: {description: True if it is in maintenance., type: bool, returned: always}
-    forced_down: {description: True if it is forced down., type: bool, returned: always}
+    host: {description: The host., type: str, returned: always, sample: kvm1}
+    disabled: {description: True if it is disabled., type: bool, returned: always, sample: true}
+    disabled_reason: {description: The reason., type: str, returned: always, sample: disk sdb reports errors}
+    maintenance: {description: True if it is in maintenance., type: bool, returned: always, sample: false}
+    forced_down: {description: True if it is forced down., type: bool, returned: always, sample: false}
 to_start:
   description: Instances that were shut down for the drain and are still off on the host, the highest priority first, each with C(uuid) and
     C(name).
   returned: with O(state=restored)
   type: list
   elements: dict
+  sample: [{uuid: 818de00f-8cee-5999-b5b6-a4aa5bfed7ca, name: db}]
 """

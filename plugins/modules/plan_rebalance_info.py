@@ -73,7 +73,8 @@ plan:
     cooling: {description: Names of the instances that were moved too recently., type: list, elements: str, returned: always, sample: [db1]}
     seconds: {description: The expected duration in seconds., type: float, returned: always, sample: 12.0}
     waves: {description: The number of waves., type: int, returned: always, sample: 1}
-    lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always, sample: ["Score 0.0000, 0.0000 after no move."]}
+    lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always, sample: ["Score 0.0000,
+      0.0000 after no move."]}
 same:
   description: The plan in O(plan_file) has the same moves.
   returned: when O(plan_file) is given

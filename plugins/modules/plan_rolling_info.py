@@ -53,7 +53,8 @@ plan:
   returned: success
   type: dict
   contains:
-    batches: {description: "The batches in their order, each a list of hosts.", type: list, elements: list, returned: always, sample: [[kvm1, kvm2], [kvm3]]}
+    batches: {description: "The batches in their order, each a list of hosts.", type: list, elements: list, returned: always,
+      sample: [[kvm1, kvm2], [kvm3]]}
     blocked:
       description: Hosts that are in no batch.
       type: list

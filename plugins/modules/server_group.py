@@ -67,9 +67,9 @@ server_group:
   returned: when O(state=present)
   type: dict
   contains:
-    uuid: {description: Its uuid., type: str, returned: always}
-    name: {description: Its name., type: str, returned: always}
-    policy: {description: Its policy., type: str, returned: always}
-    max_server_per_host: {description: How many members one host may have., type: int, returned: always}
-    max_moving: {description: How many members may move at the same time., type: int, returned: always}
+    uuid: {description: Its uuid., type: str, returned: always, sample: 4d792177-a572-4313-922a-3c603010f18c}
+    name: {description: Its name., type: str, returned: always, sample: web}
+    policy: {description: Its policy., type: str, returned: always, sample: anti-affinity}
+    max_server_per_host: {description: How many members one host may have., type: int, returned: always, sample: 2}
+    max_moving: {description: How many members may move at the same time., type: int, returned: always, sample: 1}
 """

@@ -61,4 +61,5 @@ names:
   returned: success
   type: list
   elements: str
+  sample: [CUSTOM_GOLD]
 """

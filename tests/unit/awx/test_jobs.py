@@ -203,7 +203,8 @@ def test_artifacts_are_there_after_a_failure(fleet):
 
 
 @pytest.mark.parametrize(
-    "definitions, words", [("- name: web1\n  memory_mb: 99T\n", "No valid host for web1"), ("[]", "There is nothing to place"), ("- a", "must be a list")]
+    "definitions, words",
+    [("- name: web1\n  memory_mb: 99T\n", "No valid host for web1"), ("[]", "There is nothing to place"), ("- a", "must be a list")],
 )
 def test_place_leaves_its_refusal_as_artifact(fleet, definitions, words):
     job = fleet("place", check=True, drover_instance_definitions=definitions)
