@@ -67,7 +67,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 migrations:
-  description: The result of each move, as RV(drover.compute._migration#module:migrations). The result of a failure has it too.
+  description: The result of each move, as RV(drover.compute._migration#module:migrations). The result of a failure has it too, in short.
   returned: always
   type: list
   elements: dict
@@ -75,7 +75,7 @@ migrations:
     provider: 17d76cca-506d-409a-9722-2994c91f5be9, status: completed, message: '', storage: shared, elapsed_s: 1.5}]
 resizes:
   description: The result of each instance that was shut down for its move, as RV(drover.compute._resize#module:resize). The result of a
-    failure has it too.
+    failure has it too, in short.
   returned: always
   type: list
   elements: dict

@@ -63,7 +63,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 resizes:
-  description: The result of each resize, as RV(drover.compute._resize#module:resize). The result of a failure has it too.
+  description: The result of each resize, as RV(drover.compute._resize#module:resize). The result of a failure has it too, in short.
   returned: always
   type: list
   elements: dict
