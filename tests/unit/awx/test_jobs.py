@@ -254,6 +254,16 @@ def test_place_takes_definitions_from_the_survey(fleet):
     assert job.artifacts["drover_place_result"] == {"message": "", "instances": {"web1": None}, "failed": []}
 
 
+def test_place_names_the_instances_that_no_host_built(fleet):
+    """The template of their domain is missing."""
+    job = fleet(
+        "place", extra_vars={"drover_domain_template": "/nowhere.xml.j2"}, drover_instance_definitions="- name: web1\n  memory_mb: 64\n"
+    )
+    assert job.status == "failed", job.stdout
+    result = job.artifacts["drover_place_result"]
+    assert (result["failed"], result["instances"].get("web1")) == (["web1"], None) and result["message"], job.stdout
+
+
 def test_undrain_of_a_host_that_was_not_drained(fleet):
     fleet("undrain", drover_host="kvm1")
     assert "disabled" not in succeeded(fleet("hosts")).stdout
