@@ -12,14 +12,19 @@ from ansible.errors import AnsibleActionFail
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils import _sizes as sizes
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction, variables_of
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
+    STORE_SPEC,
+    DroverAction,
+    difference,
+    variables_of,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import milestone
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import guest
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, evacuations, leases, occupancy, services
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import checked_facts, node, node_data, record, sharing_facts
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import checked_facts, node, node_data, record, recorded, sharing_facts
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.node import NodeReport
 
 NODE_SPEC: dict[str, dict[str, Any]] = {
@@ -93,7 +98,12 @@ class ActionModule(DroverAction):
         else:
             reports = {host: self._gather(host, {**args, "host": host}, task_vars)}
         with self.store(args, task_vars).write() as connection:
+            before = recorded.of_hosts(connection, reports) if self._task.diff else {}
             found = record.record(connection, reports, clock.now(connection))
+            if self._task.diff:
+                after = recorded.of_hosts(connection, reports)
+                changed = [name for name in sorted(reports) if before.get(name) != after.get(name)]
+                found["diff"] = [difference(name, before.get(name), after.get(name)) for name in changed]
             leases.remove_over(connection, Actor.of_this_task())
             if args["nodes"] is None:
                 found["occupants"] = occupancy.occupants(connection, host)

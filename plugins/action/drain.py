@@ -22,7 +22,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain im
 class ActionModule(ConductorAction):
     _requires_connection = False
     ARGUMENT_SPEC = {
-        "host": {"type": "str", "required": True},
+        "host": {"type": "str", "required": True, "aliases": ["name"]},
         "reason": {"type": "str", "default": DrainRequest.reason},
         "rounds": {"type": "int", "default": DrainRequest.rounds},
         "extra_moves": {"type": "int", "default": 0},

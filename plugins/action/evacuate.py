@@ -31,7 +31,7 @@ AT_LEAST_ONE = {
 class ActionModule(ConductorAction):
     _requires_connection = False
     ARGUMENT_SPEC = {
-        "host": {"type": "str", "required": True},
+        "host": {"type": "str", "required": True, "aliases": ["name"]},
         "state": {"type": "str", "choices": ["judged", "restarted"], "required": True},
         "others": {"type": "list", "elements": "str", "required": True},
         "read": {"type": "list", "elements": "str"},

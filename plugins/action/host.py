@@ -15,7 +15,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import drain
 
 class ActionModule(DroverAction):
     ARGUMENT_SPEC = {
-        "name": {"type": "str", "required": True, "aliases": ["host"]},
+        "host": {"type": "str", "required": True, "aliases": ["name"]},
         "state": {"type": "str", "choices": ["enabled", "disabled", "maintenance", "draining", "restored"]},
         "reason": {"type": "str"},
         "forced_down": {"type": "bool"},
@@ -28,12 +28,12 @@ class ActionModule(DroverAction):
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         with self.store(args, task_vars).write() as connection:
             before, after = host_state.change(
-                connection, args["name"], args["state"], args["reason"], args["forced_down"], args["shuts_down"]
+                connection, args["host"], args["state"], args["reason"], args["forced_down"], args["shuts_down"]
             )
-            result = {"changed": before != after, "host": {"host": args["name"], **after}}
+            result = {"changed": before != after, "host": {"host": args["host"], **after}}
             if args["state"] == "restored":
-                memory = services.get(connection, args["name"]).status_before_drain
-                result["to_start"] = drained.left_to_start(connection, args["name"], memory)
+                memory = services.get(connection, args["host"]).status_before_drain
+                result["to_start"] = drained.left_to_start(connection, args["host"], memory)
         if self._task.diff:
-            result["diff"] = [{"before": before, "after": after, "before_header": args["name"], "after_header": args["name"]}]
+            result["diff"] = [{"before": before, "after": after, "before_header": args["host"], "after_header": args["host"]}]
         return result

@@ -18,7 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import clock
 
 class ActionModule(DroverAction):
     ARGUMENT_SPEC = {
-        "host": {"type": "str"},
+        "host": {"type": "str", "aliases": ["name"]},
         **SELECTOR_SPEC,
         "capacity": {"type": "bool", "default": True},
         "service_down_time": {"type": "int", "default": 0},

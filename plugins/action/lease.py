@@ -16,7 +16,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import lease
 
 class ActionModule(DroverAction):
     ARGUMENT_SPEC = {
-        "name": {"type": "str", "required": True, "aliases": ["host"]},
+        "host": {"type": "str", "required": True, "aliases": ["name"]},
         "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
         "purpose": {"type": "str", "default": "work on the host"},
         "seconds": {"type": "int", "default": leases.SECONDS},
@@ -31,9 +31,9 @@ class ActionModule(DroverAction):
         actor = Actor.of_this_task()
         with self.store(args, task_vars).write() as connection:
             if args["state"] == "absent":
-                released = leases.release(connection, args["name"], actor, args["force"])
+                released = leases.release(connection, args["host"], actor, args["force"])
                 return {"changed": released, "taken": False, "taken_over": None}
-            result = leases.take(connection, args["name"], actor, args["purpose"], args["seconds"])
+            result = leases.take(connection, args["host"], actor, args["purpose"], args["seconds"])
         if result["taken_over"]:
             self.show(result["taken_over"])
         return {**result, "taken": result["changed"]}

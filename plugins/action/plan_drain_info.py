@@ -15,7 +15,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.engine impor
 
 class ActionModule(PlanInfo):
     ARGUMENT_SPEC = {
-        "host": {"type": "str", "required": True},
+        "host": {"type": "str", "required": True, "aliases": ["name"]},
         "max_migrations": {"type": "int", "default": 2},
         "max_migrations_per_destination": {"type": "int"},
         "max_migrations_overall": {"type": "int"},

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction, difference
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
 
 
@@ -25,17 +25,14 @@ class ActionModule(DroverAction):
     _requires_connection = False
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        name = args["name"]
         with self.store(args, task_vars).write() as connection:
+            before = server_groups.described(server_groups.by_name(connection, name))
             if args["state"] == "absent":
-                return {"changed": server_groups.delete(connection, args["name"])}
-            row, changed = server_groups.ensure(connection, args["name"], args["policy"], args["max_server_per_host"], args["max_moving"])
-            return {
-                "changed": changed,
-                "server_group": {
-                    "uuid": row.uuid,
-                    "name": row.name,
-                    "policy": row.policy,
-                    "max_server_per_host": row.max_server_per_host,
-                    "max_moving": row.max_moving,
-                },
-            }
+                result: dict[str, Any] = {"changed": server_groups.delete(connection, name)}
+            else:
+                row, changed = server_groups.ensure(connection, name, args["policy"], args["max_server_per_host"], args["max_moving"])
+                result = {"changed": changed, "server_group": server_groups.described(row)}
+        if self._task.diff:
+            result["diff"] = [difference(name, before, result.get("server_group"))]
+        return result

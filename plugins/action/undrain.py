@@ -18,7 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.orders imp
 class ActionModule(ConductorAction):
     _requires_connection = False
     ARGUMENT_SPEC = {
-        "host": {"type": "str", "required": True},
+        "host": {"type": "str", "required": True, "aliases": ["name"]},
         "timeout": {"type": "int", "default": 60},
         "max_migrations": {"type": "int", "default": 2},
         "shutdown_timeout": {"type": "int", "default": 300},

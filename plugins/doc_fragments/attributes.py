@@ -22,6 +22,18 @@ attributes:
     description: When run twice in a row outside check mode, with the same arguments, the second invocation indicates no change.
 """
 
+    # Modules that predict, show and repeat their changes.
+    FULL = r"""
+options: {}
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+  idempotent:
+    support: full
+"""
+
     # Modules that read and change nothing.
     INFO_MODULE = r"""
 options: {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    """Documentation fragments ``drover.compute.scheduler``; for lookups, ``.plugin`` and ``.waves``; for modules, ``.show``."""
+    """Documentation fragments ``drover.compute.scheduler``; for lookups, ``.plugin``; for modules that plan, ``.show``."""
 
     DOCUMENTATION = r"""
 options:
@@ -64,15 +64,4 @@ options:
     description: Show the lines of the answer in the terminal or job log, too.
     type: bool
     default: false
-"""
-
-    # Plans whose moves are put into waves.
-    WAVES = r"""
-options:
-  max_migrations:
-    description: The most moves from a host, and to a host, at one time. It only decides the waves.
-    type: int
-    default: 2
-    vars:
-      - name: drover_max_migrations
 """

@@ -24,51 +24,13 @@ options:
   _terms:
     description: The host to empty, with all its compute nodes. Several hosts get separate plans that do not consider each other.
     required: true
-  max_migrations:
-    description: How many instances leave the host at a time. It only decides the waves that the plan shows.
-    type: int
-    default: 2
-    vars:
-      - name: drover_max_migrations
-  max_migrations_per_destination:
-    description: How many instances go to one host at a time.
-    type: int
-    vars:
-      - name: drover_max_migrations_per_destination
-  max_migrations_overall:
-    description: How many instances move at a time in the fleet.
-    type: int
-    vars:
-      - name: drover_max_migrations_overall
-  extra_moves:
-    description: How many instances of other hosts may move to free capacity, if the host cannot be emptied without these moves.
-    type: int
-    default: 0
-    vars:
-      - name: drover_extra_moves
-  solver_seconds:
-    description: Seconds for an exact model, if no other method places all instances. It needs the Python package highspy.
-    type: float
-    default: 0
-    vars:
-      - name: drover_solver_seconds
-  migration:
-    description: The options of the migrations. C(bandwidth_mib) counts for the expected time.
-    type: dict
-    default: {}
-    vars:
-      - name: drover_migration
-  excluded:
-    description:
-      - Compute nodes that an instance must not go to, because a move there has failed before. A mapping of the uuid of the instance to a
-        list of names or uuids of their providers.
-    type: dict
-    default: {}
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.store.plugin
   - drover.compute.scheduler
   - drover.compute.scheduler.plugin
+  - drover.compute.plans.drain
+  - drover.compute.plans.drain_plugin
 seealso:
   - module: drover.compute.plan_drain_info
   - module: drover.compute._migration

@@ -26,7 +26,8 @@ extends_documentation_fragment:
   - drover.compute.store.plugin
   - drover.compute.scheduler
   - drover.compute.scheduler.plugin
-  - drover.compute.scheduler.waves
+  - drover.compute.plans.home
+  - drover.compute.plans.home_plugin
 seealso:
   - module: drover.compute.plan_home_info
   - plugin: drover.compute.rolling_plan

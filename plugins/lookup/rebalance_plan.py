@@ -22,54 +22,15 @@ description:
 options:
   _terms:
     description: No terms; the plan is for the whole fleet.
-  max_moves:
-    description: The most moves.
-    type: int
-    default: 10
-    vars:
-      - name: drover_rebalance_max_moves
-  threshold:
-    description: Moves are planned only if the score is above this.
-    type: float
-    default: 0.01
-    vars:
-      - name: drover_rebalance_threshold
-  margin:
-    description: The least gain of a move.
-    type: float
-    default: 0.0005
-    vars:
-      - name: drover_rebalance_margin
-  cost_per_gib:
-    description: Additional gain that a move needs for each GiB of the memory of its instance.
-    type: float
-    default: 0.0
-    vars:
-      - name: drover_rebalance_cost_per_gib
-  cooldown:
-    description: Seconds after a move in which an instance is not moved again.
-    type: int
-    default: 3600
-    vars:
-      - name: drover_rebalance_cooldown
-  weights:
-    description: The weight of each resource class in the score, V(1) by default.
-    type: dict
-    default: {}
-    vars:
-      - name: drover_rebalance_weights
-  despite_maintenance:
-    description: Also plan while hosts are drained, among the other hosts.
-    type: bool
-    default: false
-    vars:
-      - name: drover_rebalance_despite_maintenance
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.store.plugin
   - drover.compute.scheduler
   - drover.compute.scheduler.plugin
-  - drover.compute.scheduler.waves
+  - drover.compute.plans.rebalance
+  - drover.compute.plans.rebalance_plugin
+  - drover.compute.plans.home
+  - drover.compute.plans.home_plugin
 seealso:
   - module: drover.compute.plan_rebalance_info
   - plugin: drover.compute.drain_plan

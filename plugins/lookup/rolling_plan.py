@@ -19,40 +19,13 @@ description:
 options:
   _terms:
     description: The hosts of the maintenance. By default all hosts of the store.
-  spare_hosts:
-    description: How many more hosts, the fullest, may be lost while a batch is down, so that their instances still fit on the others.
-    type: int
-    default: 0
-    vars:
-      - name: drover_rolling_spare_hosts
-  batch_size:
-    description: The most hosts in a batch. V(0) sets no limit.
-    type: int
-    default: 0
-    vars:
-      - name: drover_rolling_batch_size
-  back:
-    description:
-      - The instances return before the next batch, so that each batch starts with the present fleet. With V(false) they stay at their
-        destinations.
-    type: bool
-    default: true
-  unmovable:
-    description: With V(shutdown) instances that cannot move count as shut down on their host, as with O(ignore:drover_unmovable) of the
-      drain.
-    type: str
-    choices: [fail, shutdown]
-    default: fail
-  empty:
-    description: Hosts that count as empty, although they may have instances, for example instances that an earlier batch shut down there.
-    type: list
-    elements: str
-    default: []
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.store.plugin
   - drover.compute.scheduler
   - drover.compute.scheduler.plugin
+  - drover.compute.plans.rolling
+  - drover.compute.plans.rolling_plugin
 seealso:
   - module: drover.compute.plan_rolling_info
   - plugin: drover.compute.drain_plan

@@ -75,7 +75,7 @@ def check_disk(module: AnsibleModule, disk: Mapping[str, Any]) -> bool:
         problems.append("it holds data, and nothing proves whose")
     if problems:
         raise ImageProblem(
-            f"The file {path} exists on {host_name()} already and is not the disk that was asked for: "
+            f"The file {path} exists on {host_name()} already and is not the requested disk: "
             f"{', '.join(problems)}. Nothing was overwritten: move it away or choose another path."
         )
     return False
@@ -143,7 +143,7 @@ def check_seed(path: str, content: bytes) -> bool:
         raise ImageProblem(f"The seed {path} exists on {host_name()} already and cannot be read: {exc.strerror}.") from exc
     if not same:
         raise ImageProblem(
-            f"The file {path} exists on {host_name()} already with other content than the seed that was asked for. "
+            f"The file {path} exists on {host_name()} already with other content than the requested seed. "
             "Nothing was overwritten: move it away or choose another path."
         )
     return False

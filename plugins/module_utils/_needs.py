@@ -168,7 +168,7 @@ class Needs:
         try:
             self._note(volume_path(self._conn, pool, volume), (f"the domain {name}", USES), kind)
         except libvirt.libvirtError as exc:
-            unknown = f"which file the volume {pool}/{volume} of the domain {name} is cannot be told ({_libvirt.text_of(exc)})"
+            unknown = f"it is not known which file the volume {pool}/{volume} of the domain {name} is ({_libvirt.text_of(exc)})"
             # Its file may have any name where its pool is not of files.
             if kind == IMAGE:
                 self._doubts.append(unknown)

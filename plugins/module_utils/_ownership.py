@@ -85,7 +85,7 @@ def _candidate(conn: Any, disk: Mapping[str, Any]) -> Candidate:
             path = volume_path(conn, pool, volume) if refused is None else path
         except (libvirt.libvirtError, OSError, _files.Unresponsive) as exc:
             why = _libvirt.text_of(exc) if isinstance(exc, libvirt.libvirtError) else _backing.reason_of(exc)
-            refused = f"which file it is cannot be told ({why})"
+            refused = f"it is not known which file it is ({why})"
     elif disk["type"] != "file":
         refused = f"it is no image file ({disk['type']})"
     if disk["shareable"]:
@@ -208,7 +208,7 @@ def _why_locked(path: str) -> str | None:
         found = None
     if found is False:
         return None
-    return "a process has it locked" if found else "whether a process has it locked cannot be told"
+    return "a process has it locked" if found else "it is not known if a process has it locked"
 
 
 def _remove(path: str, inode: tuple[int, int] | None) -> str | None:

@@ -145,7 +145,7 @@ def growth(facts: Mapping[str, Any], disk_gb: int) -> tuple[dict[str, Any], int]
     name = facts["name"]
     disks = [disk for disk in facts["disks"] if disk["device"] == "disk" and not disk["readonly"] and disk["source"]]
     if any(disk["capacity_bytes"] is None for disk in disks):
-        raise LibvirtProblem(f"The sizes of the disks of {name} on {host_name()} cannot be told, so none is made larger.")
+        raise LibvirtProblem(f"libvirt did not give the sizes of the disks of {name} on {host_name()}, so none is made larger.")
     have = sum(disk["capacity_bytes"] for disk in disks)
     if math.ceil(have / GIB) > disk_gb:
         raise LibvirtProblem(

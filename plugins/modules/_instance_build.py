@@ -73,17 +73,11 @@ options:
     description: With O(state=settled), the reason of the failed build, a sentence for the error.
     type: str
     default: It was not built.
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
+  - drover.compute.attributes.full
 """
 
 EXAMPLES = r"""

@@ -62,13 +62,7 @@ extends_documentation_fragment:
   - drover.compute.scheduler
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
+  - drover.compute.attributes.full
 seealso:
   - module: drover.compute.instance_resize
   - module: drover.compute.allocation

@@ -74,24 +74,9 @@ options:
     type: list
     elements: str
     default: []
-  down_seconds:
-    description: A host that was seen up in the last so many seconds is not fenced.
-    type: int
-    default: 60
-  start_seconds:
-    description: No host is fenced within so many seconds after the start of this controller.
-    type: int
-    default: 300
-  quiet_seconds:
-    description: No host is fenced within so many seconds after another one.
-    type: int
-    default: 180
-  down_percent:
-    description: No host is fenced if this share of the fleet, and more than one host, looks dead at the same time.
-    type: int
-    default: 50
 extends_documentation_fragment:
   - drover.compute.store
+  - drover.compute.fencing
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
   - drover.compute.attributes.info_module

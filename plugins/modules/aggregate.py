@@ -40,17 +40,11 @@ options:
     description: Hosts to remove.
     type: list
     elements: str
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
+  - drover.compute.attributes.full
 """
 
 EXAMPLES = r"""
@@ -76,8 +70,8 @@ aggregate:
   returned: when O(state=present)
   type: dict
   contains:
-    uuid: {description: Its uuid., type: str, returned: always}
-    name: {description: Its name., type: str, returned: always}
-    metadata: {description: Its keys and values., type: dict, returned: always}
-    hosts: {description: "Its hosts, sorted.", type: list, elements: str, returned: always}
+    uuid: {description: Its uuid., type: str, returned: always, sample: c825a738-03d0-4229-91a8-5f066266c3f1}
+    name: {description: Its name., type: str, returned: always, sample: fast}
+    metadata: {description: Its keys and values., type: dict, returned: always, sample: {ssd: 'true'}}
+    hosts: {description: "Its hosts, sorted.", type: list, elements: str, returned: always, sample: [kvm1, kvm2]}
 """

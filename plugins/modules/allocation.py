@@ -151,53 +151,57 @@ claims:
   type: list
   elements: dict
   contains:
-    uuid: {description: The uuid of the instance., type: str, returned: always}
-    name: {description: Its name., type: str, returned: always}
-    host: {description: The host of the claim., type: str, returned: always}
-    node: {description: The compute node., type: str, returned: always}
-    provider: {description: The uuid of the resource provider., type: str, returned: always}
-    resources: {description: The claimed amounts., type: dict, returned: always}
-    alternates: {description: The remaining alternates., type: list, elements: dict, returned: always}
-    uri: {description: The libvirt URI of the compute node., type: str, returned: always}
-    arch: {description: Its architecture., type: str, returned: always}
-    domain_type: {description: "The domain type to use there, such as C(kvm) or C(qemu).", type: str, returned: always}
-    new: {description: False if the instance had its allocations before., type: bool, returned: always}
+    uuid: {description: The uuid of the instance., type: str, returned: always, sample: 818de00f-8cee-5999-b5b6-a4aa5bfed7ca}
+    name: {description: Its name., type: str, returned: always, sample: db}
+    host: {description: The host of the claim., type: str, returned: always, sample: kvm2}
+    node: {description: The compute node., type: str, returned: always, sample: kvm2}
+    provider: {description: The uuid of the resource provider., type: str, returned: always, sample: cf840ee9-2a9e-4340-8cad-4f043759e115}
+    resources: {description: The claimed amounts., type: dict, returned: always, sample: {VCPU: 1, MEMORY_MB: 64, DISK_GB: 0}}
+    alternates: {description: The remaining alternates., type: list, elements: dict, returned: always, sample: [{host: kvm1, node: kvm1}]}
+    uri: {description: The libvirt URI of the compute node., type: str, returned: always, sample: 'qemu:///system'}
+    arch: {description: Its architecture., type: str, returned: always, sample: x86_64}
+    domain_type: {description: "The domain type to use there, such as C(kvm) or C(qemu).", type: str, returned: always, sample: kvm}
+    new: {description: False if the instance had its allocations before., type: bool, returned: always, sample: true}
 consumers:
   description: The result for each consumer, sorted by uuid.
   returned: when O(state) is V(replaced) or V(reshaped)
   type: list
   elements: dict
   contains:
-    uuid: {description: The uuid of the consumer., type: str, returned: always}
-    generation: {description: "Its generation, null if it has no allocations and was removed.", type: int, returned: always}
-    changed: {description: True if anything was written., type: bool, returned: always}
+    uuid: {description: The uuid of the consumer., type: str, returned: always, sample: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01}
+    generation: {description: "Its generation, null if it has no allocations and was removed.", type: int, returned: always, sample: 1}
+    changed: {description: True if anything was written., type: bool, returned: always, sample: true}
 providers:
   description: The providers of a reshape with their new generations.
   returned: when O(state=reshaped)
   type: list
   elements: dict
   contains:
-    name: {description: The name., type: str, returned: always}
-    generation: {description: The generation., type: int, returned: always}
+    name: {description: The name., type: str, returned: always, sample: kvm1}
+    generation: {description: The generation., type: int, returned: always, sample: 2}
 cause:
   description:
     - Why it failed, for a program. One of V(no_room), V(unfit), V(changed_meanwhile), V(unknown_class), V(unknown_provider),
       V(unknown_host), V(unknown_instance), V(unknown_migration), V(in_use).
   returned: on failure, if it is one of these
   type: str
+  sample: no_room
 places:
   description: The hosts that were tried, each with C(host), C(node), and for a lack of capacity C(resource_class), C(asked), C(used), C(capacity).
   returned: on failure, when O(state) is V(claimed) or V(next) and the free capacity is too small
   type: list
   elements: dict
+  sample: [{host: kvm1, node: kvm1, resource_class: VCPU, asked: 9, used: 1, capacity: 4.0}]
 released:
   description: Uuids of instances that had allocations.
   returned: when O(state=released)
   type: list
   elements: str
+  sample: [818de00f-8cee-5999-b5b6-a4aa5bfed7ca]
 migrations:
   description: The migrations that were opened or closed.
   returned: when O(state) is V(swapped), V(resized), V(moved), V(swapped_back), V(confirmed) or V(reverted)
   type: list
   elements: dict
+  sample: [{uuid: da38fad3-fb08-45e4-b47c-3af88e34b8c5, instance_uuid: 4678f48e-9e6e-53d3-9c13-dbd66056a5d1}]
 """

@@ -163,7 +163,9 @@ attributes:
   check_mode:
     support: full
   diff_mode:
-    support: none
+    support: full
+    details:
+      - It shows the instances of the host with their states and sizes, and the inventories of its compute nodes. Figures of use are left out.
   idempotent:
     support: full
 extends_documentation_fragment:
@@ -238,50 +240,60 @@ nodes:
   description: How many compute nodes were recorded.
   returned: success
   type: int
+  sample: 1
 instances:
   description: How many domains they have.
   returned: success
   type: int
+  sample: 1
 added:
   description: New compute nodes.
   returned: success
   type: list
   elements: str
+  sample: [kvm1]
 removed:
   description: Compute nodes that were removed, because their host no longer reports them and they have no allocations.
   returned: success
   type: list
   elements: str
+  sample: [kvm1]
 unreported:
   description: Compute nodes that their host no longer reports, but that still have allocations.
   returned: success
   type: list
   elements: str
+  sample: [kvm2]
 adopted:
   description: Names of instances that are new in the store.
   returned: success
   type: list
   elements: str
+  sample: [web1]
 moved:
   description: Names of instances that are on another host than recorded.
   returned: success
   type: list
   elements: str
+  sample: [web1]
 missing:
   description: Names of instances that their host no longer shows. Their allocations are kept.
   returned: success
   type: list
   elements: str
+  sample: [app21, app22]
 cleared:
   description: Names of instances that were evacuated from this host and are gone from it. Their allocations here are deleted.
   returned: success
   type: list
   elements: str
+  sample: [web1]
 stale:
   description: Names of instances that were evacuated from this host and are still defined here, shut off.
   returned: success
   type: list
   elements: str
+  sample: [web1]
 doubled:
   description:
     - Domains that more than one compute node shows, with their state on each.
@@ -289,4 +301,6 @@ doubled:
   returned: success
   type: list
   elements: dict
+  sample: [{uuid: 6695eb01-f6a4-8304-79aa-97f2502e193f, name: test, nodes: [kvm1, kvm2, kvm3], states: {kvm1: running, kvm2: running,
+    kvm3: running}, one_machine: false}]
 """

@@ -146,13 +146,7 @@ extends_documentation_fragment:
   - drover.compute.libvirt
   - drover.compute.attributes
   - drover.compute.attributes.platform
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
+  - drover.compute.attributes.full
 seealso:
   - module: drover.compute.hypervisor_info
   - module: drover.compute._domain_migration
@@ -229,7 +223,7 @@ removed_disks:
   returned: success
   type: list
   elements: str
-  sample: []
+  sample: [/var/lib/libvirt/images/web-1.qcow2]
 kept_disks:
   description: The files that O(remove_disks) has kept, each with C(path) and C(reason).
   returned: success

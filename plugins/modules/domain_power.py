@@ -111,15 +111,16 @@ domains:
   type: list
   elements: dict
   contains:
-    uuid: {description: The uuid., type: str, returned: always}
-    name: {description: "The name, that of libvirt if it is known.", type: str, returned: always}
-    changed: {description: "True if it was started, shut off or rebooted.", type: bool, returned: always}
-    status: {description: "V(done), V(absent) (it is not here) or V(failed).", type: str, returned: always}
-    message: {description: The error., type: str, returned: always}
+    uuid: {description: The uuid., type: str, returned: always, sample: 8302fec1-fe67-40ea-b14e-50b605f64716}
+    name: {description: "The name, that of libvirt if it is known.", type: str, returned: always, sample: web1}
+    changed: {description: "True if it was started, shut off or rebooted.", type: bool, returned: always, sample: true}
+    status: {description: "V(done), V(absent) (it is not here) or V(failed).", type: str, returned: always, sample: done}
+    message: {description: The error., type: str, returned: always, sample: It is paused and cannot shut down.}
     domain:
       description: The domain as M(drover.compute.hypervisor_info) describes it, after the change. Null if it is not here.
       type: dict
       returned: always
+      sample: {uuid: 8302fec1-fe67-40ea-b14e-50b605f64716, name: web1, state: running, persistent: true, autostart: false, vcpus: 1, memory_mb: 32}
 """
 
 import contextlib

@@ -27,6 +27,7 @@ options:
     description: The host to empty, by its name in the inventory.
     type: str
     required: true
+    aliases: [name]
   reason:
     description: The reason, which the store keeps.
     type: str
@@ -93,27 +94,34 @@ EXAMPLES = r"""
 
 RETURN = r"""
 plan:
-  description: The last plan, as the lookup P(drover.compute.drain_plan#lookup) returns it. The result of a failure has it too, if there was
-    a plan.
-  returned: always
+  description:
+    - The last plan, as M(drover.compute.plan_drain_info) returns it. A failure does not return it, but it is shown before.
+  returned: success
   type: dict
+  sample: {host: kvm1, status: ok, moves: [{uuid: 425519c8-859e-488e-96e3-46439d6e2f07, name: web1, live: true, from_host: kvm1,
+    host: kvm3, wave: 1}], unmovable: [], shutdowns: [], waves: 1, seconds: 2.6}
 migrations:
   description: The result of each move, as RV(drover.compute._migration#module:migrations).
   returned: always
   type: list
   elements: dict
+  sample: [{uuid: 425519c8-859e-488e-96e3-46439d6e2f07, name: web1, source: kvm1, destination: kvm3,
+    provider: 92916cb8-ade9-4263-ae96-c7f7040de74f, status: completed, message: '', storage: shared, elapsed_s: 1.9}]
 shut_down:
   description: Instances that were shut down, each with C(uuid) and C(name).
   returned: always
   type: list
   elements: dict
+  sample: [{uuid: 425519c8-859e-488e-96e3-46439d6e2f07, name: web1}]
 staying:
   description: Instances that cannot move, each with C(uuid), C(name) and C(reason).
   returned: always
   type: list
   elements: dict
+  sample: [{uuid: 6695eb01-f6a4-8304-79aa-97f2502e193f, name: test, reason: fits on no other host}]
 message:
   description: The result, in a sentence.
   returned: always
   type: str
+  sample: kvm1 is empty and in maintenance. Bring it back with drover.compute.undrain.
 """

@@ -24,6 +24,7 @@ options:
     description: The dead host, by its name in the inventory.
     type: str
     required: true
+    aliases: [name]
   state:
     description:
       - V(judged) verifies that the host is dead. It tries to read the host, has other hypervisors probe it, and restarts its libvirt if
@@ -97,22 +98,6 @@ options:
     description: The time limit for each call of a hypervisor, in seconds. After it the hypervisor counts as not answering.
     type: int
     default: 200
-  down_seconds:
-    description: A host that was seen up in the last so many seconds is not fenced.
-    type: int
-    default: 60
-  start_seconds:
-    description: No host is fenced within so many seconds after the start of this controller.
-    type: int
-    default: 300
-  quiet_seconds:
-    description: No host is fenced within so many seconds after another one.
-    type: int
-    default: 180
-  down_percent:
-    description: No host is fenced if this share of the fleet, and more than one host, looks dead at the same time.
-    type: int
-    default: 50
 attributes:
   check_mode:
     support: full
@@ -124,6 +109,7 @@ attributes:
     support: full
 extends_documentation_fragment:
   - drover.compute.store
+  - drover.compute.fencing
   - drover.compute.scheduler
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
@@ -155,6 +141,7 @@ fence:
   description: True if its power has to be cut, and verified to be off, before the restarts. False if a person says that it is off.
   returned: O(state=judged)
   type: bool
+  sample: true
 plan:
   description:
     - The last plan, as lists of instances. C(restarts) will be restarted, each with C(uuid), C(name), C(host) and C(provider), the
@@ -162,19 +149,25 @@ plan:
       alone or have no destination, and C(lost) have disks on the dead host only, each with C(uuid), C(name) and C(reason).
   returned: O(state=restarted)
   type: dict
+  sample: {restarts: [{uuid: f9639148-e40a-430f-a45c-3ed54ff79954, name: web1, host: kvm3,
+    provider: 92916cb8-ade9-4263-ae96-c7f7040de74f}], found: [], left: [], lost: []}
 restarted:
   description: The instances that were restarted, or are recorded where they were found, each with C(uuid), C(name), C(host), C(provider),
     C(state) and C(message).
   returned: O(state=restarted)
   type: list
   elements: dict
+  sample: [{uuid: f9639148-e40a-430f-a45c-3ed54ff79954, name: web1, host: kvm3, provider: 92916cb8-ade9-4263-ae96-c7f7040de74f,
+    state: running, message: ''}]
 remaining:
   description: The instances that are not restarted, each with C(uuid), C(name) and C(reason).
   returned: O(state=restarted)
   type: list
   elements: dict
+  sample: [{uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01, name: app11, reason: the store has no XML of it; define it elsewhere by hand}]
 message:
   description: The result, in a sentence.
   returned: always
   type: str
+  sample: 'kvm1: 1 instance(s) restarted, 0 not.'
 """

@@ -43,17 +43,11 @@ options:
       - Requirements for hosts, such as C(aggregate_instance_extra_specs:ssd) or C(capabilities:hypervisor_version). A key with the value
         null is deleted. Other keys stay.
     type: dict
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
+  - drover.compute.attributes.full
 """
 
 EXAMPLES = r"""
@@ -77,10 +71,10 @@ flavor:
   returned: when O(state=present)
   type: dict
   contains:
-    uuid: {description: Its uuid., type: str, returned: always}
-    name: {description: Its name., type: str, returned: always}
-    vcpus: {description: Virtual CPUs., type: int, returned: always}
-    memory_mb: {description: Memory in MiB., type: int, returned: always}
-    disk_gb: {description: Disk in GiB., type: int, returned: always}
-    extra_specs: {description: Its requirements for hosts., type: dict, returned: always}
+    uuid: {description: Its uuid., type: str, returned: always, sample: 71747e21-eed8-44bc-ad09-5fff1572dcd2}
+    name: {description: Its name., type: str, returned: always, sample: db}
+    vcpus: {description: Virtual CPUs., type: int, returned: always, sample: 4}
+    memory_mb: {description: Memory in MiB., type: int, returned: always, sample: 2048}
+    disk_gb: {description: Disk in GiB., type: int, returned: always, sample: 100}
+    extra_specs: {description: Its requirements for hosts., type: dict, returned: always, sample: {'trait:CUSTOM_SSD': required}}
 """

@@ -17,12 +17,12 @@ description:
   - Enables or disables the service of a host, puts it into maintenance, or forces it down.
   - A host that is disabled or down gets no new instances. Its instances continue to run.
 options:
-  name:
+  host:
     description:
       - The host, by its name in the inventory.
     type: str
     required: true
-    aliases: [host]
+    aliases: [name]
   state:
     description:
       - V(enabled) allows new instances again. It also ends maintenance and deletes the record of a drain.
@@ -49,17 +49,11 @@ options:
     type: list
     elements: str
     default: []
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
+  - drover.compute.attributes.full
 """
 
 EXAMPLES = r"""
@@ -69,13 +63,13 @@ EXAMPLES = r"""
   tasks:
     - name: Disable kvm1
       drover.compute.host:
-        name: kvm1
+        host: kvm1
         state: disabled
         reason: disk sdb reports errors
 
     - name: Enable it again
       drover.compute.host:
-        name: kvm1
+        host: kvm1
         state: enabled
 """
 
@@ -85,15 +79,16 @@ host:
   returned: success
   type: dict
   contains:
-    host: {description: The host., type: str, returned: always}
-    disabled: {description: True if it is disabled., type: bool, returned: always}
-    disabled_reason: {description: The reason., type: str, returned: always}
-    maintenance: {description: True if it is in maintenance., type: bool, returned: always}
-    forced_down: {description: True if it is forced down., type: bool, returned: always}
+    host: {description: The host., type: str, returned: always, sample: kvm1}
+    disabled: {description: True if it is disabled., type: bool, returned: always, sample: true}
+    disabled_reason: {description: The reason., type: str, returned: always, sample: disk sdb reports errors}
+    maintenance: {description: True if it is in maintenance., type: bool, returned: always, sample: false}
+    forced_down: {description: True if it is forced down., type: bool, returned: always, sample: false}
 to_start:
   description: Instances that were shut down for the drain and are still off on the host, the highest priority first, each with C(uuid) and
     C(name).
   returned: with O(state=restored)
   type: list
   elements: dict
+  sample: [{uuid: 818de00f-8cee-5999-b5b6-a4aa5bfed7ca, name: db}]
 """

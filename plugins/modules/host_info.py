@@ -24,6 +24,7 @@ options:
     description:
       - Show this host only, with its rows in RV(resources).
     type: str
+    aliases: [name]
   selector:
     description:
       - Show the hosts with these labels only, such as V(rack=7,!old). A comma means and. V(rack!=7) and V(!old) are also met by hosts without
@@ -71,23 +72,32 @@ hosts:
   type: list
   elements: dict
   contains:
-    host: {description: Its name in the inventory., type: str, returned: always}
-    state: {description: C(up) or C(down)., type: str, returned: always}
-    status: {description: C(enabled) or C(disabled)., type: str, returned: always}
-    maintenance: {description: True if it is in maintenance., type: bool, returned: always}
-    forced_down: {description: True if it was forced down., type: bool, returned: always}
-    drained: {description: True if a drain began and no undrain followed., type: bool, returned: always}
-    disabled_reason: {description: Why it is disabled., type: str, returned: always}
-    down_reason: {description: Why it is down., type: str, returned: always}
-    last_seen_up: {description: When discovery last reached it (seconds since 1970)., type: float, returned: always}
+    host: {description: Its name in the inventory., type: str, returned: always, sample: kvm1}
+    state: {description: C(up) or C(down)., type: str, returned: always, sample: up}
+    status: {description: C(enabled) or C(disabled)., type: str, returned: always, sample: enabled}
+    maintenance: {description: True if it is in maintenance., type: bool, returned: always, sample: false}
+    forced_down: {description: True if it was forced down., type: bool, returned: always, sample: false}
+    drained: {description: True if a drain began and no undrain followed., type: bool, returned: always, sample: false}
+    disabled_reason: {description: Why it is disabled., type: str, returned: always, sample: new fan}
+    down_reason: {description: Why it is down., type: str, returned: always, sample: 'last seen 600 s ago, more than service_down_time (60 s)'}
+    last_seen_up: {description: When discovery last reached it (seconds since 1970)., type: float, returned: always, sample: 1795337314.2}
     last_seen_up_iso: {description: "The same time in ISO 8601, or null.", type: str, returned: always, sample: "2026-11-22T08:48:34Z"}
     labels: {description: Its labels., type: dict, returned: always, sample: {rack: "7"}}
-    zones: {description: Its availability zones., type: list, elements: str, returned: O(capacity=true)}
-    instances: {description: How many instances are on it., type: int, returned: O(capacity=true)}
-    nodes: {description: Its compute nodes with their own figures., type: list, elements: dict, returned: O(capacity=true)}
-    vcpus: {description: CPUs. Also with the suffixes C(_used) and C(_reserved) and C(_capacity)., type: int, returned: O(capacity=true)}
-    memory_mb: {description: Memory in MiB. With the same three suffixes., type: int, returned: O(capacity=true)}
-    disk_gb: {description: Disk in GiB. With the same three suffixes., type: int, returned: O(capacity=true)}
+    zones: {description: Its availability zones., type: list, elements: str, returned: O(capacity=true), sample: [az1]}
+    instances: {description: How many instances are on it., type: int, returned: O(capacity=true), sample: 1}
+    nodes: {description: Its compute nodes with their own figures., type: list, elements: dict, returned: O(capacity=true),
+      sample: [{node: kvm1, uri: 'qemu:///system', reported: true, hypervisor_type: QEMU, instances: 2, vcpus: 16, vcpus_used: 2,
+      vcpus_capacity: 64, vcpus_free: 62}]}
+    vcpus:
+      description:
+        - The CPUs of the host. With the suffix C(_reserved) those that instances may not have, with C(_capacity) what instances may have, which
+          is (total - reserved) x allocation ratio, with C(_used) and C(_free) the parts of this that are allocated and free.
+        - The inventory plugin P(drover.compute.fleet#inventory) gives the figures the same names.
+      type: int
+      returned: O(capacity=true)
+      sample: 16
+    memory_mb: {description: Memory in MiB. With the same four suffixes., type: int, returned: O(capacity=true), sample: 65536}
+    disk_gb: {description: Disk in GiB. With the same four suffixes., type: int, returned: O(capacity=true), sample: 500}
     disk_pool:
       description:
         - The name of the resource provider of the shared pool, if the disk is in one. Every host of the pool shows the figures of the pool,
@@ -95,20 +105,23 @@ hosts:
         - It is null for a host's own disk.
       type: str
       returned: O(capacity=true)
+      sample: san
 resources:
   description: The rows of one host.
   returned: when O(host) is given and O(capacity=true)
   type: list
   elements: dict
   contains:
-    host: {description: The host., type: str, returned: always}
-    project: {description: "C((total)), C((used_now)), C((used_max)) or the name of a project.", type: str, returned: always}
-    vcpus: {description: CPUs., type: int, returned: always}
-    memory_mb: {description: Memory in MiB., type: int, returned: always}
-    disk_gb: {description: Disk in GiB., type: int, returned: always}
+    host: {description: The host., type: str, returned: always, sample: kvm1}
+    project: {description: "C((total)), C((used_now)), C((used_max)) or the name of a project.", type: str, returned: always, sample: (total)}
+    vcpus: {description: CPUs., type: int, returned: always, sample: 16}
+    memory_mb: {description: Memory in MiB., type: int, returned: always, sample: 65536}
+    disk_gb: {description: Disk in GiB., type: int, returned: always, sample: 500}
 table:
   description: The hosts as lines of a plain text table, with as many columns as the terminal has room for.
   returned: success
   type: list
   elements: str
+  sample: [HOST  STATE  VCPU       MEMORY           DISK               INSTANCES  SEEN,
+    'kvm1  up     10/64 15%  20/62 GiB 32%  260/1,000 GiB 26%          3  just now']
 """

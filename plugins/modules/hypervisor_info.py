@@ -104,31 +104,39 @@ hypervisor:
     uri:
       description: The URI that was read.
       type: str
+      returned: always
       sample: qemu:///system
     hypervisor_hostname:
       description: The name of the host in libvirt.
       type: str
+      returned: always
       sample: kvm1
     hypervisor_type:
       description: The type of the driver; QEMU also stands for KVM.
       type: str
+      returned: always
       sample: QEMU
     hypervisor_version:
       description: Version of the hypervisor, major * 1000000 + minor * 1000 + release.
       type: int
+      returned: always
       sample: 7002011
     libvirt_version:
       description: Version of libvirt in the same form.
       type: int
+      returned: always
       sample: 9000000
     host_uuid:
       description: The host's uuid in libvirt, or null if the driver has none.
       type: str
+      returned: always
+      sample: 4c4c4544-0038-3010-8052-b4c04f4d4d32
     cpu:
       description:
         - The host's CPU.
         - C(count) is the number of CPUs that are online, C(online) their numbers.
       type: dict
+      returned: always
       sample:
         arch: x86_64
         count: 2
@@ -141,15 +149,18 @@ hypervisor:
     memory_mb:
       description: The host's memory.
       type: int
+      returned: always
       sample: 24576
     memory_used_mb:
       description: Memory in use, without buffers and caches; null if the driver does not report it.
       type: int
+      returned: always
       sample: 2112
     numa_cells:
       description: The NUMA cells with their memory, CPUs and the number of pages of each size.
       type: list
       elements: dict
+      returned: always
       sample:
         - id: 0
           memory_mb: 24576
@@ -163,6 +174,7 @@ hypervisor:
         - C(shared_id) is the origin of a network or cluster file system, and the folder in it. It is the same
           on each host that sees it, and null if the path is not on such a file system, or if O(uri) names another machine.
       type: dict
+      returned: always
       sample:
         disk_available_least_gb: 55
         free_gb: 60
@@ -177,6 +189,7 @@ hypervisor:
           and for a V(dir) or V(fs) pool on a network or cluster file system. It is null for the others.
       type: list
       elements: dict
+      returned: always
       sample:
         - allocation_gb: 40.1
           autostart: true
@@ -195,12 +208,14 @@ hypervisor:
           in RV(hypervisor.storage). Null if O(uri) names another machine.
       type: list
       elements: dict
+      returned: always
       sample: [{path: /srv/vms, shared_id: "nfs:filer:/vms"}]
     block_devices:
       description:
         - The block devices with a worldwide name, C(id), and their paths here. Null if O(uri) names another machine.
       type: list
       elements: dict
+      returned: always
       sample: [{id: naa.600140512345678, names: [/dev/disk/by-id/wwn-0x600140512345678, /dev/sdb]}]
     images:
       description:
@@ -208,17 +223,20 @@ hypervisor:
           digest of a large image comes with a later call. Null if O(uri) names another machine.
       type: list
       elements: dict
+      returned: always
       sample: [{path: /var/lib/libvirt/images/debian-12.qcow2, digest: 5f0c6a3e..., size: 2361393152,
                 modified: "1700000000.000000000", changed: "1700000000.000000000"}]
     networks:
       description: The virtual networks.
       type: list
       elements: dict
+      returned: always
       sample: [{active: true, bridge: virbr0, name: default, uuid: 2d9bb2f4-3b4f-4a5b-8b1c-222222222222}]
     supported_instances:
       description: Triples of architecture, domain type and operating system type that can run here.
       type: list
       elements: list
+      returned: always
       sample: [[x86_64, kvm, hvm]]
     kvm:
       description:
@@ -230,6 +248,7 @@ hypervisor:
       description: The PCI devices.
       type: list
       elements: dict
+      returned: always
       sample:
         - address: "0000:3b:00.0"
           driver: vfio-pci
@@ -245,12 +264,14 @@ hypervisor:
       description: The mediated devices that exist.
       type: list
       elements: dict
+      returned: always
       sample: [{name: mdev_1, parent: pci_0000_3b_00_0, type: nvidia-35, uuid: 2d9bb2f4-3b4f-4a5b-8b1c-333333333333}]
     untold_domains:
       description: The uuids and names of domains that libvirt lists but does not describe. They may run.
       type: list
       elements: dict
-      sample: []
+      returned: always
+      sample: [{uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01, name: web-1}]
     domains:
       description:
         - The domains, sorted by name.
@@ -263,6 +284,7 @@ hypervisor:
           backing image of a disk on shared storage is in RV(hypervisor.images).
       type: list
       elements: dict
+      returned: always
       sample:
         - uuid: 2d9bb2f4-3b4f-4a5b-8b1c-444444444444
           name: web-1

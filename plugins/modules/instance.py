@@ -124,17 +124,22 @@ instances:
       status: done
       message: ""
   contains:
-    uuid: {description: The uuid., type: str, returned: always}
-    name: {description: Its name., type: str, returned: always}
-    changed: {description: True if it was changed., type: bool, returned: always}
-    status: {description: "V(done), V(absent) (it is not on this host) or V(failed).", type: str, returned: always}
-    message: {description: The error., type: str, returned: always}
-    domain: {description: The domain afterwards., type: dict, returned: for any O(state) but V(absent)}
-    removed_disks: {description: The files that were removed., type: list, elements: str, returned: when O(state=absent)}
-    kept_disks: {description: "The files that were kept, each with C(path) and C(reason).", type: list, elements: dict, returned: when O(state=absent)}
+    uuid: {description: The uuid., type: str, returned: always, sample: 4678f48e-9e6e-53d3-9c13-dbd66056a5d1}
+    name: {description: Its name., type: str, returned: always, sample: web}
+    changed: {description: True if it was changed., type: bool, returned: always, sample: true}
+    status: {description: "V(done), V(absent) (it is not on this host) or V(failed).", type: str, returned: always, sample: done}
+    message: {description: The error., type: str, returned: always, sample: It is paused and cannot shut down.}
+    domain: {description: The domain afterwards., type: dict, returned: for any O(state) but V(absent),
+      sample: {uuid: 8302fec1-fe67-40ea-b14e-50b605f64716, name: web1, state: running, persistent: true, autostart: false, vcpus: 1,
+      memory_mb: 32}}
+    removed_disks: {description: The files that were removed., type: list, elements: str, returned: when O(state=absent),
+      sample: [/srv/shared/instances/web4-0.qcow2]}
+    kept_disks: {description: "The files that were kept, each with C(path) and C(reason).", type: list, elements: dict,
+      returned: when O(state=absent), sample: [{path: /srv/clone, reason: clone on kvm2 uses it}]}
 gone:
   description: Those that were removed, each with C(uuid) and C(name), and the names of those that the store did not have.
   returned: when O(state=absent) and the task runs on localhost, after a failure too
   type: list
   elements: raw
+  sample: [{uuid: 4e4e1278-63c3-4dba-b900-767aafe0b1b2, name: web4}]
 """

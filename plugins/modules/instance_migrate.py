@@ -67,14 +67,19 @@ EXAMPLES = r"""
 
 RETURN = r"""
 migrations:
-  description: The result of each move, as RV(drover.compute._migration#module:migrations). The result of a failure has it too.
+  description: The result of each move, as RV(drover.compute._migration#module:migrations). The result of a failure has it too, in short.
   returned: always
   type: list
   elements: dict
+  sample: [{uuid: 0f389330-8dd4-4aa0-b19c-de3c8ae435a9, name: web1, source: kvm1, destination: kvm2,
+    provider: 17d76cca-506d-409a-9722-2994c91f5be9, status: completed, message: '', storage: shared, elapsed_s: 1.5}]
 resizes:
   description: The result of each instance that was shut down for its move, as RV(drover.compute._resize#module:resize). The result of a
-    failure has it too.
+    failure has it too, in short.
   returned: always
   type: list
   elements: dict
+  sample: [{migration: 70fc4cfe-2359-43d2-8279-c613dede1731, uuid: a611f76b-1b2f-4e31-b9e7-ddc9a6c00076, name: web1, status: confirmed,
+    source: kvm1, destination: kvm1, same_host: true, running: true, old: {flavor: null, vcpus: 1, memory_mb: 64, disk_gb: 1},
+    new: {flavor: large, vcpus: 2, memory_mb: 96, disk_gb: 1}}]
 """

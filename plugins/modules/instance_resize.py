@@ -43,13 +43,7 @@ extends_documentation_fragment:
   - drover.compute.scheduler
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
+  - drover.compute.attributes.full
 seealso:
   - module: drover.compute.instance_migrate
   - module: drover.compute._resize
@@ -69,8 +63,11 @@ EXAMPLES = r"""
 
 RETURN = r"""
 resizes:
-  description: The result of each resize, as RV(drover.compute._resize#module:resize). The result of a failure has it too.
+  description: The result of each resize, as RV(drover.compute._resize#module:resize). The result of a failure has it too, in short.
   returned: always
   type: list
   elements: dict
+  sample: [{migration: 70fc4cfe-2359-43d2-8279-c613dede1731, uuid: a611f76b-1b2f-4e31-b9e7-ddc9a6c00076, name: web1, status: confirmed,
+    source: kvm1, destination: kvm1, same_host: true, running: true, old: {flavor: null, vcpus: 1, memory_mb: 64, disk_gb: 1},
+    new: {flavor: large, vcpus: 2, memory_mb: 96, disk_gb: 1}}]
 """

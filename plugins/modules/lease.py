@@ -19,12 +19,12 @@ description:
   - A lease belongs to one run of ansible-playbook. A second task of the run renews it.
   - A lease that has expired, or whose run has ended on the same machine, is taken over, with a message.
 options:
-  name:
+  host:
     description:
       - The host, by its name in the inventory.
     type: str
     required: true
-    aliases: [host]
+    aliases: [name]
   state:
     description:
       - V(present) takes or renews the lease, V(absent) releases it.
@@ -66,12 +66,12 @@ EXAMPLES = r"""
   tasks:
     - name: Take the lease of kvm1
       drover.compute.lease:
-        name: kvm1
+        host: kvm1
         purpose: new firmware
 
     - name: Release it
       drover.compute.lease:
-        name: kvm1
+        host: kvm1
         state: absent
 """
 

@@ -23,42 +23,12 @@ options:
     description: The host to empty, with all its compute nodes.
     type: str
     required: true
-  max_migrations:
-    description: How many instances leave the host at a time. It only decides the waves that the plan shows. The variable C(drover_max_migrations) sets it too.
-    type: int
-    default: 2
-  max_migrations_per_destination:
-    description: How many instances go to one host at a time. The variable C(drover_max_migrations_per_destination) sets it too.
-    type: int
-  max_migrations_overall:
-    description: How many instances move at a time in the fleet. The variable C(drover_max_migrations_overall) sets it too.
-    type: int
-  extra_moves:
-    description:
-      - How many instances of other hosts may move to free capacity, if the host cannot be emptied without these moves.
-      - The variable C(drover_extra_moves) sets it too.
-    type: int
-    default: 0
-  solver_seconds:
-    description:
-      - Seconds for an exact model, if no other method places all instances. It needs the Python package highspy.
-      - The variable C(drover_solver_seconds) sets it too.
-    type: float
-    default: 0
-  migration:
-    description: The options of the migrations. C(bandwidth_mib) counts for the forecast. The variable C(drover_migration) sets it too.
-    type: dict
-    default: {}
-  excluded:
-    description:
-      - Compute nodes that an instance must not go to, because a move there has failed before. A mapping of the uuid of the instance to
-        a mapping of the uuids of their providers to the reason.
-    type: dict
-    default: {}
+    aliases: [name]
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.scheduler
   - drover.compute.scheduler.show
+  - drover.compute.plans.drain
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
   - drover.compute.attributes.info_module

@@ -26,14 +26,11 @@ options:
     type: list
     elements: dict
     required: true
-  max_migrations:
-    description: The most moves from a host, and to a host, at one time. It only decides the waves. The variable C(drover_max_migrations) sets it too.
-    type: int
-    default: 2
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.scheduler
   - drover.compute.scheduler.show
+  - drover.compute.plans.home
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
   - drover.compute.attributes.info_module

@@ -25,44 +25,12 @@ options:
       - A plan that was saved as JSON, as the playbook C(drover.compute.rebalance) writes it. RV(same) then tells if it has the moves of
         the present plan.
     type: path
-  max_moves:
-    description: The most moves. The variable C(drover_rebalance_max_moves) sets it too.
-    type: int
-    default: 10
-  threshold:
-    description: Moves are planned only if the score is above this. The variable C(drover_rebalance_threshold) sets it too.
-    type: float
-    default: 0.01
-  margin:
-    description: The least gain of a move. The variable C(drover_rebalance_margin) sets it too.
-    type: float
-    default: 0.0005
-  cost_per_gib:
-    description:
-      - Additional gain that a move needs for each GiB of the memory of its instance. The variable C(drover_rebalance_cost_per_gib) sets it too.
-    type: float
-    default: 0.0
-  cooldown:
-    description: Seconds after a move in which an instance is not moved again. The variable C(drover_rebalance_cooldown) sets it too.
-    type: int
-    default: 3600
-  weights:
-    description: The weight of each resource class in the score, V(1) by default. The variable C(drover_rebalance_weights) sets it too.
-    type: dict
-    default: {}
-  despite_maintenance:
-    description:
-      - Also plan while hosts are drained, among the other hosts. The variable C(drover_rebalance_despite_maintenance) sets it too.
-    type: bool
-    default: false
-  max_migrations:
-    description: The most moves from a host, and to a host, at one time. It only decides the waves. The variable C(drover_max_migrations) sets it too.
-    type: int
-    default: 2
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.scheduler
   - drover.compute.scheduler.show
+  - drover.compute.plans.home
+  - drover.compute.plans.rebalance
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
   - drover.compute.attributes.info_module
@@ -105,7 +73,8 @@ plan:
     cooling: {description: Names of the instances that were moved too recently., type: list, elements: str, returned: always, sample: [db1]}
     seconds: {description: The expected duration in seconds., type: float, returned: always, sample: 12.0}
     waves: {description: The number of waves., type: int, returned: always, sample: 1}
-    lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always, sample: ["Score 0.0000, 0.0000 after no move."]}
+    lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always, sample: ["Score 0.0000,
+      0.0000 after no move."]}
 same:
   description: The plan in O(plan_file) has the same moves.
   returned: when O(plan_file) is given

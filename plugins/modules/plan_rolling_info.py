@@ -23,36 +23,11 @@ options:
     description: The hosts of the maintenance. By default all hosts of the store.
     type: list
     elements: str
-  spare_hosts:
-    description:
-      - How many more hosts, the fullest, may be lost while a batch is down, so that their instances still fit on the others.
-      - The variable C(drover_rolling_spare_hosts) sets it too.
-    type: int
-    default: 0
-  batch_size:
-    description: The most hosts in a batch. V(0) sets no limit. The variable C(drover_rolling_batch_size) sets it too.
-    type: int
-    default: 0
-  back:
-    description:
-      - The instances return before the next batch, so that each batch starts with the present fleet. With V(false) they stay at their
-        destinations.
-    type: bool
-    default: true
-  unmovable:
-    description: With V(shutdown) instances that cannot move count as shut down on their host.
-    type: str
-    choices: [fail, shutdown]
-    default: fail
-  empty:
-    description: Hosts that count as empty, although they may have instances.
-    type: list
-    elements: str
-    default: []
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.scheduler
   - drover.compute.scheduler.show
+  - drover.compute.plans.rolling
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
   - drover.compute.attributes.info_module
@@ -78,7 +53,8 @@ plan:
   returned: success
   type: dict
   contains:
-    batches: {description: "The batches in their order, each a list of hosts.", type: list, elements: list, returned: always, sample: [[kvm1, kvm2], [kvm3]]}
+    batches: {description: "The batches in their order, each a list of hosts.", type: list, elements: list, returned: always,
+      sample: [[kvm1, kvm2], [kvm3]]}
     blocked:
       description: Hosts that are in no batch.
       type: list

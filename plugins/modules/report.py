@@ -96,26 +96,30 @@ path:
   description: The absolute path of the page.
   returned: success
   type: str
+  sample: /home/you/fleet/drover-report.html
 summary:
   description: The figures of the whole fleet, shared pools counted once.
   returned: success
   type: dict
   contains:
-    hosts: {description: The number of hosts., type: int, returned: always}
-    up: {description: The number of hosts that are up., type: int, returned: always}
-    down: {description: The number of hosts that are down., type: int, returned: always}
-    maintenance: {description: The number of hosts in maintenance., type: int, returned: always}
-    disabled: {description: The number of hosts that are disabled and not in maintenance., type: int, returned: always}
-    instances: {description: The number of instances., type: int, returned: always}
-    missing: {description: The number of instances that no host shows any more., type: int, returned: always}
-    building: {description: The number of instances that are claimed and have no domain yet., type: int, returned: always}
-    pools: {description: The number of shared pools., type: int, returned: always}
-    vcpus: {description: The capacity in CPUs. With the suffix C(_used) the allocated amount., type: int, returned: always}
-    memory_mb: {description: The same in MiB. With the suffix C(_physical) the real use of the hosts that report it., type: int, returned: always}
-    disk_gb: {description: The same in GiB., type: int, returned: always}
+    hosts: {description: The number of hosts., type: int, returned: always, sample: 3}
+    up: {description: The number of hosts that are up., type: int, returned: always, sample: 3}
+    down: {description: The number of hosts that are down., type: int, returned: always, sample: 0}
+    maintenance: {description: The number of hosts in maintenance., type: int, returned: always, sample: 0}
+    disabled: {description: The number of hosts that are disabled and not in maintenance., type: int, returned: always, sample: 0}
+    instances: {description: The number of instances., type: int, returned: always, sample: 6}
+    missing: {description: The number of instances that no host shows any more., type: int, returned: always, sample: 0}
+    building: {description: The number of instances that are claimed and have no domain yet., type: int, returned: always, sample: 0}
+    pools: {description: The number of shared pools., type: int, returned: always, sample: 0}
+    vcpus: {description: The capacity in CPUs. With the suffix C(_used) the allocated amount., type: int, returned: always, sample: 192}
+    memory_mb: {description: The same in MiB. With the suffix C(_physical) the real use of the hosts that report it., type: int,
+      returned: always, sample: 190464}
+    disk_gb: {description: The same in GiB., type: int, returned: always, sample: 3000}
 table:
   description: A summary as lines of plain text, with the age of the figures, the hosts that need attention, the fullest hosts and the newest decisions.
   returned: success
   type: list
   elements: str
+  sample: ['3 hosts: 3 up; 6 instances', 'Discovered less than a minute ago (oldest: kvm1, less than a minute ago)',
+    'vCPU: 16 of 192 allocated (8 %)']
 """

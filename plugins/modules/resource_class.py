@@ -31,17 +31,11 @@ options:
     type: str
     choices: [present, absent]
     default: present
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
+  - drover.compute.attributes.full
 seealso:
   - module: drover.compute.resource_provider
 """
@@ -67,4 +61,5 @@ names:
   returned: success
   type: list
   elements: str
+  sample: [CUSTOM_GPU, CUSTOM_LICENSE]
 """

@@ -127,15 +127,19 @@ resource_provider:
   returned: when O(state=present)
   type: dict
   contains:
-    uuid: {description: Its uuid., type: str, returned: always}
-    name: {description: Its name., type: str, returned: always}
-    generation: {description: Its generation., type: int, returned: always}
-    parent: {description: "The name of its parent, or null.", type: str, returned: always}
-    parent_uuid: {description: "The uuid of its parent, or null.", type: str, returned: always}
-    root: {description: The name of the root of its tree., type: str, returned: always}
-    root_uuid: {description: The uuid of the root of its tree., type: str, returned: always}
-    compute_node: {description: "Host and hypervisor_hostname of the compute node at its root, or null.", type: dict, returned: always}
-    inventories: {description: "Its inventories with C(capacity), rounded down, and C(used).", type: dict, returned: always}
-    traits: {description: "Its traits, sorted.", type: list, elements: str, returned: always}
-    aggregates: {description: "Uuids of its aggregates, sorted.", type: list, elements: str, returned: always}
+    uuid: {description: Its uuid., type: str, returned: always, sample: 48d460b2-e4cd-4900-86bf-5c0f5a3a66c1}
+    name: {description: Its name., type: str, returned: always, sample: gpu}
+    generation: {description: Its generation., type: int, returned: always, sample: 3}
+    parent: {description: "The name of its parent, or null.", type: str, returned: always, sample: x'); DROP TABLE resource_providers; --}
+    parent_uuid: {description: "The uuid of its parent, or null.", type: str, returned: always, sample: 77576743-8950-4b49-892e-b3b4866b23a2}
+    root: {description: The name of the root of its tree., type: str, returned: always, sample: kvm1}
+    root_uuid: {description: The uuid of the root of its tree., type: str, returned: always, sample: 77576743-8950-4b49-892e-b3b4866b23a2}
+    compute_node: {description: "Host and hypervisor_hostname of the compute node at its root, or null.", type: dict, returned: always,
+      sample: {host: kvm1, hypervisor_hostname: kvm1}}
+    inventories: {description: "Its inventories with C(capacity), rounded down, and C(used).", type: dict, returned: always,
+      sample: {DISK_GB: {total: 20000, reserved: 0, min_unit: 1, max_unit: 2147483647, step_size: 1, allocation_ratio: 1.0,
+      capacity: 20000, used: 0}}}
+    traits: {description: "Its traits, sorted.", type: list, elements: str, returned: always, sample: [CUSTOM_NVLINK]}
+    aggregates: {description: "Uuids of its aggregates, sorted.", type: list, elements: str, returned: always,
+      sample: [a4d2c7d0-5344-5577-8c8f-61615263957a]}
 """

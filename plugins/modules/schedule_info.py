@@ -70,7 +70,8 @@ selections:
   elements: dict
   contains:
     name: {description: The name of the instance., type: str, returned: always, sample: web-1}
-    uuid: {description: "The uuid of the instance, from the request or new.", type: str, returned: always, sample: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01}
+    uuid: {description: "The uuid of the instance, from the request or new.", type: str, returned: always,
+      sample: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01}
     host: {description: The destination., type: str, returned: always, sample: kvm2}
     node: {description: The compute node of that host., type: str, returned: always, sample: kvm2}
     weight: {description: The weight of the host., type: float, returned: always, sample: 2.5}

@@ -42,17 +42,11 @@ options:
       - How many members may move at the same time, over all runs. Further moves wait.
       - Unlike the policy it may change. V(0) removes the limit; without this option it does not change.
     type: int
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-  idempotent:
-    support: full
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
+  - drover.compute.attributes.full
 """
 
 EXAMPLES = r"""
@@ -73,9 +67,9 @@ server_group:
   returned: when O(state=present)
   type: dict
   contains:
-    uuid: {description: Its uuid., type: str, returned: always}
-    name: {description: Its name., type: str, returned: always}
-    policy: {description: Its policy., type: str, returned: always}
-    max_server_per_host: {description: How many members one host may have., type: int, returned: always}
-    max_moving: {description: How many members may move at the same time., type: int, returned: always}
+    uuid: {description: Its uuid., type: str, returned: always, sample: 4d792177-a572-4313-922a-3c603010f18c}
+    name: {description: Its name., type: str, returned: always, sample: web}
+    policy: {description: Its policy., type: str, returned: always, sample: anti-affinity}
+    max_server_per_host: {description: How many members one host may have., type: int, returned: always, sample: 2}
+    max_moving: {description: How many members may move at the same time., type: int, returned: always, sample: 1}
 """

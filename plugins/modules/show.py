@@ -14,8 +14,8 @@ version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Shows lines as they are, such as the table of another module. M(ansible.builtin.debug) shows them as JSON, with quotes, unless the callback
-    plugin is told otherwise.
+  - Shows lines as they are, such as the table of another module. With Ansible's default settings M(ansible.builtin.debug) shows them as
+    JSON, with quotes.
   - No line is wider than the terminal. What does not fit is folded, in a table below its last column. If the output is no terminal, a line
     has 160 columns, or as many as the environment variable C(COLUMNS) says.
 options:

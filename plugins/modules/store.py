@@ -116,16 +116,23 @@ findings:
   returned: when O(state=healed)
   type: list
   elements: dict
+  sample: [{kind: use_miscounted, level: problem, name: kvm3, host: kvm3, provider: kvm3, resource: VCPU, why: '2 is counted as used,
+    and 0 is allocated.', safe: true, heal: 'Heal counts again: 0'}]
 mended:
   description: The repaired RV(findings); in check mode the ones that would be repaired.
   returned: when O(state=healed)
   type: list
   elements: dict
+  sample: [{kind: use_miscounted, level: problem, name: kvm3, host: kvm3, provider: kvm3, resource: VCPU, why: '2 is counted as used,
+    and 0 is allocated.', safe: true, heal: 'Heal counts again: 0'}]
 left:
   description: The remaining findings, in the form of RV(findings).
   returned: when O(state=healed)
   type: list
   elements: dict
+  sample: [{kind: allocation_missing, level: problem, name: web3, host: kvm3, provider: kvm3, resource: null, why: 'It takes VCPU 2,
+    MEMORY_MB 4096, DISK_GB 20 and holds nothing.', safe: true, heal: 'Heal gives it VCPU 2, MEMORY_MB 4096, DISK_GB 20 on kvm3,
+    over capacity or not'}]
 counts:
   description: The number of remaining findings of each kind.
   returned: when O(state=healed)
@@ -146,16 +153,22 @@ table:
   returned: when O(state=healed)
   type: list
   elements: str
+  sample: ['FINDING         NAME  HOST  WHY, AND WHAT HEAL DOES', 'use_miscounted  kvm3  kvm3  VCPU: 2 is counted as used,
+    and 0 is allocated. Heal counts again: 0']
 mended_table:
   description: RV(mended) as lines of text.
   returned: when O(state=healed)
   type: list
   elements: str
+  sample: ['FINDING         NAME  HOST  WHY, AND WHAT HEAL DOES', 'use_miscounted  kvm3  kvm3  VCPU: 2 is counted as used,
+    and 0 is allocated. Heal counts again: 0']
 left_table:
   description: RV(left) as lines of text.
   returned: when O(state=healed)
   type: list
   elements: str
+  sample: ['FINDING             NAME  HOST  WHY, AND WHAT HEAL DOES', 'allocation_missing  web3  kvm3  It takes VCPU 2, MEMORY_MB 4096,
+    DISK_GB 20 and holds nothing.']
 path:
   description: The file that was written or read.
   returned: when O(state=exported) or O(state=imported)

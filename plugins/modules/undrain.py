@@ -25,6 +25,7 @@ options:
     description: The host, by its name in the inventory.
     type: str
     required: true
+    aliases: [name]
   timeout:
     description: The time limit for the start of an instance, in seconds.
     type: int
@@ -72,13 +73,16 @@ host:
     too.
   returned: always
   type: dict
+  sample: {disabled: false, disabled_reason: null, maintenance: false, forced_down: false}
 started:
   description: Instances that the drain had shut down and that now run again, each with C(uuid) and C(name).
   returned: always
   type: list
   elements: dict
+  sample: [{uuid: 425519c8-859e-488e-96e3-46439d6e2f07, name: web1}]
 message:
   description: The new state of the host, in a sentence.
   returned: success
   type: str
+  sample: 'kvm1 is as it was before its drain or evacuation: enabled.'
 """

@@ -91,7 +91,7 @@ def run(folder, *options):
 
 def measure(folder, url, show, repeat):
     """The result as a dict."""
-    pathlib.Path(folder, "fleet.drover.yml").write_text(json.dumps({"plugin": "drover.compute.compute", "store_url": url}))
+    pathlib.Path(folder, "fleet.drover.yml").write_text(json.dumps({"plugin": "drover.compute.fleet", "store_url": url}))
     pathlib.Path(folder, "one.yml").write_text(json.dumps({"all": {"hosts": {"one": {}}}}))
     nothing = min(run(folder, "-i", "one.yml", show)[0] for dummy in range(repeat))
     runs = [run(folder, "-i", "fleet.drover.yml", show) for dummy in range(repeat)]

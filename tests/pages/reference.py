@@ -10,6 +10,7 @@ table of a page, in this order. A variable that nothing describes is an error.
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -134,12 +135,8 @@ def _options(path: str) -> dict[str, Any]:
 
 def _fragment(name: str) -> dict[str, Any]:
     module, dummy, part = name.partition(".")
-    tree = ast.parse((ROOT / "plugins" / "doc_fragments" / f"{module}.py").read_text(encoding="utf-8"))
-    for statement in ast.walk(tree):
-        target = statement.targets[0] if isinstance(statement, ast.Assign) else getattr(statement, "target", None)
-        if isinstance(target, ast.Name) and target.id == (part or "documentation").upper() and isinstance(statement.value, ast.Constant):
-            return yaml.safe_load(statement.value.value).get("options") or {}
-    return {}
+    fragments = importlib.import_module(f"ansible_collections.drover.compute.plugins.doc_fragments.{module}").ModuleDocFragment
+    return yaml.safe_load(getattr(fragments, (part or "documentation").upper())).get("options") or {}
 
 
 def _rows() -> Iterator[tuple[str, str, str, str]]:
@@ -187,6 +184,8 @@ def _default(option: dict[str, Any]) -> str:
 def _text(description: Any) -> str:
     """Return a description as Markdown in one line."""
     text = " ".join(description) if isinstance(description, list) else str(description or "")
+    # An option says which variable sets it; here that is the variable itself.
+    text = re.sub(r"The variable C\(\w+\) sets it too\.", "", text)
     text = re.sub(r"\b(?:O|V|C|RV|E)\(([^)]*(?:\\\)[^)]*)*)\)", r"`\1`", text)
     text = re.sub(r"\b[MP]\(([\w.]+)(?:#\w+)?\)", r"`\1`", text)
     return " ".join(text.split()).replace("|", "\\|").rstrip(".")

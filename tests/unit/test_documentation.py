@@ -237,6 +237,35 @@ def test_stub_and_action_have_the_same_options(documented, name):
     assert plain_spec(document["doc"].get("options")) == plain_spec(spec)
 
 
+#: The Python types of the samples of a documented type.
+SAMPLES = {"str": str, "int": int, "float": (int, float), "bool": bool, "list": list, "dict": dict, "raw": object}
+
+
+def incomplete(returned, where=""):
+    """What is missing in the documentation of results, at every depth."""
+    found = []
+    for name, value in returned.items():
+        found += [f"{where}{name}: no {key}" for key in ("description", "type", "returned") if not value.get(key)]
+        if value["type"] == "list" and "elements" not in value:
+            found.append(f"{where}{name}: no elements")
+        if value.get("contains"):
+            found += incomplete(value["contains"], f"{where}{name}.")
+        elif not isinstance(value.get("sample"), SAMPLES[value["type"]]) or value["sample"] in ("", [], {}):
+            found.append(f"{where}{name}: no sample of its type")
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if not name.startswith("_")])
+def test_every_result_of_a_public_module_has_its_type_and_a_sample(documented, name):
+    assert incomplete(document_of(documented, "module", name)["return"]) == []
+
+
+@pytest.mark.parametrize("name", ["host", "lease", "host_info", "drain", "undrain", "evacuate", "plan_drain_info"])
+def test_the_host_worked_on_is_host_or_name(documented, name):
+    options = document_of(documented, "module", name)["doc"]["options"]
+    assert options["host"]["aliases"] == ["name"] and "name" not in options
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_action_group_has_every_module_with_a_store_url(documented, name):
     """module_defaults of group/drover.compute.all reach all that take the option, and no other."""

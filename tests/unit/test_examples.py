@@ -58,7 +58,7 @@ def test_every_plugin_and_role_is_in_the_table():
     assert set(examples.WHERE) == FOUND
 
 
-@pytest.mark.parametrize("kind, name", sorted(set(examples.WHERE) - {("inventory", "compute")}))
+@pytest.mark.parametrize("kind, name", sorted(set(examples.WHERE) - {("inventory", "fleet")}))
 def test_every_play_is_in_the_table(kind, name):
     assert len(examples.plays(kind, name)) == len(examples.WHERE[kind, name])
     assert set(examples.WHERE[kind, name]) <= {examples.HERE, examples.LAB}
@@ -101,7 +101,7 @@ def test_examples_run(filled, tmp_path, number):
 
 
 def test_inventory_example_runs(fleet, tmp_path):
-    (tmp_path / "fleet.drover.yml").write_text(examples.text("inventory", "compute"))
+    (tmp_path / "fleet.drover.yml").write_text(examples.text("inventory", "fleet"))
     done = examples.command(tmp_path, "ansible-inventory", "-i", "fleet.drover.yml", "--list", url=fleet)
     assert done.returncode == 0, done.stdout
     answer = json.loads(done.stdout)

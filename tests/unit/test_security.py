@@ -93,7 +93,7 @@ def test_what_comes_from_the_store_is_never_a_template(fleet, tmp_path):
     ]
     done = play(tmp_path, tasks, url=fleet)
     assert done.returncode == 0, done.stdout
-    (tmp_path / "fleet.drover.yml").write_text("plugin: drover.compute.compute\ninstances: true\n")
+    (tmp_path / "fleet.drover.yml").write_text("plugin: drover.compute.fleet\ninstances: true\n")
     done = examples.command(tmp_path, "ansible-inventory", "-i", "fleet.drover.yml", "--list", url=fleet)
     assert done.returncode == 0, done.stdout
     assert not marker.exists()

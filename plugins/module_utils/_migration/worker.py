@@ -186,7 +186,7 @@ class Worker:
         reason = reason.rstrip(".")
         self._look_at_source()
         if self._begun() or self.record["took_over"] or self.record["shut_down"]:
-            self._end("lost", f"{self._title()}: {reason}. Where it is cannot be told: start the move again when both hosts answer.")
+            self._end("lost", f"{self._title()}: {reason}. It is not known where it is: start the move again when both hosts answer.")
         else:
             self._end("failed", f"{self._title()} was not begun: {reason}.")
 
@@ -566,10 +566,10 @@ class Worker:
         deadline = time.monotonic() + SHUTDOWN
         while domain.isActive():
             if self._abort_asked():
-                raise Aborted("it was aborted as asked for; the guest was told to shut down already and may still do so")
+                raise Aborted("it was aborted as asked for; the guest already has the request to shut down and may still do so")
             if time.monotonic() >= deadline:
                 raise LibvirtProblem(
-                    f"it was not done in time, and the guest did not shut down within {SHUTDOWN} s of being told to (it may still do so): "
+                    f"it was not done in time, and the guest did not shut down within {SHUTDOWN} s after the request (it may still do so): "
                     "allow more time or bandwidth, or shut it down by hand and move it cold"
                 )
             time.sleep(POLL)

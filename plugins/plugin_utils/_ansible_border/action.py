@@ -62,7 +62,7 @@ class DroverAction(ActionBase):
             result.update(times.with_iso(self.act(args, task_vars)))
         except DroverError as problem:
             # With a cause, Ansible would append its text, which the message already has.
-            raise AnsibleActionFail(str(problem), result=to_plain(problem.details)) from None
+            raise AnsibleActionFail(str(problem), result=_brief(to_plain(problem.details))) from None
         result.setdefault("changed", False)
         return result
 
@@ -91,12 +91,44 @@ class DroverAction(ActionBase):
         known = {option: variable for option, variable in pairs if option in self.ARGUMENT_SPEC}
         options.add_variables(given, known, self.variables(task_vars), self._templar)
         self._task.args = given
-        dummy, args = self.validate_argument_spec(argument_spec=self.ARGUMENT_SPEC, **self.REQUIREMENTS)
+        try:
+            dummy, args = self.validate_argument_spec(argument_spec=self.ARGUMENT_SPEC, **self.REQUIREMENTS)
+        except AnsibleActionFail as problem:
+            raise AnsibleActionFail(self._with_variables(str(problem), given, task_vars)) from None
         args = to_plain(args)
         for name, spec in self.ARGUMENT_SPEC.items():
             if spec.get("type") in ("int", "float") and args[name] is not None and args[name] < 0:
                 raise DroverError(f"{name} must be 0 or more, not {args[name]}.")
         return args
+
+    def _with_variables(self, message: str, given: Mapping[str, Any], task_vars: Mapping[str, Any]) -> str:
+        """Name the variable in place of an option that a role sets from it: a person has typed the variable."""
+        for option, value in given.items():
+            if f"value of {option} " not in message and f"argument '{option}'" not in message:
+                continue
+            typed = [
+                name
+                for name in (f"{known_variables.PREFIX}{option}", *sorted(known_variables.KNOWN))
+                if name.endswith(f"_{option}") and name in task_vars and self._templar.template(task_vars[name]) == value
+            ]
+            if typed:
+                message = message.replace(f"value of {option} ", f"value of {typed[0]} ").replace(
+                    f"argument '{option}'", f"argument '{typed[0]}'"
+                )
+        return message
+
+
+#: What the result of a failed task has of each instance and each move.
+BRIEF = ("uuid", "name", "host", "source", "destination", "state", "status", "changed")
+
+
+def _brief(details: Any) -> Any:
+    """Shorten records of instances and moves: Ansible writes the whole result of a failed task, as JSON, behind the sentence."""
+    if isinstance(details, dict):
+        return {key: _brief(value) for key, value in details.items()}
+    if isinstance(details, list) and all(isinstance(each, dict) and {"uuid", "name"} <= set(each) for each in details):
+        return [{key: each[key] for key in BRIEF if key in each} for each in details]
+    return details
 
 
 def difference(name: str, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -203,7 +203,7 @@ class Drain:
             f"{len(self.staying)} of the instances of {self.host} cannot move, so nothing was changed. {' '.join(reasons + self._said())} "
             "Correct that, or say what to do about them: drover_unmovable=skip leaves them where they are, drover_unmovable=shutdown "
             "shuts them down.",
-            plan=self.plan,
+            staying=self.staying,
         )
 
     # Carrying out
@@ -260,7 +260,9 @@ class Drain:
             seen = self._look()
         surprising = self._surprising(seen)
         if surprising or seen["arriving"]:
-            raise DroverError(self._not_empty(surprising, seen["arriving"]), migrations=self.migrations, plan=self.plan)
+            raise DroverError(
+                self._not_empty(surprising, seen["arriving"]), migrations=self.migrations, shut_down=self.shut_down, staying=self.staying
+            )
         if not seen["running"]:
             self._set_state("maintenance")
         return self._result(self._ending(seen))

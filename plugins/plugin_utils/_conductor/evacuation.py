@@ -11,7 +11,7 @@ next one settles what is open and goes on.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import evidence, host_state
@@ -322,14 +322,13 @@ class Evacuation:
         result = self._result(len(self.restarted), "restarted", remaining)
         if remaining and self.request.unmovable == FAIL:
             self._show(result["message"])
-            reasons = [f"{staying['name']}: {staying['reason']}." for staying in remaining]
             raise DroverError(
                 " ".join(
                     [
-                        f"{len(remaining)} instance(s) of {self.host} are not restarted; the others are.",
-                        *reasons,
+                        f"{len(remaining)} instance(s) of {self.host} are not restarted; all others are.",
+                        *_reasons(remaining),
                         *self._messages(),
-                        "Correct that and run it again; drover_unmovable=skip takes it as it is.",
+                        "Correct the causes and run the evacuation again. With drover_unmovable=skip a run ends without an error here.",
                     ]
                 ),
                 plan=result["plan"],
@@ -339,7 +338,7 @@ class Evacuation:
         return result
 
     def _result(self, done: int, words: str, remaining: list[StayingInstance]) -> EvacuationResult:
-        reasons = " ".join(f"{each['name']}: {each['reason']}." for each in remaining)
+        reasons = " ".join(_reasons(remaining))
         return {
             "changed": self.changed,
             "plan": self.plan,
@@ -358,3 +357,11 @@ class Evacuation:
 
     def _keep(self, connection: Connection) -> None:
         self._leasing.renew(connection, self.host)
+
+
+def _reasons(remaining: Iterable[StayingInstance]) -> list[str]:
+    """Return a sentence for each reason, with the names of its instances."""
+    names: dict[str, list[str]] = {}
+    for each in remaining:
+        names.setdefault(each["reason"], []).append(each["name"])
+    return [f"{', '.join(found)}: {reason.rstrip('.')}." for reason, found in names.items()]

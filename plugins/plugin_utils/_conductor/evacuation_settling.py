@@ -54,7 +54,7 @@ class EvacuationSettling:
             with self._dead.step() as (connection, now):
                 migration_claims.finish(connection, each["migration"], proof, seen["state"], now)
             return f"{name}: it runs on {destination}."
-        state = f"is {seen['state']} there" if seen is not None else "cannot be told"
+        state = f"is {seen['state']} there" if seen is not None else "is not known"
         return f"{name}: its start on {destination} was begun, and what became of it {state}: left as it is."
 
     def settle(self) -> list[str]:

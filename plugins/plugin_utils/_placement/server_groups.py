@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
@@ -35,7 +36,7 @@ def ensure(
     validation.check_whole(f"Server group {name}: max_server_per_host", most, least=1)
     if max_moving is not None:
         validation.check_whole(f"Server group {name}: max_moving (0 is no limit)", max_moving)
-    row = _by_name(connection, name)
+    row = by_name(connection, name)
     if row is not None:
         if (row.policy, row.max_server_per_host) != (policy, most):
             raise DroverError(
@@ -72,7 +73,7 @@ def delete(connection: Connection, name: str) -> bool:
 
     :raises DroverError: it has members.
     """
-    row = _by_name(connection, name)
+    row = by_name(connection, name)
     if row is None:
         return False
     names = [member.name for member in _member_rows(connection, row)]
@@ -89,10 +90,15 @@ def find(connection: Connection, group: str | GroupDescription) -> Row:
     """Return the row of a server group by its name or description; by a description it is made if it is new."""
     if isinstance(group, dict):
         return ensure(connection, group["name"], group["policy"], group.get("max_server_per_host"))[0]
-    row = _by_name(connection, group)
+    row = by_name(connection, group)
     if row is None:
         raise DroverError(f"Server group {group} is not in the store. Make it with drover.compute.server_group.")
     return row
+
+
+def described(row: Row | None) -> dict[str, Any] | None:
+    """Return the row of a server group as people see it; None for none."""
+    return None if row is None else {name: getattr(row, name) for name in ("uuid", "name", "policy", "max_server_per_host", "max_moving")}
 
 
 def names(connection: Connection) -> list[str]:
@@ -178,7 +184,7 @@ def refusal(group: Row, where: Mapping[str, set[str]], uuid: str, host: str, lea
     return None
 
 
-def _by_name(connection: Connection, name: str) -> Row | None:
+def by_name(connection: Connection, name: str) -> Row | None:
     """Return the row of a server group, or None."""
     table = tables.server_groups
     return connection.execute(sa.select(table).where(table.c.name == name)).one_or_none()

@@ -95,7 +95,7 @@ class MaintenanceFleet:
         lost = self.fullest(names)
         if lost is None:
             packing_state.take_all(placed)
-            self.why = "too few other hosts would be left to lose one"
+            self.why = "too few other hosts would be left if another one failed"
             return False
         rows = self.rows_of(lost)
         hit = {item: node for item, node in placed.items() if node in rows}
@@ -105,7 +105,7 @@ class MaintenanceFleet:
         packing_state.put_all(hit)
         packing_state.take_all(placed)
         if not survives:
-            self.why = f"the fleet could not bear the loss of {', '.join(lost)} as well"
+            self.why = f"if {', '.join(lost)} failed too, the other hosts could not take all instances"
         return survives
 
     def bound(self, names: Sequence[str]) -> int:

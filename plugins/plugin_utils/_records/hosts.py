@@ -23,20 +23,26 @@ class ServiceState(Protocol):
 
 
 class Figures(TypedDict):
-    """Amounts of a host or node: memory in MiB, disk in GiB; used is allocated, capacity is (total - reserved) * ratio."""
+    """Amounts of a host or node: memory in MiB, disk in GiB.
+
+    Used is allocated, capacity is (total - reserved) * ratio, free is capacity - used.
+    """
 
     vcpus: int
     vcpus_used: int
     vcpus_reserved: int
     vcpus_capacity: int
+    vcpus_free: int
     memory_mb: int
     memory_mb_used: int
     memory_mb_reserved: int
     memory_mb_capacity: int
+    memory_mb_free: int
     disk_gb: int
     disk_gb_used: int
     disk_gb_reserved: int
     disk_gb_capacity: int
+    disk_gb_free: int
 
 
 class ListedNode(Figures):

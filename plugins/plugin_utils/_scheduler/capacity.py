@@ -78,7 +78,7 @@ class CapacityFilter(HostFilter):
         free, capacity = left
         if free < amount:
             return f"{asked}, {self._amount(number(max(free, 0)))} free of {number(capacity)}"
-        return f"{asked}, none of its providers gives that amount, or not with the traits and groups that were asked for"
+        return f"{asked}, none of its providers gives that amount, or not with the requested traits and groups"
 
     def _amount(self, amount: float | str) -> str:
         return f"{amount} {self.unit}".rstrip()

@@ -40,13 +40,13 @@ def request_limits(states: HostStates, spec: RequestSpec) -> list[Limit]:
         limits.append(("ignore_nodes", keep, "to be ignored"))
     if spec.host is not None:
         keep = states.named((spec.host,)) | states.named((spec.host,), "node")
-        limits.append(("host", keep, f"not the host {spec.host} that was asked for"))
+        limits.append(("host", keep, f"not the requested host {spec.host}"))
     if spec.node is not None:
-        limits.append(("node", states.named((spec.node,), "node"), f"not the node {spec.node} that was asked for"))
+        limits.append(("node", states.named((spec.node,), "node"), f"not the requested node {spec.node}"))
     if spec.force_hosts:
-        limits.append(("force_hosts", states.named(spec.force_hosts, fold=True), "not one of the hosts that were asked for"))
+        limits.append(("force_hosts", states.named(spec.force_hosts, fold=True), "not one of the requested hosts"))
     if spec.force_nodes:
-        limits.append(("force_nodes", states.named(spec.force_nodes, "node"), "not one of the nodes that were asked for"))
+        limits.append(("force_nodes", states.named(spec.force_nodes, "node"), "not one of the requested nodes"))
     return limits
 
 

@@ -22,6 +22,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import (
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
 
+#: What the names of the figures of a resource end with; the total of the host has the bare name.
+FIGURES = ("", "_used", "_reserved", "_capacity", "_free")
+
 
 def listing(
     connection: Connection,
@@ -97,6 +100,7 @@ def _node(columns: FleetColumns, place: int, row: Row) -> ListedNode:
         figures[f"{name}_used"] = column["used"]
         figures[f"{name}_reserved"] = column["reserved"]
         figures[f"{name}_capacity"] = int(capacity_rule.capacity(column["total"], column["reserved"], column["ratio"]))
+        figures[f"{name}_free"] = figures[f"{name}_capacity"] - column["used"]
     return {
         "node": columns["node"][place],
         "uuid": row.uuid,
@@ -141,7 +145,7 @@ def _host(status: HostStatus, nodes: list[ListedNode], zones: list[str]) -> List
     sums = {
         name + suffix: sum(node[name + suffix] for node in (disks if name == "disk_gb" else everywhere))
         for name in resource_classes.KEYS.values()
-        for suffix in ("", "_used", "_reserved", "_capacity")
+        for suffix in FIGURES
     }
     return {
         **status,

@@ -36,7 +36,7 @@ def read(connection: Connection, now: float, service_down_time: float, traits: S
 
     :param traits: shell patterns of names of traits.
     :returns: hosts: KEPT of hosts.listing(); nodes, aggregates, cells, hypervisor_types, hypervisor_versions and traits as
-        sorted lists; vcpus, memory_mb and disk_gb (the capacity), and the same with _used and _free.
+        sorted lists; vcpus, memory_mb and disk_gb, each with hosts.FIGURES.
         instances: instances.listing() with addresses.
     """
     aggregates, owned = _aggregates(connection), _traits(connection, traits)
@@ -60,8 +60,7 @@ def _host(listed: ListedHost, aggregates: list[str], owned: Mapping[str, list[st
     found["hypervisor_versions"] = sorted({node["hypervisor_version"] for node in nodes if node["hypervisor_version"] is not None})
     found["traits"] = sorted({name for node in nodes for name in owned.get(node["uuid"], ())})
     for name in resource_classes.KEYS.values():
-        capacity, used = host[f"{name}_capacity"], host[f"{name}_used"]
-        found.update({name: capacity, f"{name}_used": used, f"{name}_free": capacity - used})
+        found.update({name + suffix: host[name + suffix] for suffix in hosts.FIGURES})
     return found
 
 

@@ -28,7 +28,7 @@ class Open(DroverError):
         doing = {SPAWNING: "is being built", DELETING: "is being deleted"}.get(row.task_state, "has an open order")
         again = {SPAWNING: "drover.compute.place", DELETING: "drover.compute.instance_delete"}.get(row.task_state)
         super().__init__(
-            f"Instance {row.name} ({row.uuid}) {doing}, by another run or one that was cut off. "
+            f"Instance {row.name} ({row.uuid}) {doing}, by another run or by a run that was killed. "
             + (f"Run {again} again, which finds out what became of that." if again else "")
         )
         self.row = row

@@ -232,7 +232,7 @@ def test_the_table_has_what_is_there_and_names_what_a_definition_says_otherwise(
             "Nothing of an instance that is there was changed. Correct its definition, or change the instance.",
         ]
     )
-    # What is to be built has the figures of its definition.
+    # An instance that does not exist yet has the sizes of its definition.
     assert [each["vcpus"] for each in found["instances"]] == [16, 1]
     same = {"name": "web", "uuid": uuid_of("web"), "vcpus": 2, "memory_mb": 4096, "disks": [{"size_gb": 40}], "policy": {"move": "cold"}}
     found = run("_definitions", instances=[same], store_url=fleet_url, check=check)

@@ -387,13 +387,28 @@ def test_a_missing_package_names_the_whole_path_of_the_requirements(folder):
 
 
 def test_the_inventory_without_a_store(tmp_path):
-    (tmp_path / "fleet.drover.yml").write_text("plugin: drover.compute.compute\n")
+    (tmp_path / "fleet.drover.yml").write_text("plugin: drover.compute.fleet\n")
     dummy, output = ansible(tmp_path, "inventory", "-i", "fleet.drover.yml", "--list")
     assert f"There is no store at sqlite:///{tmp_path}/.ansible/drover/store.db yet." in " ".join(output.split()), output
     assert "Traceback" not in output
 
 
 def test_an_unknown_option_of_the_inventory(folder):
-    (folder / "fleet.drover.yml").write_text("plugin: drover.compute.compute\ninstancs: true\n")
+    (folder / "fleet.drover.yml").write_text("plugin: drover.compute.fleet\ninstancs: true\n")
     dummy, output = ansible(folder, "inventory", "-i", "fleet.drover.yml", "--list")
     assert "unknown key instancs (did you mean instances?)" in " ".join(output.split()), output
+
+
+@pytest.mark.parametrize(
+    "module, variables, options, words",
+    [
+        ("drain", {"drover_unmovable": "maybe"}, {"unmovable": "maybe"}, "value of drover_unmovable must be one of: fail, skip, shutdown"),
+        ("drain", {"drover_drain_rounds": "few"}, {"rounds": "few"}, "argument 'drover_drain_rounds' is of type"),
+        ("host_info", {"drover_service_down_time": "soon"}, {}, "argument 'drover_service_down_time' is of type"),
+        # Written into the task itself, with another value or without a variable.
+        ("drain", {"drover_unmovable": "skip"}, {"unmovable": "maybe"}, "value of unmovable must be one of"),
+        ("drain", {}, {"unmovable": "maybe"}, "value of unmovable must be one of"),
+    ],
+)
+def test_a_wrong_value_is_that_of_the_variable_that_was_typed(module, variables, options, words):
+    assert words in failure(module, variables, host="kvm1", **options)

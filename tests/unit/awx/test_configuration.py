@@ -201,7 +201,7 @@ def test_awx_finds_the_playbook(template, folder):
 def test_project_has_inventory_and_requirements(folder):
     (source,) = OBJECTS["controller_inventory_sources"]
     path = folder / source["source_path"]
-    assert yaml.safe_load(path.read_text()) == {"plugin": "drover.compute.compute"}
+    assert yaml.safe_load(path.read_text()) == {"plugin": "drover.compute.fleet"}
     assert (folder / "requirements.yml").is_file() or (folder / "collections" / "requirements.yml").is_file()
     # Before the first discovery there is no store, and a job would fail by the inventory that it waits for.
     assert source["update_on_launch"] is False

@@ -202,6 +202,16 @@ def test_artifacts_are_there_after_a_failure(fleet):
     assert evacuate.artifacts["drover_evacuate_result"]["message"] == sentence(evacuate)
 
 
+@pytest.mark.parametrize(
+    "definitions, words",
+    [("- name: web1\n  memory_mb: 99T\n", "No valid host for web1"), ("[]", "There is nothing to place"), ("- a", "must be a list")],
+)
+def test_place_leaves_its_refusal_as_artifact(fleet, definitions, words):
+    job = fleet("place", check=True, drover_instance_definitions=definitions)
+    assert words in sentence(job)
+    assert job.artifacts["drover_place_result"] == {"message": sentence(job), "instances": {}, "failed": []}
+
+
 def test_artifacts_do_not_stop_the_next_node_of_a_workflow(fleet):
     """AWX gives them to it as extra variables."""
     given = {f"drover_{name}_result": {} for name in ("drain", "evacuate", "place", "rebalance", "hosts", "report")}
@@ -241,7 +251,17 @@ def test_place_takes_definitions_from_the_survey(fleet):
     job = succeeded(fleet("place", check=True, drover_instance_definitions="- name: web1\n  memory_mb: 64\n"))
     assert "web1" in job.stdout
     # Nothing was placed, so that it has no host.
-    assert job.artifacts["drover_place_result"] == {"instances": {"web1": None}}
+    assert job.artifacts["drover_place_result"] == {"message": "", "instances": {"web1": None}, "failed": []}
+
+
+def test_place_names_the_instances_that_no_host_built(fleet):
+    """The template of their domain is missing."""
+    job = fleet(
+        "place", extra_vars={"drover_domain_template": "/nowhere.xml.j2"}, drover_instance_definitions="- name: web1\n  memory_mb: 64\n"
+    )
+    assert job.status == "failed", job.stdout
+    result = job.artifacts["drover_place_result"]
+    assert (result["failed"], result["instances"].get("web1")) == (["web1"], None) and result["message"], job.stdout
 
 
 def test_undrain_of_a_host_that_was_not_drained(fleet):

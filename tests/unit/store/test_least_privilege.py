@@ -114,7 +114,7 @@ def test_the_role_that_reads(roles, tmp_path):
     examples.fill(roles["run"])
     done = run(tmp_path, roles["read"], *LOOKUPS)
     assert done.returncode == 0, done.stdout
-    (tmp_path / "fleet.drover.yml").write_text("plugin: drover.compute.compute\ninstances: true\n")
+    (tmp_path / "fleet.drover.yml").write_text("plugin: drover.compute.fleet\ninstances: true\n")
     done = examples.command(tmp_path, "ansible-inventory", "-i", "fleet.drover.yml", "--list", url=roles["read"])
     assert done.returncode == 0, done.stdout
     assert set(examples.HOSTS) <= set(json.loads(done.stdout)["_meta"]["hostvars"])

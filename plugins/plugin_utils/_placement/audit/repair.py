@@ -25,7 +25,7 @@ def apply(connection: Connection, mends: Mends, now: float) -> None:
     bulk.update(connection, tables.instances, places)
     _confirm(connection, mends.places)
     if mends.releases:
-        proof = certainty.never_begun("Their claims expired, and no hypervisor was told to build them.")
+        proof = certainty.never_begun("Their claims expired, and no hypervisor got an order to build them.")
         claims.release(connection, mends.releases, proof, now)
     _recount(connection, mends.recounts)
 

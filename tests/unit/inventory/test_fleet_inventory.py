@@ -19,7 +19,7 @@ from hypothesis import given, strategies
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import instance_names
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, aggregates, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, aggregates, clock, hosts, tables
 from ansible_collections.drover.compute.tests.unit import examples
 from ansible_collections.drover.compute.tests.unit import postgres as server
 from ansible_collections.drover.compute.tests.unit.store import fleets, prepared
@@ -57,7 +57,7 @@ def url(store_url):
 
 def inventory(folder, url, *options, environment=None, **settings):
     """What ansible-inventory says: (exit code, output)."""
-    settings = {"plugin": "drover.compute.compute", **settings}
+    settings = {"plugin": "drover.compute.fleet", **settings}
     (folder / "fleet.drover.yml").write_text(yaml.safe_dump(settings))
     kept = {name: os.environ[name] for name in ("PATH", "ANSIBLE_COLLECTIONS_PATH", "LANG") if name in os.environ}
     done = subprocess.run(
@@ -125,6 +125,11 @@ def test_hosts_with_their_groups_and_figures(url, tmp_path):
     }
     host = found["_meta"]["hostvars"]["kvm1"]["drover_compute"]
     assert (host["memory_mb"], host["memory_mb_used"], host["memory_mb_free"]) == (4096, 1088, 3008)
+    with Store.open(url).read() as connection:
+        (there,) = [each for each in hosts.listing(connection, clock.now(connection)) if each["host"] == "kvm1"]
+    figures = {name: value for name, value in there.items() if name.startswith(("vcpus", "memory_mb", "disk_gb"))}
+    assert len(figures) == 15 and figures.items() <= host.items(), "the names of host_info"
+    assert host["memory_mb"] == host["memory_mb_capacity"] + host["memory_mb_reserved"]
     assert (host["vcpus_free"], host["instances"], host["zones"], host["traits"]) == (2, 2, ["az1"], ["CUSTOM_SSD"])
     assert found["_meta"]["hostvars"]["kvm2"]["drover_compute"]["disabled_reason"] == "new fan"
 
@@ -201,7 +206,7 @@ def test_safety_08_an_instance_is_never_taken_for_a_host_a_group_or_this_machine
     settings = {"groups": {"roomy": "drover_compute.memory_mb_free is defined"}, "compose": {"where": "drover_compute.host"}}
 
     def read(instances):
-        (tmp_path / "fleet.drover.yml").write_text(yaml.safe_dump({"plugin": "drover.compute.compute", "instances": instances, **settings}))
+        (tmp_path / "fleet.drover.yml").write_text(yaml.safe_dump({"plugin": "drover.compute.fleet", "instances": instances, **settings}))
         done = examples.command(tmp_path, "ansible-inventory", *sources, "--list", url=prepared_url)
         assert done.returncode == 0, done.stdout
         return done.stdout.partition("{\n")[0], unwrapped("{" + done.stdout.partition("{")[2])
@@ -228,7 +233,7 @@ def test_safety_08_no_group_of_others_by_what_an_instance_is_called(prepared_url
     fleets.discover(prepared_url, fleets.host("kvm1", *guests, availability_zone="az1"), fleets.host("kvm2"), now=time.time())
     (tmp_path / "hosts.yml").write_text(yaml.safe_dump(OTHERS))
     keyed = [{"key": "drover_compute.project | default('')", "prefix": "", "separator": "", "parent_group": "databases"}]
-    settings = {"plugin": "drover.compute.compute", "instances": True, "keyed_groups": keyed}
+    settings = {"plugin": "drover.compute.fleet", "instances": True, "keyed_groups": keyed}
     settings["groups"] = {"trusted": "drover_compute.name | default('') == 'd'"}
     (tmp_path / "fleet.drover.yml").write_text(yaml.safe_dump(settings))
     done = examples.command(tmp_path, "ansible-inventory", "-i", "fleet.drover.yml", "-i", "hosts.yml", "--list", url=prepared_url)
@@ -303,7 +308,7 @@ def test_what_is_in_the_store_is_no_template(url, tmp_path):
     fleets.discover(url, fleets.host("kvm3", fleets.domain(hostile)), now=time.time())
     with Store.open(url).write() as connection:
         host_state.change(connection, "kvm2", "disabled", hostile, None)
-    (tmp_path / "fleet.drover.yml").write_text("{plugin: drover.compute.compute, instances: true}")
+    (tmp_path / "fleet.drover.yml").write_text("{plugin: drover.compute.fleet, instances: true}")
     show = {"debug": {"msg": "<{{ drover_compute.disabled_reason | default(drover_compute.name) }}>"}}
     plays = [{"hosts": f"kvm2:~{re.escape('{{')}", "gather_facts": False, "tasks": [show]}]
     (tmp_path / "show.yml").write_text(yaml.safe_dump(plays))

@@ -5,13 +5,15 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-name: compute
+name: fleet
 short_description: Use the hosts and instances of the store as an inventory
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Every discovered host, with its free and used capacity in the variable C(drover_compute).
+  - Every discovered host, with its state and its figures in the variable C(drover_compute). The figures have the names that
+    M(drover.compute.host_info) gives them. C(vcpus), C(memory_mb) and C(disk_gb) are what the host has, C(vcpus_capacity) and so on
+    what instances may have of it, and C(vcpus_used) and C(vcpus_free) the parts of this that are allocated and free.
   - Hosts are in the group C(hypervisors), and in groups by state (C(state_up), C(state_down), C(state_enabled), C(state_disabled),
     C(state_maintenance), C(state_drained)), label (C(label_KEY_VALUE)), availability zone (C(zone_NAME)), aggregate (C(aggregate_NAME)), cell (C(cell_NAME)),
     hypervisor type (C(hypervisor_type_NAME)), its version (C(hypervisor_version_NUMBER)) and trait (C(trait_NAME)).
@@ -19,10 +21,10 @@ description:
   - Files of this plugin end in C(drover.yml) or C(drover.yaml).
 options:
   plugin:
-    description: Has to be V(drover.compute.compute).
+    description: Has to be V(drover.compute.fleet).
     type: str
     required: true
-    choices: [drover.compute.compute]
+    choices: [drover.compute.fleet]
   traits:
     description:
       - Traits of hosts that become groups and are in C(traits) of C(drover_compute), as shell patterns.
@@ -57,7 +59,7 @@ extends_documentation_fragment:
 
 EXAMPLES = r"""
 # fleet.drover.yml
-plugin: drover.compute.compute
+plugin: drover.compute.fleet
 instances: true
 keyed_groups:
   # Groups such as pool_nfs1.
@@ -95,7 +97,7 @@ TRUST_IS_GIVEN = hasattr(BaseInventoryPlugin, "trusted_by_default")
 
 
 class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
-    NAME = "drover.compute.compute"
+    NAME = "drover.compute.fleet"
     # Ansible's InventoryData.
     inventory: Any
 

@@ -1,0 +1,137 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Options that the module and the lookup of a plan share."""
+
+from __future__ import annotations
+
+import re
+
+
+def _variables(options: str) -> str:
+    """Return the variables of the options, which lookups have and modules have not, from the descriptions that name them."""
+    named = re.findall(r"^  (\w+):\n(?:    .*\n)*?.*C\((drover_\w+)\) sets it too", options, re.M)
+    return "options:\n" + "".join(f"  {option}:\n    vars:\n      - name: {variable}\n" for option, variable in named)
+
+
+class ModuleDocFragment:
+    """Documentation fragments ``drover.compute.plans.*``: options of a plan; and for its lookup ``.*_plugin``, their variables."""
+
+    # With their types, as ansible-test reads those without as constants.
+    HOME: str = r"""
+options:
+  max_migrations:
+    description:
+      - The most moves from a host, and to a host, at one time. It only decides the waves.
+      - The variable C(drover_max_migrations) sets it too.
+    type: int
+    default: 2
+"""
+    HOME_PLUGIN: str = _variables(HOME)
+
+    DRAIN: str = r"""
+options:
+  max_migrations:
+    description:
+      - How many instances leave the host at a time. It only decides the waves that the plan shows.
+      - The variable C(drover_max_migrations) sets it too.
+    type: int
+    default: 2
+  max_migrations_per_destination:
+    description: How many instances go to one host at a time. The variable C(drover_max_migrations_per_destination) sets it too.
+    type: int
+  max_migrations_overall:
+    description: How many instances move at a time in the fleet. The variable C(drover_max_migrations_overall) sets it too.
+    type: int
+  extra_moves:
+    description:
+      - How many instances of other hosts may move to free capacity, if the host cannot be emptied without these moves.
+      - The variable C(drover_extra_moves) sets it too.
+    type: int
+    default: 0
+  solver_seconds:
+    description:
+      - Seconds for an exact model, if no other method places all instances. It needs the Python package highspy.
+      - The variable C(drover_solver_seconds) sets it too.
+    type: float
+    default: 0
+  migration:
+    description:
+      - The options of the migrations. C(bandwidth_mib) counts for the expected time. The variable C(drover_migration) sets it too.
+    type: dict
+    default: {}
+  excluded:
+    description:
+      - Compute nodes that an instance must not go to, because a move there has failed before. A mapping of the uuid of the instance to
+        a mapping of the uuids of their providers to the reason.
+    type: dict
+    default: {}
+"""
+    DRAIN_PLUGIN: str = _variables(DRAIN)
+
+    REBALANCE: str = r"""
+options:
+  max_moves:
+    description: The most moves. The variable C(drover_rebalance_max_moves) sets it too.
+    type: int
+    default: 10
+  threshold:
+    description: Moves are planned only if the score is above this. The variable C(drover_rebalance_threshold) sets it too.
+    type: float
+    default: 0.01
+  margin:
+    description: The least gain of a move. The variable C(drover_rebalance_margin) sets it too.
+    type: float
+    default: 0.0005
+  cost_per_gib:
+    description:
+      - Additional gain that a move needs for each GiB of the memory of its instance.
+      - The variable C(drover_rebalance_cost_per_gib) sets it too.
+    type: float
+    default: 0.0
+  cooldown:
+    description: Seconds after a move in which an instance is not moved again. The variable C(drover_rebalance_cooldown) sets it too.
+    type: int
+    default: 3600
+  weights:
+    description: The weight of each resource class in the score, V(1) by default. The variable C(drover_rebalance_weights) sets it too.
+    type: dict
+    default: {}
+  despite_maintenance:
+    description:
+      - Also plan while hosts are drained, among the other hosts. The variable C(drover_rebalance_despite_maintenance) sets it too.
+    type: bool
+    default: false
+"""
+    REBALANCE_PLUGIN: str = _variables(REBALANCE)
+
+    ROLLING: str = r"""
+options:
+  spare_hosts:
+    description:
+      - How many more hosts, the fullest, may be lost while a batch is down, so that their instances still fit on the others.
+      - The variable C(drover_rolling_spare_hosts) sets it too.
+    type: int
+    default: 0
+  batch_size:
+    description: The most hosts in a batch. V(0) sets no limit. The variable C(drover_rolling_batch_size) sets it too.
+    type: int
+    default: 0
+  back:
+    description:
+      - The instances return before the next batch, so that each batch starts with the present fleet. With V(false) they stay at their
+        destinations.
+    type: bool
+    default: true
+  unmovable:
+    description: With V(shutdown) instances that cannot move count as shut down on their host.
+    type: str
+    choices: [fail, shutdown]
+    default: fail
+  empty:
+    description: Hosts that count as empty, although they may have instances, for example instances that an earlier batch shut down there.
+    type: list
+    elements: str
+    default: []
+"""
+    ROLLING_PLUGIN: str = _variables(ROLLING)

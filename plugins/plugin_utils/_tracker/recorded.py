@@ -1,0 +1,38 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the store has of hosts, for the difference that a discovery makes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import providers
+from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes, instances
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+
+AMOUNTS = ("total", "reserved", "allocation_ratio")
+
+
+def of_hosts(connection: Connection, hosts: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Return the compute nodes with their inventories, and the instances, of each of these hosts that has any.
+
+    Heartbeats and figures of use are left out: they change with each discovery.
+
+    :returns: {host: {compute_nodes: {name: {resource class: amounts}}, instances: {name: state and sizes}}}, of plain types.
+    """
+    rows = compute_nodes.by_host(connection, hosts)
+    ids = providers.ids(connection, {row.uuid for row in rows.values()})
+    amounts: dict[int, dict[str, Any]] = {}
+    for row in providers.inventories(connection, ids.values()):
+        amounts.setdefault(row.provider_id, {})[row.name] = {name: getattr(row, name) for name in AMOUNTS}
+    found: dict[str, dict[str, Any]] = {}
+    for (host, node), row in rows.items():
+        shown = found.setdefault(host, {"compute_nodes": {}, "instances": {}})
+        shown["compute_nodes"][node] = amounts.get(ids.get(row.uuid, -1), {})
+    for host, shown in found.items():
+        for each in instances.listing(connection, host=host):
+            name = each["name"] if each["name"] not in shown["instances"] else f"{each['name']} ({each['uuid']})"
+            shown["instances"][name] = {key: each[key] for key in ("state", "vcpus", "memory_mb", "disk_gb")}
+    return found
