@@ -8,7 +8,6 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: _domain_labels
 short_description: Set and remove labels in the metadata of domains
-version_added: 0.1.0
 author:
   - The drover.compute authors (@drover)
 description:

@@ -105,10 +105,10 @@ instances:
       message: ""
       labels: {project: web, tier: front}
   contains:
-    uuid: {description: The uuid., type: str, returned: always}
-    name: {description: Its name., type: str, returned: always}
-    changed: {description: True if it was changed., type: bool, returned: always}
-    status: {description: "V(done), V(absent) (it is not on this host) or V(failed).", type: str, returned: always}
-    message: {description: The error., type: str, returned: always}
-    labels: {description: Its labels afterwards., type: dict, returned: always}
+    uuid: {description: The uuid., type: str, returned: always, sample: 5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d01}
+    name: {description: Its name., type: str, returned: always, sample: web1}
+    changed: {description: True if it was changed., type: bool, returned: always, sample: true}
+    status: {description: "V(done), V(absent) (it is not on this host) or V(failed).", type: str, returned: always, sample: done}
+    message: {description: The error., type: str, returned: always, sample: the host cannot be reached}
+    labels: {description: Its labels afterwards., type: dict, returned: always, sample: {project: web, tier: front}}
 """

@@ -54,46 +54,57 @@ findings:
     kind:
       description: The kind of the finding, see docs/audit.md of the collection.
       type: str
+      returned: always
       sample: allocation_missing
     level:
       description: V(problem), or V(information) if no action is needed.
       type: str
+      returned: always
       sample: problem
     uuid:
       description: The uuid of the instance, domain, consumer, compute node or provider.
       type: str
+      returned: always
       sample: 4f7b7d2e-0c52-4a3e-8a53-6d2a43b0a0c1
     name:
       description: The name of the instance, domain or compute node.
       type: str
+      returned: always
       sample: web1
     host:
       description: The host; several are separated by a comma.
       type: str
+      returned: always
       sample: kvm1
     provider:
       description: The name of the resource provider.
       type: str
+      returned: always
       sample: kvm1
     resource:
       description: The resource class.
       type: str
+      returned: always
       sample: VCPU
     why:
       description: The contradiction.
       type: str
+      returned: always
       sample: It takes VCPU 2, MEMORY_MB 2048 and holds nothing.
     advice:
       description: The action to take.
       type: str
+      returned: always
       sample: Run drover.compute.discover on its host, or the audit with drover_audit_heal=true.
     safe:
       description: True if O(drover.compute.store#module:state=healed) repairs it.
       type: bool
+      returned: always
       sample: true
     heal:
       description: The repair by O(drover.compute.store#module:state=healed), or the reason why it leaves it.
       type: str
+      returned: always
       sample: gives it VCPU 2, MEMORY_MB 2048 on kvm1, over capacity or not
 counts:
   description: The number of findings of each kind.
@@ -115,4 +126,6 @@ table:
   returned: success
   type: list
   elements: str
+  sample: ['FINDING         NAME  HOST  WHY, AND WHAT HEAL DOES', 'use_miscounted  kvm3  kvm3  VCPU: 2 is counted as used,
+    and 0 is allocated. Heal counts again: 0']
 """
