@@ -86,7 +86,7 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
     warnings = []
     migration_uri = options.get("migration_uri")
     if not migration_uri and host and (hypervisor.get("uri") or "").startswith("qemu"):
-        migration_uri = _default_migration_uri(host)
+        migration_uri = default_migration_uri(host)
         if migration_uri is None:
             warnings.append(
                 f"Host {host} cannot be reached by its name in the inventory, which is no host name, so nothing is moved to it. Set its "
@@ -170,7 +170,7 @@ def _patterns(value: Any, where: str) -> list[str]:
     return list(value or [])
 
 
-def _default_migration_uri(host: str) -> str | None:
+def default_migration_uri(host: str) -> str | None:
     """How other hypervisors reach the libvirt of a host: ssh is what needs no further set-up.
 
     By the name that the operator has for it. What it calls itself may be another one, or part of a URI.
