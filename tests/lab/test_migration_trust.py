@@ -18,7 +18,8 @@ pytest_plugins = ["test_fleet"]
 STRANGERS = """set -e
 mkdir -p /root/kept && cp -a /root/.ssh /etc/ssh/ssh_known_hosts /root/kept/
 rm -f /root/.ssh/id_* /root/.ssh/known_hosts /etc/ssh/ssh_known_hosts
-printf '# by hand\\n%s' "$(cat /root/.ssh/authorized_keys)" > /root/authorized && cat /root/authorized > /root/.ssh/authorized_keys"""
+{ echo '# by hand'; cat /root/.ssh/authorized_keys; } > /root/authorized && truncate -s -1 /root/authorized
+cat /root/authorized > /root/.ssh/authorized_keys && grep -q drover /root/.ssh/authorized_keys"""
 BACK = """[ -d /root/kept ] || exit 0
 rm -rf /root/.ssh && cp -a /root/kept/.ssh /root/.ssh && cp -a /root/kept/ssh_known_hosts /etc/ssh/ && rm -rf /root/kept"""
 FILES = (
@@ -103,10 +104,10 @@ def test_keys_that_are_accepted_from_one_address_alone(strangers):
     stolen = fleet.run("kvm1", "cat /root/.ssh/id_ed25519")
     fleet.run("kvm3", f"umask 77; cat > /root/stolen <<'END'\n{stolen}\nEND")
     try:
-        refused = fleet.lab.host("kvm3").run("ssh -o BatchMode=yes -o IdentitiesOnly=yes -i /root/stolen root@kvm2 true")
+        refused = fleet.lab.host("kvm3").run("ssh -o BatchMode=yes -o IdentitiesOnly=yes -i /root/stolen root@kvm2 true || exit 1")
     finally:
         fleet.run("kvm3", "rm /root/stolen")
-    assert refused.rc == 255 and "Permission denied" in refused.stderr
+    assert refused.rc == 1 and "Permission denied" in refused.stderr
     # Another command, and a terminal, are what the key is not for.
     assert fleet.lab.host("kvm1").run("ssh -o BatchMode=yes -tt root@kvm2 tty < /dev/null").stdout.strip().endswith("not a tty")
 
