@@ -13,7 +13,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.drover.compute.plugins.module_utils._migration_trust import TrustProblem, destination
 from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker.node import default_migration_uri
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import default_migration_uri
 
 
 def migration_peers(
@@ -35,9 +35,13 @@ def _after(hosts: list[str], of: str, most: int) -> list[str]:
 
 
 def _peer(host: str, variables: Mapping[str, Any], full: bool) -> dict[str, Any]:
-    uri = _uri(host, variables)
     if not full:
-        return {"host": host, "uri": uri}
+        try:
+            return {"host": host, "uri": _uri(host, variables)}
+        except Exception:  # pylint: disable=broad-exception-caught
+            # A wrong variable of one host must not keep the others from being read; that host itself fails with its own message.
+            return {"host": host, "uri": None}
+    uri = _uri(host, variables)
     own, root = _variable(variables, "hypervisor_account") or {}, _variable(variables, "hypervisor_root") or {}
     accounts = [each for each in (own, root) if each.get("user")]
     try:

@@ -148,7 +148,9 @@ def _dnf() -> Answer | None:
 
 def _has_no_such_command(said: Said) -> bool:
     """Whether dnf has no such plugin: in the words of dnf 4 (No such command) and of dnf 5 (Unknown argument)."""
-    return bool(said.status) and re.search(r"No such command: needs-restarting|Unknown argument \"needs-restarting\"", said.output) is not None
+    return (
+        bool(said.status) and re.search(r"No such command: needs-restarting|Unknown argument \"needs-restarting\"", said.output) is not None
+    )
 
 
 # -- the kernel ---------------------------------------------------------------------------------

@@ -34,7 +34,10 @@ def test_a_limit_without_localhost_is_refused(path, tmp_path):
     said = " ".join(output.split())
     assert status != 0 and "TASK" not in output, output
     if path.stem in OF_ALL_HOSTS:
-        assert "Nothing was done: --limit kvm1 leaves out kvm2, and this playbook needs every hypervisor." in said and "without --limit" in said
+        assert (
+            "Nothing was done: --limit kvm1 leaves out kvm2, and this playbook needs every hypervisor." in said
+            and "without --limit" in said
+        )
     else:
         assert "Nothing was done: --limit kvm1 leaves out localhost, where this playbook works. Run it without --limit" in said
 

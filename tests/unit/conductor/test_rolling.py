@@ -130,7 +130,9 @@ def test_only_hosts_that_want_it_are_taken(make, hosts, url):
 
 def test_a_host_of_which_it_cannot_be_told_is_not_left_out_in_silence(make, hosts, url):
     hosts.needed, hosts.unsure = {"kvm2"}, {"kvm3"}
-    said = "kvm3: it cannot be told whether it needs a reboot: kvm3 said so. Set drover_reboot_sentinel .* or use drover_rolling_reboot=always"
+    said = (
+        "kvm3: it cannot be told whether it needs a reboot: kvm3 said so. Set drover_reboot_sentinel .* or use drover_rolling_reboot=always"
+    )
     with pytest.raises(DroverError, match=said):
         planned(make())
     with pytest.raises(DroverError, match=said):

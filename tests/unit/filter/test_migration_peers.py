@@ -34,6 +34,20 @@ def test_the_uri_is_that_of_discovery():
     assert [each["uri"] for each in found] == ["qemu+ssh://root@kvm1/system", "qemu+ssh://drover@10.0.0.2/system", None, None]
 
 
+def test_a_wrong_variable_of_one_host_does_not_hold_up_the_others():
+    class Wrong(dict):
+        def __getitem__(self, name):
+            raise AnsibleFilterError(f"{name} is undefined")
+
+    hostvars = {"kvm1": {}, "kvm2": Wrong(drover_migration_uri="{{ nothing }}")}
+    assert migration_peers(["kvm1", "kvm2"], hostvars) == [
+        {"host": "kvm1", "uri": "qemu+ssh://root@kvm1/system"},
+        {"host": "kvm2", "uri": None},
+    ]
+    with pytest.raises(AnsibleFilterError, match="undefined"):
+        migration_peers(["kvm2"], hostvars, full=True)
+
+
 def test_both_accounts_of_a_host_connect():
     hostvars = {
         "kvm1": {
@@ -90,6 +104,8 @@ def test_a_limit_that_leaves_out_nobody(limit):
 
 @pytest.mark.parametrize("limit", ["kvm1", "localhost", "all,!kvm2", "site_a"])
 def test_a_limit_that_leaves_out_a_hypervisor(limit):
-    with pytest.raises(AnsibleFilterError, match="Nothing was done: --limit .* leaves out .*kvm2, and this playbook needs every hypervisor"):
+    with pytest.raises(
+        AnsibleFilterError, match="Nothing was done: --limit .* leaves out .*kvm2, and this playbook needs every hypervisor"
+    ):
         whole_fleet("hypervisors", limit, GROUPS)
     assert whole_fleet("site_a", "kvm1", GROUPS) == "site_a"

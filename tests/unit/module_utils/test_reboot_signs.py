@@ -28,7 +28,9 @@ This system is not registered with an entitlement server. You can use "rhc" or "
 
 """ + DNF4_YES.replace("  * glibc\n", "  * dbus-broker\n  * glibc\n  * linux-firmware\n  * microcode_ctl\n  * systemd\n")
 DNF_NO = "No core libraries or services have been updated since boot-up.\nReboot should not be necessary.\n"
-DNF4_NO_PLUGIN = "No such command: needs-restarting. Please use /usr/bin/dnf --help\nIt could be a DNF plugin command, try: \"dnf install ...\"\n"
+DNF4_NO_PLUGIN = (
+    'No such command: needs-restarting. Please use /usr/bin/dnf --help\nIt could be a DNF plugin command, try: "dnf install ..."\n'
+)
 DNF5_NO_PLUGIN = 'Unknown argument "needs-restarting" for command "dnf5". Add "--help" for more information about the arguments.\n'
 DNF_NO_CACHE = "Error: Cache-only enabled but no cache for 'baseos'\n"
 DNF5_LOADS = "Updating and loading repositories:\nRepositories loaded.\n" + DNF4_YES

@@ -254,11 +254,18 @@ def test_kvm_that_is_not_offered_is_not_probed(run_module, default_host):
 
 
 def test_hosts_that_ssh_cannot_reach_are_a_warning(run_module, default_host, monkeypatch):
-    peers = [{"host": "kvm2", "uri": "qemu+ssh://root@kvm2/system"}, {"host": "kvm3", "uri": None}, {"host": "kvm4", "uri": "qemu+tls://kvm4/system"}]
+    peers = [
+        {"host": "kvm2", "uri": "qemu+ssh://root@kvm2/system"},
+        {"host": "kvm3", "uri": None},
+        {"host": "kvm4", "uri": "qemu+tls://kvm4/system"},
+    ]
     monkeypatch.setattr(_migration_reach, "_settings", lambda where: {"identityfile": ["/nowhere/id"]})
     found = run_module("hypervisor_info", uri="test:///default", migration_trust={"host": "kvm1", "peers": peers})
     (warning,) = map(str, found["warnings"])
-    assert "kvm1 cannot reach kvm2: no SSH key. Migrations from kvm1 to there will be refused; run the playbook drover.compute.migration_t" in warning
+    assert (
+        "kvm1 cannot reach kvm2: no SSH key. Migrations from kvm1 to there will be refused; run the playbook drover.compute.migration_t"
+        in warning
+    )
 
 
 def test_a_home_that_hangs_does_not_hold_up_the_reading(run_module, default_host, monkeypatch):
