@@ -51,7 +51,6 @@ options:
         type: list
         elements: dict
         default: []
-        # pylint reads this as a value that is kept from logs.
         suboptions:
           user:
             description: The name of the account.
