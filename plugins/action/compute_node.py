@@ -63,6 +63,11 @@ class ActionModule(DroverAction):
         "uris": {"type": "list", "elements": "str", "default": ["qemu:///system"]},
         "nodes": {"type": "list", "elements": "dict"},
         "host": {"type": "str"},
+        "migration_peers": {
+            "type": "list",
+            "elements": "dict",
+            "options": {"host": {"type": "str", "required": True}, "uri": {"type": "str"}},
+        },
         **NODE_SPEC,
         **STORE_SPEC,
     }
@@ -192,6 +197,9 @@ class ActionModule(DroverAction):
         }
         if args["probe_kvm"] and args["domain_type"] != "qemu":
             given.update(probe_kvm=True, **({"probe_cpu": args["cpu"]} if args["cpu"] else {}))
+        # Once for each host, as it is about SSH and not about a libvirt.
+        if args["migration_peers"] and uri == args["uris"][0]:
+            given["migration_trust"] = {"host": args["host"], "peers": args["migration_peers"]}
         result = Hand(self, self.target(task_vars), task_vars).read("hypervisor_info", given)
         if result.get("failed"):
             raise AnsibleActionFail(result.get("msg") or "hypervisor_info failed without a message")

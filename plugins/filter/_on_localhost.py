@@ -15,7 +15,7 @@ from ansible.parsing.dataloader import DataLoader
 
 def on_localhost(limit: str | None, groups: Mapping[str, Iterable[str]]) -> str:
     """See _on_localhost.yml."""
-    if limit and not _includes_localhost(limit, groups):
+    if limit and not hosts_of("localhost", limit, groups):
         raise AnsibleFilterError(
             f"Nothing was done: --limit {limit} leaves out localhost, where this playbook works. Run it without --limit. Name the "
             "host or the instance with a variable, such as -e drover_host=kvm1 or -e drover_instance=web1."
@@ -23,15 +23,15 @@ def on_localhost(limit: str | None, groups: Mapping[str, Iterable[str]]) -> str:
     return "localhost"
 
 
-def _includes_localhost(limit: str, groups: Mapping[str, Iterable[str]]) -> bool:
-    """Ask Ansible itself whether a play on localhost has a host under this limit."""
+def hosts_of(pattern: str, limit: str, groups: Mapping[str, Iterable[str]]) -> list[str]:
+    """Ask Ansible itself which hosts a play has under a limit; "" is no limit."""
     inventory = InventoryManager(DataLoader(), parse=False)
     for group, hosts in groups.items():
         inventory.add_group(group)
         for host in hosts:
             inventory.add_host(host, group)
-    inventory.subset(limit)
-    return bool(inventory.get_hosts("localhost"))
+    inventory.subset(limit or None)
+    return [host.name for host in inventory.get_hosts(pattern)]
 
 
 class FilterModule:

@@ -71,13 +71,13 @@ options:
     default: {}
   reboot:
     description:
-      - V(needed) reboots a host if one of O(reboot_sentinels) exists after the hook V(after_drain). Hosts without such a file at the
-        beginning are left out, unless O(all_hosts) is true. V(always) and V(never) select all hosts.
+      - V(needed) reboots a host if it needs a reboot after the hook V(after_drain), see M(drover.compute._reboot_info). Hosts that need none at
+        the beginning are left out, unless O(all_hosts) is true. V(always) and V(never) select all hosts.
     type: str
     choices: [needed, always, never]
     default: needed
   reboot_sentinels:
-    description: Files on the host whose existence means that it needs a reboot.
+    description: Files on the host whose existence means that it needs a reboot. Without them the signs of its own system count.
     type: list
     elements: str
     default: []
@@ -179,10 +179,14 @@ unread:
   description: Why it cannot be read.
   returned: O(state=looked)
   type: str
-sentinel:
-  description: Whether a file asks for a reboot.
+needed:
+  description: Whether it needs a reboot. Null if that cannot be told.
   returned: O(state=looked)
   type: bool
+why:
+  description: Why it needs a reboot, or none, or why that cannot be told.
+  returned: O(state=looked)
+  type: str
 plan:
   description: The batches, as the lookup P(drover.compute.rolling_plan#lookup) gives them.
   returned: O(state=planned)

@@ -53,6 +53,32 @@ options:
     type: list
     elements: str
     default: []
+  migration_trust:
+    description:
+      - Look whether SSH here has a key, and knows the host keys of other hypervisors, as migrations to them need it. A warning names what is
+        missing. Only files of this host are read; no connection is made. So a key that another host refuses is not seen. The playbook
+        C(drover.compute.migration_trust) connects.
+      - It looks for the account that the module runs as.
+    type: dict
+    version_added: 0.2.0
+    suboptions:
+      host:
+        description: The name of this host, for the warning.
+        type: str
+        required: true
+      peers:
+        description: The other hosts, with C(host) and C(uri), the libvirt URI by which they are reached. Other transports than SSH are left out.
+        type: list
+        elements: dict
+        required: true
+        suboptions:
+          host:
+            description: Its name, for the warning.
+            type: str
+            required: true
+          uri:
+            description: The libvirt URI, or null to leave it out.
+            type: str
 extends_documentation_fragment:
   - drover.compute.libvirt
   - drover.compute.attributes
@@ -318,14 +344,19 @@ hypervisor:
           xml: <domain type='kvm'>...</domain>
 """
 
+from typing import Any
+
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _kvm_probe, _libvirt
+from ansible_collections.drover.compute.plugins.module_utils import _kvm_probe, _libvirt, _migration_reach, _migration_trust
 from ansible_collections.drover.compute.plugins.module_utils._host import read_hypervisor
 from ansible_collections.drover.compute.plugins.module_utils._limits import Late, within
 
 #: Seconds that all of it may take.
 READ_TIMEOUT = 120
+
+#: Seconds that the look at SSH's files may take; a home folder may be on storage that hangs.
+LOOK_TIMEOUT = 10
 
 
 def main() -> None:
@@ -343,6 +374,18 @@ def main() -> None:
                 },
             },
             "shared_pools": {"type": "list", "elements": "str", "default": []},
+            "migration_trust": {
+                "type": "dict",
+                "options": {
+                    "host": {"type": "str", "required": True},
+                    "peers": {
+                        "type": "list",
+                        "elements": "dict",
+                        "required": True,
+                        "options": {"host": {"type": "str", "required": True}, "uri": {"type": "str"}},
+                    },
+                },
+            },
         },
         supports_check_mode=True,
     )
@@ -363,7 +406,24 @@ def main() -> None:
     except (_libvirt.libvirt.libvirtError, ValueError) as exc:
         module.fail_json(msg=f"Reading {uri} from {_libvirt.host_name()} failed: {_libvirt.text_of(exc)}.")
     _libvirt.close(conn)
+    if module.params["migration_trust"]:
+        _look_at_trust(module, **module.params["migration_trust"])
     module.exit_json(changed=False, hypervisor=facts)
+
+
+def _look_at_trust(module: AnsibleModule, host: str, peers: list[dict[str, Any]]) -> None:
+    """Warn of hosts that SSH here cannot reach."""
+    reached_by = [each for each in peers if each["uri"]]
+    try:
+        missing = within(LOOK_TIMEOUT, lambda: _migration_reach.look_at_all(reached_by))
+    except (Late, OSError) as problem:
+        why = str(problem) or f"it took longer than {LOOK_TIMEOUT} s"
+        module.warn(
+            f"{host}: it cannot be told whether its SSH reaches other hosts for migrations, as the files of SSH were not read: {why}."
+        )
+        return
+    for sentence in _migration_trust.sentences(host, missing):
+        module.warn(f"{sentence} Migrations from {host} to there will be refused; run the playbook drover.compute.migration_trust.")
 
 
 if __name__ == "__main__":

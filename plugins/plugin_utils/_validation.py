@@ -1,11 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Checks of whole numbers, uuids and keys: one rule and one sentence for each, wherever people or hosts give them."""
+"""Checks of whole numbers, uuids, names of hosts and keys: one rule and one sentence for each, wherever people or hosts give them."""
 
 from __future__ import annotations
 
 import difflib
+import ipaddress
 import re
 import uuid
 from collections.abc import Callable, Iterable
@@ -18,6 +19,7 @@ MOST = 2**31 - 1
 
 _DIGITS = re.compile(r"[+-]?[0-9]{1,20}")
 _LONGEST = 100
+_HOST_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,253}[A-Za-z0-9])?")
 
 #: Makes the exception that belongs to a sentence.
 Refusal = Callable[[str], Exception]
@@ -126,3 +128,23 @@ def shown(value: object) -> str:
     """Return a value for a sentence, however long it is."""
     text = repr(value)
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def is_host_name(text: object) -> bool:
+    """Whether a text is a name or an IPv4 address that can stand in a URI as it is."""
+    return isinstance(text, str) and _HOST_NAME.fullmatch(text) is not None
+
+
+def default_migration_uri(host: str) -> str | None:
+    """How other hypervisors reach the libvirt of a host: ssh is what needs no further set-up.
+
+    By the name that the operator has for it. What it calls itself may be another one, or part of a URI.
+
+    :returns: the URI, or None where the name is no host name and no address.
+    """
+    if not is_host_name(host):
+        try:
+            host = f"[{ipaddress.IPv6Address(host)}]"
+        except ValueError:
+            return None
+    return f"qemu+ssh://root@{host}/system" if "%" not in host else None

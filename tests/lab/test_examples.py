@@ -128,6 +128,7 @@ PREPARE = {
     ("module", "_rolling"): two_guests,
     ("role", "drain"): web1,
     ("role", "evacuate"): dead,
+    ("module", "_migration_trust"): nothing,
     ("role", "hypervisor"): nothing,
     ("role", "instance"): two_to_stop,
     ("role", "migrate"): web1,

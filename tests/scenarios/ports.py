@@ -239,6 +239,6 @@ class SimulatedHand(Modules):
         """The boot id."""
         return {"content": base64.b64encode(f"boot {self._fleet.hosts[self.host].boots}\n".encode()).decode()}
 
-    def _stat(self, args):
-        """Whether a file asks for a reboot."""
-        return {"stat": {"exists": self._fleet.hosts[self.host].sentinel}}
+    def _reboot_info(self, args):
+        """Whether it needs a reboot."""
+        return {"needed": self._fleet.hosts[self.host].sentinel, "message": "a file says so"}

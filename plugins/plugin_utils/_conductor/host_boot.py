@@ -1,13 +1,13 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host shows of its boot: which one it is, and whether a file asks for another one."""
+"""What a host shows of its boot: which one it is, and whether it needs another one."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hosts
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
@@ -25,14 +25,22 @@ def boot_id(hosts: Hosts, host: str) -> str:
     return base64.b64decode(content).decode("ascii").strip()
 
 
-def has_any(hosts: Hosts, host: str, paths: Iterable[str]) -> bool:
-    """Find out whether a host has one of these files.
+class Need(NamedTuple):
+    """Whether a host needs a reboot. needed: None where it cannot be told. why: part of a sentence."""
 
+    needed: bool | None
+    why: str
+
+
+def needs_reboot(hosts: Hosts, host: str, sentinels: Iterable[str]) -> Need:
+    """Find out whether a host needs a reboot.
+
+    :param sentinels: files that ask for one; without them, the signs of the host's own system count.
     :raises Unreachable: the host cannot be reached.
     :raises DroverError: it was reached and could not be asked.
     """
-    asked = ({"path": path, "get_checksum": False} for path in paths)
-    return any(_ask(hosts, host, "ansible.builtin.stat", args)["stat"]["exists"] for args in asked)
+    found = _ask(hosts, host, "_reboot_info", {"sentinels": list(sentinels)})
+    return Need(found["needed"] if isinstance(found["needed"], bool) else None, str(found["message"]))
 
 
 def _ask(hosts: Hosts, host: str, module: str, args: dict[str, Any]) -> dict[str, Any]:

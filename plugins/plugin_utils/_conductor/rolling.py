@@ -190,10 +190,11 @@ class Rolling:
         """Read a host."""
         try:
             self._hosts.discover(host)
-            return {"host": host, "unread": None, "sentinel": self._has_sentinel(host)}
+            need = self._need(host)
+            return {"host": host, "unread": None, "needed": need.needed, "why": need.why}
         except DroverError as problem:
             why = str(problem.cause_of_it).strip() if isinstance(problem, Unreachable) else str(problem)
-            return {"host": host, "unread": why, "sentinel": False}
+            return {"host": host, "unread": why, "needed": None, "why": ""}
 
     def step(self, host: str, name: str) -> dict[str, Any]:
         """Begin a step of a host, if it is due; do it, or return what the role has to do.
@@ -260,7 +261,7 @@ class Rolling:
         boot_id = host_boot.boot_id(self._hosts, host)
         if record["stage"] == "reboot" and record["boot_id"] and record["boot_id"] != boot_id:
             return {"changed": False}
-        if self.request.reboot == NEVER or (self.request.reboot == NEEDED and not self._has_sentinel(host)):
+        if self.request.reboot == NEVER or (self.request.reboot == NEEDED and not self._is_needed(host)):
             # A reboot that was begun, and is not wanted any more, did not happen.
             return {"changed": self._records.write([host], {"boot_id": ""})}
         return {"changed": self._records.begin(host, "reboot", boot_id=boot_id), "power": "reboot"}
@@ -292,12 +293,14 @@ class Rolling:
         every = self.request.reboot != NEEDED or self.request.all_hosts
         for each in seen:
             stage = records[each["host"]]["stage"] if each["host"] in records else None
-            if stage == "done" or (stage is None and not (every or each["unread"] or each["sentinel"])):
+            if stage == "done" or (stage is None and not (every or each["unread"]) and each["needed"] is False):
                 continue
             reason = None
             if stage in (None, "waiting"):
                 if each["unread"]:
                     reason = f"it cannot be read: {each['unread']}"
+                elif each["needed"] is None and self.request.reboot == NEEDED:
+                    reason = _unknown(each["why"])
                 elif each["host"] in drained:
                     reason = "it is drained already, not by this maintenance; bring it back first (drover.compute.undrain)"
             if reason is None:
@@ -331,8 +334,25 @@ class Rolling:
             said = " ".join(each["message"] for each in moved.failed if each["message"])
             raise DroverError(f"{', '.join(away)} did not come back: {said}")
 
-    def _has_sentinel(self, host: str) -> bool:
-        return host_boot.has_any(self._hosts, host, self.request.sentinels)
+    def _need(self, host: str) -> host_boot.Need:
+        return host_boot.needs_reboot(self._hosts, host, self.request.sentinels)
+
+    def _is_needed(self, host: str) -> bool:
+        """Return whether a host needs a reboot after its hook.
+
+        :raises DroverError: that cannot be told; the host stays in maintenance.
+        """
+        need = self._need(host)
+        if need.needed is None:
+            raise DroverError(f"Host {host}: {_unknown(need.why)}.")
+        return need.needed
+
+
+def _unknown(why: str) -> str:
+    return (
+        f"it cannot be told whether it needs a reboot: {why}. Set drover_reboot_sentinel to a file that asks for one, or use "
+        "drover_rolling_reboot=always"
+    )
 
 
 def _refuse_stranger(host: str, records: Records) -> None:

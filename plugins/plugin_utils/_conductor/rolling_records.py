@@ -18,11 +18,12 @@ Records = Mapping[str, RollingRecord]
 
 
 class Seen(TypedDict):
-    """What a look at a host found. unread: why it cannot be read, or None. sentinel: whether a file there asks for a reboot."""
+    """What a look at a host found. unread: why it cannot be read, or None. needed: whether it needs a reboot, None if that cannot be told. why."""
 
     host: str
     unread: str | None
-    sentinel: bool
+    needed: bool | None
+    why: str
 
 
 class RollingRecords:

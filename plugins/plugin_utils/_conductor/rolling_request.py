@@ -25,7 +25,8 @@ class RollingRequest:
     - question: what the batches go by.
     - drain: how each host is drained; its host is filled in.
     - hooks: dict name of a hook -> task file.
-    - reboot: NEEDED, ALWAYS or NEVER. sentinels: files that say that a host needs a reboot. all_hosts: take hosts that need none too.
+    - reboot: NEEDED, ALWAYS or NEVER. sentinels: files that say that a host needs a reboot, or none
+      for the signs of its own system. all_hosts: take hosts that need none too.
     - blocked: FAIL or SKIP hosts that cannot be emptied.
     - bring_back: bring instances back after each batch.
     - restart: forget what an earlier run left.

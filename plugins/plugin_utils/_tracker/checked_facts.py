@@ -23,7 +23,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._records.node_fields import NODE_FIELDS, NUMBER, TEXT, NodeField
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import MOST, check_uuid, check_whole, is_whole, shown
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import MOST, check_uuid, check_whole, is_host_name, is_whole, shown
 
 # The most that JSON gives back unchanged everywhere.
 LARGEST = 2**63 - 1
@@ -33,17 +33,11 @@ DEEPEST = 8
 STATES = ("nostate", "running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")
 POOL_STATES = ("inactive", "building", "running", "degraded", "inaccessible", "unknown")
 
-_HOST_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,253}[A-Za-z0-9])?")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+ -]{0,63}")
 _HARMLESS = re.compile(r"[ -~]*")
 _CPUS = 2**16
 # Facts that have a check of their own.
 _LOOSE = ("cpu", "numa_cells", "supported_instances")
-
-
-def is_host_name(text: object) -> bool:
-    """Whether a text is a name or an IPv4 address that can stand in a URI as it is."""
-    return isinstance(text, str) and _HOST_NAME.fullmatch(text) is not None
 
 
 class Checked(dict[str, Any]):

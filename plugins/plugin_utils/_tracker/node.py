@@ -9,7 +9,6 @@ Nova and the kernel write them: 0-3,8,^2.
 
 from __future__ import annotations
 
-import ipaddress
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +21,7 @@ except ImportError:
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
+from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, require, some
 from ansible_collections.drover.compute.plugins.plugin_utils._records.node_fields import NODE_FIELDS, fact_at
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import checked_facts, domain, sharing_facts
@@ -89,7 +89,7 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
     warnings = []
     migration_uri = options.get("migration_uri")
     if not migration_uri and host and (hypervisor.get("uri") or "").startswith("qemu"):
-        migration_uri = _default_migration_uri(host)
+        migration_uri = validation.default_migration_uri(host)
         if migration_uri is None:
             warnings.append(
                 f"Host {host} cannot be reached by its name in the inventory, which is no host name, so nothing is moved to it. Set its "
@@ -173,21 +173,6 @@ def _patterns(value: Any, where: str) -> list[str]:
                 "devices alone, such as /dev/mapper/san-*."
             )
     return list(value or [])
-
-
-def _default_migration_uri(host: str) -> str | None:
-    """How other hypervisors reach the libvirt of a host: ssh is what needs no further set-up.
-
-    By the name that the operator has for it. What it calls itself may be another one, or part of a URI.
-
-    :returns: the URI, or None where the name is no host name and no address.
-    """
-    if not checked_facts.is_host_name(host):
-        try:
-            host = f"[{ipaddress.IPv6Address(host)}]"
-        except ValueError:
-            return None
-    return f"qemu+ssh://root@{host}/system" if "%" not in host else None
 
 
 def distinct_names(hypervisors: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -187,6 +187,10 @@ def make_etc(layout: Layout, host: Host, etc: pathlib.Path) -> None:
     install(layout.known_hosts, etc / "ssh/ssh_known_hosts", 0o644)
     write(etc / "ssh/sshd_config", SSHD_CONFIG)
 
+    # As on a Debian that installs updates by itself: this package makes /run/reboot-required.
+    (etc / "kernel/postinst.d").mkdir(parents=True, exist_ok=True)
+    write(etc / "kernel/postinst.d/unattended-upgrades", "#!/bin/sh\n", 0o755)
+
     (etc / "libvirt/storage/autostart").mkdir(parents=True)
     for name in ("libvirtd", "virtlockd"):
         write(etc / f"init.d/{name}", SERVICE.format(name=name), 0o755)

@@ -34,7 +34,7 @@ class Hosts:
     """conductor.ports.Hosts, and the hands: hosts that answer Ansible's own modules."""
 
     def __init__(self):
-        self.boots, self.sentinels, self.down, self.broken = {}, set(), set(), set()
+        self.boots, self.needed, self.unsure, self.down, self.broken = {}, set(), set(), set(), set()
 
     def discover(self, name):
         self._reach(name)
@@ -52,7 +52,8 @@ class Hosts:
                     return {"content": base64.b64encode(f"boot {hosts.boots.get(name, 0)}\n".encode()).decode()}
                 if name in hosts.broken:
                     return {"failed": True, "msg": "no Python there"}
-                return {"stat": {"exists": args["path"] == "/wants" and name in hosts.sentinels}}
+                assert (module, args) == ("_reboot_info", {"sentinels": ["/wants"]})
+                return {"needed": None if name in hosts.unsure else name in hosts.needed, "message": f"{name} said so"}
 
         return Hand()
 
@@ -89,7 +90,7 @@ def of_a_run(url, hosts):
         ports = Ports(store, hosts, Leasing(store, Actor(name), said.append), said.append, time)
         drain = DrainRequest("", DrainQuestion(POLICY, MigrationLimits()), MoveSettings(MigrationLimits()), "new kernel", unmovable)
         question = RollingQuestion(POLICY, batch_size=request.pop("batch_size", 0), back=False, unmovable=unmovable)
-        found = Rolling(ports, RollingRequest(list(names), question, drain, sentinels=["/asks", "/wants"], **request))
+        found = Rolling(ports, RollingRequest(list(names), question, drain, sentinels=["/wants"], **request))
         found.said = said
         return found
 
@@ -117,7 +118,7 @@ def write(url, name, **values):
 
 
 def test_only_hosts_that_want_it_are_taken(make, hosts, url):
-    hosts.sentinels = {"kvm2"}
+    hosts.needed = {"kvm2"}
     found = planned(make())
     assert found["plan"]["batches"] == [["kvm2"]] and stages(url) == {"kvm2": "waiting"} and found["work"] and found["changed"]
     assert held(url) == {"rolling maintenance": "run"}
@@ -125,6 +126,31 @@ def test_only_hosts_that_want_it_are_taken(make, hosts, url):
         make(name="another").begin()
     for more in ({"all_hosts": True}, {"reboot": "always"}, {"reboot": "never"}):
         assert sum(planned(make(restart=True, **more))["plan"]["batches"], []) == HOSTS
+
+
+def test_a_host_of_which_it_cannot_be_told_is_not_left_out_in_silence(make, hosts, url):
+    hosts.needed, hosts.unsure = {"kvm2"}, {"kvm3"}
+    said = (
+        "kvm3: it cannot be told whether it needs a reboot: kvm3 said so. Set drover_reboot_sentinel .* or use drover_rolling_reboot=always"
+    )
+    with pytest.raises(DroverError, match=said):
+        planned(make())
+    with pytest.raises(DroverError, match=said):
+        planned(make(all_hosts=True))
+    assert stages(url) == {} and held(url) == {}
+    found = planned(make(blocked="skip"))
+    assert found["plan"]["batches"] == [["kvm2"]] and [each["host"] for each in found["left_out"]] == ["kvm3"]
+    for more in ({"reboot": "always"}, {"reboot": "never"}):
+        assert sum(planned(make(restart=True, **more))["plan"]["batches"], []) == HOSTS
+
+
+def test_a_host_that_cannot_tell_after_its_hook_stays_in_maintenance(make, hosts, url):
+    order = make(["kvm2"])
+    write(url, "kvm2", stage="after_drain")
+    hosts.unsure = {"kvm2"}
+    with pytest.raises(DroverError, match="Host kvm2: it cannot be told whether it needs a reboot"):
+        order.step("kvm2", "reboot")
+    assert stages(url) == {"kvm2": "after_drain"}
 
 
 def test_a_plan_alone_records_nothing(make, url):
@@ -260,7 +286,7 @@ def test_the_steps_of_a_host(make, hosts, url):
 def test_safety_14_only_another_boot_is_a_reboot(make, hosts, url):
     order = make(["kvm2"], hooks=dict.fromkeys(HOOKS, __file__))
     write(url, "kvm2", stage="reboot", boot_id="boot 0")
-    hosts.sentinels = {"kvm2"}
+    hosts.needed = {"kvm2"}
     # It answers with the boot that was to end.
     assert order.step("kvm2", "startup") == {"changed": False}
     assert order.step("kvm2", "reboot")["power"] == "reboot"

@@ -9,11 +9,15 @@ from __future__ import annotations
 import collections
 import os
 import subprocess
+import time
 import types
 
 import pytest
 
 libvirt = pytest.importorskip("libvirt")
+
+from ansible_collections.drover.compute.plugins.module_utils import _migration_reach
+from ansible_collections.drover.compute.plugins.modules import hypervisor_info
 
 DRIVER_PREFIX = "vir"
 
@@ -247,3 +251,26 @@ def test_kvm_that_is_not_offered_is_not_probed(run_module, default_host):
     assert (found["offered"], found["works"]) == (False, None)
     refused = run_module("hypervisor_info", uri="test:///default", probe_kvm=True, probe_cpu={"mode": "fast"})
     assert refused["rc"] == 1 and "mode" in refused["msg"]
+
+
+def test_hosts_that_ssh_cannot_reach_are_a_warning(run_module, default_host, monkeypatch):
+    peers = [
+        {"host": "kvm2", "uri": "qemu+ssh://root@kvm2/system"},
+        {"host": "kvm3", "uri": None},
+        {"host": "kvm4", "uri": "qemu+tls://kvm4/system"},
+    ]
+    monkeypatch.setattr(_migration_reach, "_settings", lambda where: {"identityfile": ["/nowhere/id"]})
+    found = run_module("hypervisor_info", uri="test:///default", migration_trust={"host": "kvm1", "peers": peers})
+    (warning,) = map(str, found["warnings"])
+    assert (
+        "kvm1 cannot reach kvm2: no SSH key. Migrations from kvm1 to there will be refused; run the playbook drover.compute.migration_t"
+        in warning
+    )
+
+
+def test_a_home_that_hangs_does_not_hold_up_the_reading(run_module, default_host, monkeypatch):
+    monkeypatch.setattr(hypervisor_info, "LOOK_TIMEOUT", 0.1)
+    monkeypatch.setattr(_migration_reach, "look_at_all", lambda peers: time.sleep(5))
+    found = run_module("hypervisor_info", uri="test:///default", migration_trust={"host": "kvm1", "peers": []})
+    assert found["hypervisor"]["hypervisor_type"] == "TEST"
+    assert "kvm1: it cannot be told whether its SSH reaches other hosts for migrations" in str(found["warnings"])

@@ -1,0 +1,75 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: _reboot_info
+short_description: Find out whether a hypervisor needs a reboot
+version_added: 0.2.0
+author:
+  - The drover.compute authors (@drover)
+description:
+  - Runs on a hypervisor and changes nothing. A rolling maintenance runs it.
+  - It looks for C(/run/reboot-required) and C(/run/reboot-needed), compares the running kernel with the installed ones, and asks the tool of the
+    system, C(dnf needs-restarting -r) or C(zypper needs-rebooting). One sign is enough for a yes.
+options:
+  sentinels:
+    description: Files to look for instead. The host needs a reboot if one of them exists.
+    type: list
+    elements: str
+    default: []
+extends_documentation_fragment:
+  - drover.compute.attributes
+  - drover.compute.attributes.platform
+  - drover.compute.attributes.info_module
+seealso:
+  - module: drover.compute._rolling
+"""
+
+EXAMPLES = r"""
+- name: Ask localhost
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Ask it
+      drover.compute._reboot_info:
+      register: found
+
+    - name: Show it
+      ansible.builtin.debug:
+        msg: "{{ found.message }}"
+"""
+
+RETURN = r"""
+needed:
+  description: Whether a reboot is needed. Null if it cannot be told.
+  returned: success
+  type: bool
+message:
+  description: Why.
+  returned: success
+  type: str
+  sample: kernel 6.1.0-27-amd64 runs, and 6.1.0-28-amd64 is installed
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.drover.compute.plugins.module_utils import _reboot_signs
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(argument_spec={"sentinels": {"type": "list", "elements": "str", "default": []}}, supports_check_mode=True)
+    sentinels = module.params["sentinels"]
+    try:
+        answer = _reboot_signs.of_files(sentinels) if sentinels else _reboot_signs.of_system()
+    except OSError as problem:
+        answer = _reboot_signs.Answer(None, str(problem))
+    module.exit_json(changed=False, **answer._asdict())
+
+
+if __name__ == "__main__":
+    main()
