@@ -10,7 +10,7 @@ import pathlib
 
 import pytest
 from test_evacuate import AT_ONCE, SHARED_POOL, die, discover
-from test_fleet import DISK, DOMAIN, IMAGE, LOCAL, Domain
+from test_fleet import DISK, DOMAIN, IMAGE, LOCAL, SHARED, Domain
 
 from ansible_collections.drover.compute.tests.unit import examples
 
@@ -35,6 +35,10 @@ DISKLESS = DOMAIN.format(
 ).replace(f"<uuid>{FIRST}</uuid>", "")
 
 
+DRIVE = "<disk type='file' device='cdrom'><driver name='qemu' type='raw'/><target dev='sdb' bus='sata'/><readonly/></disk>"
+CDROM_GUEST = Domain("web1", boots=True).script().replace("</devices>", f"{DRIVE}</devices>")
+
+
 def two_guests(fleet):
     fleet.make("kvm1", Domain("web-1", uuid=FIRST, boots=True), Domain("web-2", uuid=SECOND, boots=True))
     fleet.playbook("discover")
@@ -42,6 +46,26 @@ def two_guests(fleet):
 
 def web1(fleet):
     fleet.make("kvm1", Domain("web1", boots=True))
+    fleet.playbook("discover")
+
+
+def with_a_drive(fleet):
+    fleet.run("kvm1", f"mkdir -p /srv/shared/isos && truncate -s 1M /srv/shared/isos/tools.iso\n{CDROM_GUEST}")
+    fleet.playbook("discover")
+
+
+def in_a_network(fleet):
+    """Its guests release no interface while they run."""
+    network = "<network><name>storage</name><bridge name='br0'/><forward mode='bridge'/></network>"
+    define = f"virsh net-define /dev/stdin <<'END'\n{network}\nEND\nvirsh net-start storage"
+    fleet.run("kvm1", f"virsh net-info storage || {{ {define}\n}}")
+    fleet.make("kvm1", Domain("web1", state="shutoff"))
+    fleet.playbook("discover")
+
+
+def off(fleet):
+    """As above."""
+    fleet.make("kvm1", Domain("web1", state="shutoff"))
     fleet.playbook("discover")
 
 
@@ -119,6 +143,9 @@ PREPARE = {
     ("module", "drain"): web1,
     ("module", "hypervisor_info"): two_guests,
     ("module", "instance"): four,
+    ("module", "instance_cdrom"): with_a_drive,
+    ("module", "instance_disk"): off,
+    ("module", "instance_interface"): in_a_network,
     ("module", "instance_migrate"): web1,
     ("module", "instance_resize"): large,
     ("module", "_migration"): two_guests,
@@ -143,6 +170,9 @@ AFTER = {
         fleet.where() == {"web1": ("kvm1", "running"), "web2": ("kvm1", "shutoff"), "web3": ("kvm1", "shutoff")}
         and "web4" not in fleet.booked()
     ),
+    ("module", "instance_cdrom"): lambda fleet: fleet.settled()["web1"] == ("kvm1", "running"),
+    ("module", "instance_disk"): lambda fleet: "web1-data.qcow2" in fleet.files(SHARED),
+    ("module", "instance_interface"): lambda fleet: fleet.settled()["web1"] == ("kvm1", "shutoff"),
     ("module", "instance_migrate"): lambda fleet: fleet.settled()["web1"][0] == "kvm2",
     ("module", "instance_resize"): lambda fleet: {each["VCPU"] for each in fleet.booked()["web1"].values()} == {2},
     ("module", "_migration"): lambda fleet: "kvm1" not in {host for host, dummy in fleet.settled().values()},
