@@ -118,12 +118,12 @@ seealso:
 
 EXAMPLES = r"""
 - name: A disk of a domain
-  hosts: hypervisors
+  hosts: kvm1
   gather_facts: false
   tasks:
     - name: Attach it
       drover.compute._domain_device:
-        uuid: 5d3d4b9a-7a0c-4f7e-9d50-0d6c1a6a1a01
+        uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01
         disk:
           path: /var/lib/libvirt/images/data.qcow2
           size_gb: 20
@@ -134,7 +134,7 @@ domain:
   description: The domain as M(drover.compute.hypervisor_info) describes it, after the change; in check mode, as it would be.
   returned: success
   type: dict
-  sample: {name: web-1, state: running, uuid: 5d3d4b9a-7a0c-4f7e-9d50-0d6c1a6a1a01}
+  sample: {name: web-1, state: running, uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01}
 device:
   description:
     - The disk, the interface or the drive, as in the disks and interfaces of RV(domain). Null if there is none.

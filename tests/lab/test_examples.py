@@ -136,6 +136,7 @@ def nothing(fleet):
 # What each needs first, and what is seen afterwards.
 PREPARE = {
     ("module", "domain"): an_image,
+    ("module", "_domain_device"): two_guests,
     ("module", "_domain_migration"): two_guests,
     ("module", "_domain_order"): nothing,
     ("module", "domain_power"): two_guests,
@@ -162,6 +163,7 @@ PREPARE = {
     ("role", "rolling"): wants_a_reboot,
 }
 AFTER = {
+    ("module", "_domain_device"): lambda fleet: "data.qcow2" in fleet.files(LOCAL),
     ("module", "_domain_migration"): lambda fleet: fleet.where()["web-1"] == ("kvm2", "running"),
     ("module", "domain_power"): lambda fleet: set(fleet.where().values()) == {("kvm1", "shutoff")},
     ("module", "_domain_restart"): lambda fleet: fleet.where() == {"web-1": ("kvm2", "running")},

@@ -38,6 +38,7 @@ WHERE = {
     ("module", "compute_node"): (HERE, HERE, HERE, HERE),
     ("module", "_definitions"): (HERE,),
     ("module", "domain"): (HERE, LAB),
+    ("module", "_domain_device"): (LAB,),
     ("module", "_domain_migration"): (LAB,),
     ("module", "_domain_order"): (LAB,),
     ("module", "domain_power"): (HERE, LAB),
