@@ -21,7 +21,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.instances 
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, instance_lookup, orders
 from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain, record_device
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_device
 
 #: What is attached, as the module _domain_device names it.
 DISK, INTERFACE, CDROM = "disk", "interface", "cdrom"
@@ -116,9 +116,7 @@ class InstanceDevices:
             if self._request.present and foreseen["changed"]:
                 # No other run gets the file from now on.
                 self._refuse_used(connection, instance, foreseen)
-                record_device.claim(
-                    connection, uuid, host, domain.describe(foreseen["domain"]), self._clock.time(), room=self._request.kind == DISK
-                )
+                record_device.claim(connection, uuid, host, foreseen["domain"], self._clock.time(), room=self._request.kind == DISK)
         if self._check_mode:
             return foreseen
         answer = hand.act("_domain_device", {**given, "order": order, "looked_up": _names(foreseen)})
@@ -184,7 +182,7 @@ class InstanceDevices:
         with self._store.write() as connection:
             orders.end(connection, instance["uuid"], order)
             if facts is not None:
-                record_device.record_devices(connection, instance["uuid"], host, domain.describe(facts), self._clock.time())
+                record_device.record_devices(connection, instance["uuid"], host, facts, self._clock.time())
 
 
 def _names(foreseen: Mapping[str, Any]) -> list[str]:

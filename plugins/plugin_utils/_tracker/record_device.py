@@ -13,21 +13,21 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import a
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, files, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store import instances as instance_rows
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain as domain_facts
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record, record_sharing
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain, record, record_sharing
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.domain import DomainReport
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.record_sharing import DISK
 
 
-def claim(connection: Connection, uuid: str, host: str, foreseen: DomainReport, now: float, room: bool = True) -> None:
+def claim(connection: Connection, uuid: str, host: str, facts: Any, now: float, room: bool = True) -> None:
     """Claim what an instance will need on its host: its files, for no other to get them, and DISK_GB.
 
-    :param foreseen: the domain as it will be.
+    :param facts: the domain as it will be, as its host foretells it.
     :param room: claim DISK_GB too.
     :raises DroverError: the host has no room; or the instance is not there any more.
     """
+    foreseen = domain.describe(facts)
     node = _node(connection, uuid, host, foreseen)
-    files.reserve(connection, node.id, uuid, domain_facts.files(foreseen["columns"], node.facts or {}))
+    files.reserve(connection, node.id, uuid, domain.files(foreseen["columns"], node.facts or {}))
     wanted = foreseen["resources"]["DISK_GB"]
     held = allocations.read(connection, [uuid]).get(uuid, {})
     more = 0 if wanted is None else wanted - allocations.total(held).get(DISK, 0)
@@ -54,22 +54,23 @@ def claim(connection: Connection, uuid: str, host: str, foreseen: DomainReport, 
     holdings.write({uuid: {**mine, key: mine.get(key, 0) + more}}, limited=has is not None)
 
 
-def record_devices(connection: Connection, uuid: str, host: str, domain: DomainReport, now: float) -> None:
+def record_devices(connection: Connection, uuid: str, host: str, facts: Any, now: float) -> None:
     """Record what a host has just shown of an instance, and what that takes, as a discovery does; nothing if it is elsewhere by now."""
     node = instance_rows.place(connection, uuid)
     if node is None or node.host != host:
         return
-    record.record_seen(connection, uuid, host, domain, now)
+    report = domain.describe(facts)
+    record.record_seen(connection, uuid, host, report, now)
     known = instance_rows.concerned(connection, [uuid], [])
     own, disk = _providers(connection, node)
-    record.write_taken(connection, known, {uuid: (node.id, domain)}, {node.id: own}, disk, now)
+    record.write_taken(connection, known, {uuid: (node.id, report)}, {node.id: own}, disk, now)
 
 
-def _node(connection: Connection, uuid: str, host: str, domain: DomainReport) -> Any:
+def _node(connection: Connection, uuid: str, host: str, foreseen: DomainReport) -> Any:
     node = instance_rows.place(connection, uuid)
     if node is None or node.host != host:
         where = node.host if node is not None else "no host"
-        raise DroverError(f"Instance {domain['columns']['name']} is on {where} by now, not on {host}. Nothing was done: run this again.")
+        raise DroverError(f"Instance {foreseen['columns']['name']} is on {where} by now, not on {host}. Nothing was done: run this again.")
     return node
 
 
