@@ -28,11 +28,12 @@ def task(fleet, module, check=True, **arguments):
     :param check: whether it must succeed; None for either.
     """
     words = ["ansible", "localhost", "-m", f"drover.compute.{module}", "-a", json.dumps(arguments)]
-    environment = {**fleet.lab.environment(fleet.store_url), "ANSIBLE_FORCE_COLOR": "0", "ANSIBLE_NOCOLOR": "1"}
-    done = subprocess.run(words, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        words, env=fleet.lab.environment(fleet.store_url), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
     said = " ".join((done.stdout + done.stderr).split())
     assert check in (None, done.returncode == 0) and "Traceback" not in said, said
-    return '"changed": true' in said, said
+    return " | CHANGED => " in said, said
 
 
 def disk(fleet, state="present", check=True, **arguments):
