@@ -23,7 +23,7 @@ from ansible_collections.drover.compute.plugins.module_utils._domain_xml import 
 from ansible_collections.drover.compute.plugins.module_utils._image_size import image_size
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtSilent, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._shared_storage import read_mounts
-from ansible_collections.drover.compute.plugins.module_utils._storage import read_pools
+from ansible_collections.drover.compute.plugins.module_utils._storage import read_addresses, read_pools
 
 #: Pools whose volumes are files in a folder.
 _FOLDERS = ("dir", "fs", "netfs")
@@ -79,6 +79,9 @@ def read_domain(domain: Any, local: bool) -> dict[str, Any]:
         pools = read_pools(conn, mounts) if any(disk["type"] == "volume" for disk in entry["disks"]) else []
         _add_sizes([(entry, domain, stats)], local, pools=pools)
         DiskFacts(mounts, pools, conn).add(entry["disks"])
+        addresses = read_addresses(conn) if entry["interfaces"] else {}
+        for interface in entry["interfaces"]:
+            interface["addresses"] = addresses.get((interface["mac"] or "").lower(), [])
     else:
         _add_sizes([(entry, domain, stats)], local)
     entry["persistent"] = bool(domain.isPersistent())

@@ -127,7 +127,7 @@ class Ownership:
                 if needs is None:
                     needs = Needs(self._conn, self._uuid, self._elsewhere)
                     needs.look_around([os.path.dirname(other.real) for dummy, other, dummy2 in there if other])
-                why = needs.why(each.path, sighting) or (_why_locked(sighting.real) if locks else None)
+                why = needs.why(each.path, sighting) or (why_locked(sighting.real) if locks else None)
             if why is None and sighting:
                 self._own.append((each, sighting.inode))
             else:
@@ -201,7 +201,8 @@ def is_named_for(path: str, uuid: str, name: str) -> bool:
     return of_libvirt and base in (f"{name}_VARS.fd", f"{name}_VARS.qcow2")
 
 
-def _why_locked(path: str) -> str | None:
+def why_locked(path: str) -> str | None:
+    """Why a file must be left alone for a lock on it, in words; None where nobody has one."""
     try:
         found = _files.call(_probe.in_use, path)
     except _files.Unresponsive:
@@ -222,7 +223,7 @@ def _remove(path: str, inode: tuple[int, int] | None) -> str | None:
         return None
     if not stat.S_ISREG(found.st_mode) or (found.st_dev, found.st_ino) != inode:
         return CHANGED
-    reason = _why_locked(path)
+    reason = why_locked(path)
     if reason is None:
         try:
             _files.call(os.unlink, path)

@@ -10,7 +10,7 @@ import pathlib
 
 import pytest
 from test_evacuate import AT_ONCE, SHARED_POOL, die, discover
-from test_fleet import DISK, DOMAIN, IMAGE, LOCAL, Domain
+from test_fleet import DISK, DOMAIN, IMAGE, LOCAL, SHARED, Domain
 
 from ansible_collections.drover.compute.tests.unit import examples
 
@@ -35,6 +35,10 @@ DISKLESS = DOMAIN.format(
 ).replace(f"<uuid>{FIRST}</uuid>", "")
 
 
+DRIVE = "<disk type='file' device='cdrom'><driver name='qemu' type='raw'/><target dev='sdb' bus='sata'/><readonly/></disk>"
+CDROM_GUEST = Domain("web1", boots=True).script().replace("</devices>", f"{DRIVE}</devices>")
+
+
 def two_guests(fleet):
     fleet.make("kvm1", Domain("web-1", uuid=FIRST, boots=True), Domain("web-2", uuid=SECOND, boots=True))
     fleet.playbook("discover")
@@ -42,6 +46,26 @@ def two_guests(fleet):
 
 def web1(fleet):
     fleet.make("kvm1", Domain("web1", boots=True))
+    fleet.playbook("discover")
+
+
+def with_a_drive(fleet):
+    fleet.run("kvm1", f"mkdir -p /srv/shared/isos && truncate -s 1M /srv/shared/isos/tools.iso\n{CDROM_GUEST}")
+    fleet.playbook("discover")
+
+
+def in_a_network(fleet):
+    """Its guests release no interface while they run."""
+    network = "<network><name>storage</name><bridge name='br0'/><forward mode='bridge'/></network>"
+    define = f"virsh net-define /dev/stdin <<'END'\n{network}\nEND\nvirsh net-start storage"
+    fleet.run("kvm1", f"virsh net-info storage || {{ {define}\n}}")
+    fleet.make("kvm1", Domain("web1", state="shutoff"))
+    fleet.playbook("discover")
+
+
+def off(fleet):
+    """As above."""
+    fleet.make("kvm1", Domain("web1", state="shutoff"))
     fleet.playbook("discover")
 
 
@@ -112,6 +136,7 @@ def nothing(fleet):
 # What each needs first, and what is seen afterwards.
 PREPARE = {
     ("module", "domain"): an_image,
+    ("module", "_domain_device"): two_guests,
     ("module", "_domain_migration"): two_guests,
     ("module", "_domain_order"): nothing,
     ("module", "domain_power"): two_guests,
@@ -120,6 +145,9 @@ PREPARE = {
     ("module", "hypervisor_info"): two_guests,
     ("module", "instance"): four,
     ("module", "instance_labels"): web1,
+    ("module", "instance_cdrom"): with_a_drive,
+    ("module", "instance_disk"): off,
+    ("module", "instance_interface"): in_a_network,
     ("module", "instance_migrate"): web1,
     ("module", "instance_resize"): large,
     ("module", "_migration"): two_guests,
@@ -137,6 +165,7 @@ PREPARE = {
     ("role", "rolling"): wants_a_reboot,
 }
 AFTER = {
+    ("module", "_domain_device"): lambda fleet: "data.qcow2" in fleet.files(LOCAL),
     ("module", "_domain_migration"): lambda fleet: fleet.where()["web-1"] == ("kvm2", "running"),
     ("module", "domain_power"): lambda fleet: set(fleet.where().values()) == {("kvm1", "shutoff")},
     ("module", "_domain_restart"): lambda fleet: fleet.where() == {"web-1": ("kvm2", "running")},
@@ -149,6 +178,9 @@ AFTER = {
         json.loads(fleet.query("SELECT labels FROM instances WHERE name = 'web1'")[0][0])
         == {"backup": "daily", "project": "web", "tier": "front"}
     ),
+    ("module", "instance_cdrom"): lambda fleet: fleet.settled()["web1"] == ("kvm1", "running"),
+    ("module", "instance_disk"): lambda fleet: "web1-data.qcow2" in fleet.files(SHARED),
+    ("module", "instance_interface"): lambda fleet: fleet.settled()["web1"] == ("kvm1", "shutoff"),
     ("module", "instance_migrate"): lambda fleet: fleet.settled()["web1"][0] == "kvm2",
     ("module", "instance_resize"): lambda fleet: {each["VCPU"] for each in fleet.booked()["web1"].values()} == {2},
     ("module", "_migration"): lambda fleet: "kvm1" not in {host for host, dummy in fleet.settled().values()},

@@ -207,13 +207,13 @@ class Fleet:
 
     def playbook(self, name: str, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a playbook of the collection, or one of tests/lab/playbooks, on this test's store."""
-        return self.lab.playbook(self._name(name), *words, store_url=self.store_url, check=check)
+        return self.lab.playbook(self.path_of(name), *words, store_url=self.store_url, check=check)
 
     def start(self, name: str, *words: str) -> Run:
         """Start a playbook and go on at once."""
-        return Run(["ansible-playbook", self._name(name), *words], self.lab.environment(self.store_url))
+        return Run(["ansible-playbook", self.path_of(name), *words], self.lab.environment(self.store_url))
 
-    def _name(self, name: str) -> str:
+    def path_of(self, name: str) -> str:
         return os.fspath(PLAYBOOKS / name) if name.endswith(".yml") else f"drover.compute.{name}"
 
     def refused(self, name: str, *words: str) -> str:

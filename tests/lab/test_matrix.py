@@ -118,6 +118,7 @@ def test_cell(prepared, tmp_path, name, fault, moment):
             if happens.exact:
                 assert where.get("web", (None, None))[1] == operation.state, where
                 assert operation.host is None or operation.state is None or where["web"][0] == operation.host, where
+                operation.check(world.fleet)
     finally:
         world.close()
         print("\n====\n".join(run.said for run in world.runs))

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 
+import libvirt
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, flavors, rolling, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, files, flavors, rolling, services
 from ansible_collections.drover.compute.tests.matrix.world import Run, TimedOut, Violation
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -339,6 +340,42 @@ class Rolling(Operation):
             assert rolling.read(connection) == []
 
 
+class AttachDisk(Operation):
+    """The module instance_disk: web gets a disk whose file is made for it."""
+
+    place, state, disks = "kvm1", "present", ["web.qcow2", "data.qcow2"]
+
+    def run(self, run):
+        path = os.path.join(run.world.disks, "data.qcow2")
+        run.task("localhost", "instance_disk", name="web", path=path, size="1GiB", state=self.state, timeout=1)
+
+    def check(self, world):
+        """It is in the running domain, in its definition and in the store, or in none of them."""
+        super().check(world)
+        domain = world.fleet.hosts["kvm1"].domains()[uuid_of("web")]
+        wanted = [os.path.join(world.disks, name) for name in self.disks]
+        for flags in (0, libvirt.VIR_DOMAIN_XML_INACTIVE):
+            assert hypervisors.disks_of(domain, flags) == wanted, flags
+        with Store.open(world.url).read() as connection:
+            assert set(wanted) == {path for path, dummy in files.of_instances(connection, [uuid_of("web")])[uuid_of("web")]}
+
+
+class DetachDisk(AttachDisk):
+    """The same disk goes; its file stays."""
+
+    state, disks = "absent", ["web.qcow2"]
+
+    def prepare(self, world):
+        super().prepare(world)
+        path = os.path.join(world.disks, "data.qcow2")
+        Run(world).task("localhost", "instance_disk", name="web", path=path, size="1GiB", timeout=1)
+        world.keep(path)
+
+    def check(self, world):
+        super().check(world)
+        assert os.path.exists(os.path.join(world.disks, "data.qcow2")), "its file is gone"
+
+
 OPERATIONS = {
     "rolling": Rolling,
     "drain": Drain,
@@ -356,4 +393,6 @@ OPERATIONS = {
     "move shut down": StoppedMove,
     "undrain": Undrain,
     "settle": Settle,
+    "attach disk": AttachDisk,
+    "detach disk": DetachDisk,
 }

@@ -22,10 +22,11 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, orders
 from ansible_collections.drover.compute.tests.matrix.faults import FAULTS
 from ansible_collections.drover.compute.tests.matrix.operations import OPERATIONS
 from ansible_collections.drover.compute.tests.matrix.world import FAILURES, Killed, Run, TimedOut, World
+from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
 #: A folder in memory: the store's file is synced at every step.
 MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -82,6 +83,18 @@ def test_the_matrix_is_large_enough():
     """It grows with each operation and each fault."""
     assert len(CELLS) >= 800
     assert {name for name, dummy, dummy in CELLS} == set(OPERATIONS) and {fault for dummy, fault, dummy in CELLS} == set(FAULTS)
+
+
+def test_a_dead_host_ends_what_was_begun_with_a_device():
+    """Its instance is evacuated, although the run that attached a disk to it was cut off."""
+    operation = OPERATIONS["evacuate"]()
+    with world_of(operation) as world:
+        with Store.open(world.url).write() as connection:
+            orders.begin(connection, uuid_of("web"), orders.ATTACHING, "cut off")
+        operation.run(Run(world))
+        operation.afterwards(world)
+        operation.check(world)
+        world.check_end()
 
 
 @pytest.mark.parametrize("name, fault, moment", CELLS, ids=[", ".join(cell) for cell in CELLS])

@@ -23,11 +23,11 @@ import libvirt
 import sqlalchemy as sa
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
-from ansible_collections.drover.compute.plugins.module_utils import _power
+from ansible_collections.drover.compute.plugins.module_utils import _hotplug, _power
 from ansible_collections.drover.compute.plugins.module_utils._migration import record as migration_record
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import lease_holder as actor_module
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import building
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import building, instance_devices
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
 from ansible_collections.drover.compute.tests.unit import hypervisors
@@ -166,6 +166,8 @@ class World:
         patch.setattr(DroverAction, "show", lambda action, line: RUN.get().said.append(line))
         patch.setattr(actor_module.Actor, "of_this_task", classmethod(lambda kind: _Actor(RUN.get().name, self.dead)))
         patch.setattr(building, "GRACE", 5)
+        patch.setattr(instance_devices, "GRACE", 5)
+        patch.setattr(_hotplug, "POLL", 0.002)
         patch.setattr(_power, "POLL", 0.002)
         lock = migration_record.Records.lock
 

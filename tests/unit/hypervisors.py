@@ -37,6 +37,7 @@ from ansible_collections.drover.compute.plugins.module_utils._migration import w
 from ansible_collections.drover.compute.plugins.modules import _domain_restart, domain_power, hypervisor_info
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import delegation
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand, plain_result
+from ansible_collections.drover.compute.tests.unit import devices
 from ansible_collections.drover.compute.tests.unit.action import running
 from ansible_collections.drover.compute.tests.unit.module_args import patch_module_args
 
@@ -60,7 +61,7 @@ NODE = """<node>
 CHANGING = {
     libvirt.virDomain: (
         *("create", "createWithFlags", "destroy", "shutdown", "suspend", "resume", "undefine", "undefineFlags"),
-        *("setAutostart", "setMetadata", "blockResize", "migrateToURI3"),
+        *("setAutostart", "setMetadata", "blockResize", "migrateToURI3", "attachDeviceFlags", "detachDeviceFlags", "updateDeviceFlags"),
     ),
     libvirt.virConnect: ("defineXML", "defineXMLFlags", "createXML"),
 }
@@ -194,6 +195,7 @@ class Fleet:
         patch.setattr(libvirt, "open", self._open)
         patch.setattr(libvirt.virDomain, "migrateToURI3", lambda domain, uri, parameters, flags: self._migrate(domain, uri))
         patch.setattr(libvirt.virDomain, "blockResize", _resize)
+        self.devices = devices.Devices(patch)
         patch.setattr(libvirt.virDomain, "jobInfo", self._job(libvirt.virDomain.jobInfo))
         #: Called (host name of the caller, host name of the callee, name of the method) before each call of libvirt that may change something.
         self.libvirt_calls = []
@@ -423,9 +425,9 @@ class Fleet:
         return {key: (words[0] if words else None) for key, (dummy, words) in ears.items()}
 
 
-def disks_of(domain):
+def disks_of(domain, flags=0):
     """The files of a domain's disks."""
-    return [each.get("file") for each in ET.fromstring(domain.XMLDesc(0)).iterfind("devices/disk/source") if each.get("file")]
+    return [each.get("file") for each in ET.fromstring(domain.XMLDesc(flags)).iterfind("devices/disk/source") if each.get("file")]
 
 
 def _require_active(domain):
@@ -533,7 +535,7 @@ def _delegated(delegation_, fleet, host, name, args, check_mode=None, limit=None
         if module in ACTIONS:
             found = running.run(module, {"inventory_hostname": host, **fleet.variables}, check=bool(check_mode), **args)
         else:
-            found = fleet.run(host, name, args, bool(check_mode))
+            found = fleet.run(host, name, args, bool(check_mode), bool(delegation_._action._task.diff))
     except AnsibleConnectionFailure as problem:
         return {"unreachable": True, "changed": False, "msg": str(problem)}
     except AnsibleActionFail as problem:

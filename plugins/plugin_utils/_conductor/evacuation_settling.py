@@ -77,7 +77,17 @@ class EvacuationSettling:
                 said.append(f"{instance['name']}: its {migration['type']} to {migration['destination']} came to nothing; it is closed.")
             if instance["state"] == claims.BUILDING:
                 said.append(self._release(instance))
+            elif instance["task_state"] in orders.DEVICES:
+                self._end_device(instance)
         return said
+
+    def _end_device(self, instance: EvacuatedInstance) -> None:
+        """Close the order to attach or detach a device: its host is off, so nothing more comes of it."""
+        certainty.require(certainty.is_off(self._host))
+        with self._dead.step() as (connection, _now):
+            row = orders.read(connection, instance["uuid"])
+            if row is not None and row.task_state in orders.DEVICES:
+                orders.end(connection, instance["uuid"], row.order_uuid)
 
     def _release(self, instance: EvacuatedInstance) -> str:
         """Give back the claim of an instance that was only being built: nothing of it runs, and its disks are new."""

@@ -46,6 +46,16 @@ def refuse_written(connection: Connection, uuid: str, name: str, host: str, imag
         )
 
 
+def refuse_read(connection: Connection, uuid: str, name: str, host: str, paths: Collection[str]) -> None:
+    """Refuse to give an instance a disk or a medium to read that an instance of any host may write to."""
+    for path, user in _users(connection, uuid, host, paths, writes=True):
+        raise _nothing_begun(
+            f"Instance {name} on {host}: {path} is a disk that {user} writes to, so what is read from it would change. Nothing was begun: "
+            "give it a copy of that file",
+            host,
+        )
+
+
 def _users(connection: Connection, uuid: str, host: str, paths: Collection[str], writes: bool = False) -> Iterator[tuple[str, str]]:
     """Find the paths that another instance needs, or may write to, each with the words for that instance."""
     for path, identity in sorted(_named(connection, host, paths), key=str):

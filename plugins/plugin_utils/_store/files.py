@@ -28,11 +28,17 @@ def _key(text: str) -> str:
     return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def write(connection: Connection, wanted: Mapping[int, Mapping[str, Iterable[Use]]], leaving: Collection[str] = ()) -> None:
+def write(
+    connection: Connection,
+    wanted: Mapping[int, Mapping[str, Iterable[Use]]],
+    leaving: Collection[str] = (),
+    attaching: Collection[str] = (),
+) -> None:
     """Replace the files of nodes' domains, without writing rows that do not change.
 
     :param wanted: {node id: {uuid: files}}.
     :param leaving: uuids with an open migration, whose files are kept where they are not in ``wanted``.
+    :param attaching: uuids that have a disk attached just now, whose files are all kept.
     """
     table = tables.domain_files
     there: dict[tuple[int, str], dict[Use, int]] = {}
@@ -44,7 +50,7 @@ def write(connection: Connection, wanted: Mapping[int, Mapping[str, Iterable[Use
         for uuid, uses in domains.items():
             known = there.pop((node, uuid), {})
             names = _keys(uses)
-            gone += [row for name, row in known.items() if name not in names]
+            gone += [row for name, row in known.items() if name not in names and uuid not in attaching]
             new += [_row(node, uuid, *name) for name in sorted(names - known.keys(), key=str)]
     gone += [row for (dummy, uuid), known in there.items() if uuid not in leaving for row in known.values()]
     bulk.delete(connection, table, table.c.id, gone)
@@ -53,11 +59,20 @@ def write(connection: Connection, wanted: Mapping[int, Mapping[str, Iterable[Use
 
 def write_one(connection: Connection, node_id: int, uuid: str, uses: Iterable[Use]) -> None:
     """Replace the files of one domain of a node, as write() does."""
+    _write_one(connection, node_id, uuid, uses)
+
+
+def reserve(connection: Connection, node_id: int, uuid: str, uses: Iterable[Use]) -> None:
+    """Add files to those of one domain of a node, before it is given them."""
+    _write_one(connection, node_id, uuid, uses, keep=True)
+
+
+def _write_one(connection: Connection, node_id: int, uuid: str, uses: Iterable[Use], keep: bool = False) -> None:
     table = tables.domain_files
     query = sa.select(table).where(table.c.uuid == uuid, table.c.compute_node_id == node_id)
     known = {(row.path, row.identity, row.written): row.id for row in connection.execute(query)}
     names = _keys(uses)
-    bulk.delete(connection, table, table.c.id, [row for name, row in known.items() if name not in names])
+    bulk.delete(connection, table, table.c.id, [row for name, row in known.items() if name not in names and not keep])
     bulk.insert(connection, table, [_row(node_id, uuid, *name) for name in sorted(names - known.keys(), key=str)])
 
 

@@ -177,6 +177,11 @@ def refuse(instance: NamedInstance, doing: str, settled: bool = True, order: str
         raise DroverError(
             f"Instance {name} is being removed, or its removal was cut off. {doing}: run drover.compute.instance_delete again, which ends that."
         )
+    if instance["task_state"] in orders.DEVICES and order not in (orders.DELETING, *orders.DEVICES):
+        going, again = (
+            ("attached", orders.AGAIN_ATTACH) if instance["task_state"] == orders.ATTACHING else ("detached", orders.AGAIN_DETACH)
+        )
+        raise DroverError(f"Instance {name} has a device {going}, or that was cut off. {doing}: run {again} again, which ends that.")
     if instance["state"] == "building":
         raise DroverError(f"Instance {name} is only being built. {doing}: wait for it, or place it again.")
     if instance["host"] is None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Orders to hypervisors to build or delete an instance, recorded before the call.
+"""Orders to hypervisors to build or delete an instance, or to change its devices, recorded before the call.
 
 An order is open until its outcome is known. Until then no run frees the instance's room or opens another order;
 the next run settles it first, at the hypervisor. A move's order is its migration.
@@ -17,6 +17,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import C
 
 #: Nova's task states: a build; a removal of domain, disks and record.
 SPAWNING, DELETING = "spawning", "deleting"
+#: Cinder's: a disk, an interface or a medium comes, or goes.
+ATTACHING, DETACHING = "attaching", "detaching"
+DEVICES = (ATTACHING, DETACHING)
+#: What ends such an order that was cut off.
+AGAIN_ATTACH, AGAIN_DETACH = "the task that attaches it", "the task that detaches it"
 #: The kind of PostgreSQL's locks in hold_definitions().
 DEFINITIONS = 0x64656673
 
@@ -25,8 +30,18 @@ class Open(DroverError):
     """Another order is open for the instance (``row``), or was opened in place of this one."""
 
     def __init__(self, row: Row) -> None:
-        doing = {SPAWNING: "is being built", DELETING: "is being deleted"}.get(row.task_state, "has an open order")
-        again = {SPAWNING: "drover.compute.place", DELETING: "drover.compute.instance_delete"}.get(row.task_state)
+        doing = {
+            SPAWNING: "is being built",
+            DELETING: "is being deleted",
+            ATTACHING: "has a device attached",
+            DETACHING: "has a device detached",
+        }.get(row.task_state, "has an open order")
+        again = {
+            SPAWNING: "drover.compute.place",
+            DELETING: "drover.compute.instance_delete",
+            ATTACHING: AGAIN_ATTACH,
+            DETACHING: AGAIN_DETACH,
+        }.get(row.task_state)
         super().__init__(
             f"Instance {row.name} ({row.uuid}) {doing}, by another run or by a run that was killed. "
             + (f"Run {again} again, which finds out what became of that." if again else "")

@@ -211,25 +211,9 @@ def _write_instances(
         node: {uuid: domain_facts.files(found["columns"], facts.get(node) or {}) for uuid, found in domains.items()}
         for node, domains in reported.items()
     }
-    files.write(connection, needs, leaving)
-
-    held = allocations.read(connection, result["here"])
-    shares = _shares(connection, held, result["here"], provider_ids, disk)
-    groups = instance_rows.group_ids(connection)
-    wanted, claims, owners = {}, {}, {}
-    for uuid, (node, domain) in result["here"].items():
-        row = known.get(uuid)
-        resources = dict(domain["resources"])
-        if resources["DISK_GB"] is None:
-            resources["DISK_GB"] = row.disk_gb if row is not None else 0
-        wanted[uuid] = _instance_columns(row, node, domain, resources, groups)
-        owners[uuid] = (wanted[uuid]["project"], wanted[uuid]["user"])
-        taken = _taken(resources, provider_ids[node], disk, held.get(uuid, {}), shares)
-        if held.get(uuid, {}) != taken:
-            claims[uuid] = taken
-    changed = instance_rows.write(connection, wanted, known, now)
+    files.write(connection, needs, leaving, _attaching(known))
+    wanted, changed = write_taken(connection, known, result["here"], provider_ids, disk, now)
     orders.forget(connection, [known[uuid] for uuid in wanted if uuid in known])
-    allocations.replace(connection, claims, now, owners=owners)
     allocations.confirm(connection, result["here"])
     lost = [known[uuid] for uuid in result["missing"] if known[uuid].state != "missing"]
     instance_rows.set_state(connection, lost, "missing")
@@ -237,7 +221,7 @@ def _write_instances(
     machines = node_rows.machines(connection, {node for dummy, nodes in result["doubled"] for node in nodes})
     states = node_rows.domain_states(connection, [uuid for uuid, dummy in result["doubled"]])
     return {
-        "changed": bool(changed or claims or lost),
+        "changed": bool(changed or lost),
         "adopted": sorted(wanted[uuid]["name"] for uuid in result["adopted"]),
         "moved": sorted(wanted[uuid]["name"] for uuid in result["moved"]),
         "missing": sorted(known[uuid].name for uuid in result["missing"]),
@@ -248,6 +232,49 @@ def _write_instances(
         ],
         "policies": sorted(row["policy"]["error"] for row in wanted.values() if "error" in (row["policy"] or {})),
     }
+
+
+def write_taken(
+    connection: Connection,
+    known: Mapping[str, Any],
+    here: Mapping[str, tuple[int, DomainReport]],
+    provider_ids: Mapping[int, int],
+    disk: Mapping[int, int],
+    now: float,
+) -> tuple[dict[str, dict[str, Any]], bool]:
+    """Write instances and their allocations, as their hosts show them.
+
+    :param known: dict uuid -> row of the instance.
+    :param here: dict uuid -> (node id, domain).
+    :param provider_ids: dict node id -> its provider.
+    :param disk: dict provider of a node -> the sharing provider that is its disk.
+    :returns: (dict uuid -> columns of the instance, whether anything changed).
+    """
+    attaching = _attaching(known)
+    held = allocations.read(connection, here)
+    shares = _shares(connection, held, here, provider_ids, disk)
+    groups = instance_rows.group_ids(connection)
+    wanted, claims, owners = {}, {}, {}
+    for uuid, (node, domain) in here.items():
+        row = known.get(uuid)
+        resources = dict(domain["resources"])
+        if resources["DISK_GB"] is None:
+            resources["DISK_GB"] = row.disk_gb if row is not None else 0
+        if uuid in attaching:
+            # What was claimed for a disk that its host does not show yet.
+            resources["DISK_GB"] = max(resources["DISK_GB"], allocations.total(held.get(uuid, {})).get("DISK_GB", 0))
+        wanted[uuid] = _instance_columns(row, node, domain, resources, groups)
+        owners[uuid] = (wanted[uuid]["project"], wanted[uuid]["user"])
+        taken = _taken(resources, provider_ids[node], disk, held.get(uuid, {}), shares)
+        if held.get(uuid, {}) != taken:
+            claims[uuid] = taken
+    changed = instance_rows.write(connection, wanted, known, now)
+    allocations.replace(connection, claims, now, owners=owners)
+    return wanted, bool(changed or claims)
+
+
+def _attaching(known: Mapping[str, Any]) -> set[str]:
+    return {uuid for uuid, row in known.items() if row.task_state == orders.ATTACHING}
 
 
 def _being_built(reported: Reported, known: Mapping[str, Any]) -> set[str]:

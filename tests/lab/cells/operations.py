@@ -20,6 +20,8 @@ from test_lifecycle import FLAVORS
 
 #: What guests need beside their disks, among the disks of others: the image that those are backed by, and a medium.
 BASE, ISO = f"{SHARED}/base.qcow2", f"{SHARED}/tools.iso"
+#: A disk that comes and goes.
+DATA = f"{SHARED}/data.qcow2"
 NEEDED = f"cp {IMAGE} {BASE} && truncate -s 1M {ISO} && printf 'what guests read' | dd of={ISO} conv=notrunc status=none"
 CDROM = "<disk type='file' device='cdrom'><driver name='qemu' type='raw'/><source file='{path}'/><target dev='sda' bus='sata'/><readonly/></disk>"
 NEW = "qemu-img create -q -f qcow2 {path} {size}"
@@ -43,6 +45,15 @@ class Guest(Domain):
             (path,) = self.paths
             script = script.replace(NEW.format(path=path, size=self.size), OVER.format(base=BASE, path=path))
         return script
+
+
+@dataclasses.dataclass
+class WithData(Guest):
+    """The same with a second disk, which QEMU takes away without its help."""
+
+    def script(self) -> str:
+        data = f"<disk type='file' device='disk'><driver name='qemu' type='qcow2' cache='none'/><source file='{DATA}'/><target dev='sdb' bus='usb'/></disk>"
+        return f"{NEW.format(path=DATA, size='1G')}\n" + super().script().replace("</devices>", f"{data}</devices>")
 
 
 def beside() -> Guest:
@@ -85,6 +96,9 @@ class Operation:
     def prepare(self, fleet) -> None:
         """What went before, once."""
 
+    def check(self, fleet) -> None:
+        """Beyond where web is: what must be in the end."""
+
     def words(self) -> list[str]:
         return ["-e", json.dumps({"drover_instance_timeout": 30, **SHARED_POOL, **self.variables})]
 
@@ -117,6 +131,34 @@ class Stop(_Power):
 
 class Delete(_Power):
     what, task, state = "instance_delete", "domain absent at kvm1", None
+
+
+class AttachDisk(Operation):
+    """On the bus usb, as the guests of the lab have no operating system that releases another disk."""
+
+    kind = "device"
+    what, task, files = "instance_disk.yml", "_domain_device present at kvm1", 2
+    device = {"name": "web", "path": DATA, "bus": "usb", "size": "1GiB", "state": "present"}
+
+    def words(self):
+        return ["-e", json.dumps({"device": self.device})]
+
+    def check(self, fleet):
+        """The running domain and its definition have the same disks, and the store counts them."""
+        for words in ("", "--inactive"):
+            shown = fleet.run("kvm1", f"virsh domblklist --details {words} web")
+            assert len([line for line in shown.splitlines() if line.split()[1:2] == ["disk"]]) == self.files, shown
+        (amounts,) = fleet.booked()["web"].values()
+        assert amounts["DISK_GB"] == self.files, amounts
+        assert DATA.rpartition("/")[2] in fleet.files(SHARED)
+
+
+class DetachDisk(AttachDisk):
+    task, files = "_domain_device absent at kvm1", 1
+    device = {"name": "web", "path": DATA, "state": "absent"}
+
+    def web(self):
+        return [WithData("web")]
 
 
 class ResizeAndConfirm(Operation):
@@ -220,6 +262,8 @@ OPERATIONS = {
     "start": Start,
     "stop": Stop,
     "delete": Delete,
+    "attach disk": AttachDisk,
+    "detach disk": DetachDisk,
     "resize and confirm": ResizeAndConfirm,
     "resize and revert": ResizeAndRevert,
     "live move": LiveMove,

@@ -177,7 +177,7 @@ class World:
     def playbook(self, name: str, *words: str, environment: dict[str, str] | None = None, store: pathlib.Path | None = None) -> Command:
         """Start a playbook of the collection, on this store or another one."""
         environment = {**self.fleet.lab.environment(self.store_in(store or self.folder)), **(environment or {})}
-        self.runs.append(Command(["ansible-playbook", f"drover.compute.{name}", *words], environment))
+        self.runs.append(Command(["ansible-playbook", self.fleet.path_of(name), *words], environment))
         return self.runs[-1]
 
     def ad_hoc(self, module: str, options: dict) -> Command:

@@ -1,0 +1,38 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Attach a network interface to an instance, or detach it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.instance_device import (
+    INSTANCE_SPEC,
+    ONE_INSTANCE,
+    TIMEOUT_SPEC,
+    InstanceDeviceAction,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_devices import INTERFACE
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+
+
+class ActionModule(InstanceDeviceAction):
+    KIND = INTERFACE
+    ARGUMENT_SPEC = {
+        "network": {"type": "str"},
+        "bridge": {"type": "str"},
+        "mac": {"type": "str"},
+        "model": {"type": "str", "default": "virtio"},
+        **INSTANCE_SPEC,
+        **TIMEOUT_SPEC,
+    }
+    REQUIREMENTS = {
+        "required_one_of": [ONE_INSTANCE, ["network", "bridge", "mac"]],
+        "mutually_exclusive": [["network", "bridge"]],
+    }
+
+    def device(self, args: dict[str, Any]) -> dict[str, Any]:
+        if args["state"] == "present" and not (args["network"] or args["bridge"]):
+            raise DroverError("The new interface has neither a network nor a bridge. Nothing was done: give one of them.")
+        return {key: args[key] for key in ("network", "bridge", "mac", "model")}

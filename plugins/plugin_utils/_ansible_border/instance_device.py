@@ -1,0 +1,44 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the actions instance_disk, instance_interface and instance_cdrom have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_devices import DeviceRequest, InstanceDevices
+
+#: The options of all three.
+INSTANCE_SPEC: dict[str, dict[str, Any]] = {
+    "name": {"type": "str"},
+    "uuid": {"type": "str"},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    **STORE_SPEC,
+}
+#: Of those that a guest has to release.
+TIMEOUT_SPEC: dict[str, dict[str, Any]] = {"timeout": {"type": "int", "default": 60}}
+ONE_INSTANCE = ["name", "uuid"]
+
+
+class InstanceDeviceAction(ConductorAction):
+    """An action that attaches a device of one kind to an instance, or detaches it. It runs on the controller."""
+
+    _requires_connection = False
+    #: The kind of device, see DeviceRequest.
+    KIND = ""
+
+    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        wanted = {key: args[key] for key in ("name", "uuid") if args[key] is not None}
+        request = DeviceRequest(wanted, self.KIND, self.device(args), args["state"] == "present", args.get("timeout") or 0)
+        result = InstanceDevices(self.ports(args, task_vars), request, self._task.check_mode).run()
+        if not self._task.diff:
+            result.pop("diff", None)
+        return result
+
+    def device(self, args: dict[str, Any]) -> dict[str, Any]:
+        """Return the options of the device, as the module _domain_device has them."""
+        raise NotImplementedError

@@ -1,0 +1,196 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Attach a device to an instance, or detach it, on the host that the instance is on.
+
+The order, the files and the room of a new disk are in the store before the hypervisor gets the order. The order is closed when its host
+shows what became of it; until then the files and the room stay the instance's, and the next run goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, instance_lookup, orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_device
+
+#: What is attached, as the module _domain_device names it.
+DISK, INTERFACE, CDROM = "disk", "interface", "cdrom"
+#: The words for each in sentences.
+WORDS = {DISK: "a disk", INTERFACE: "a network interface", CDROM: "a medium"}
+#: How a refusal begins, by the task state.
+NOT_DONE = {orders.ATTACHING: "Nothing is attached", orders.DETACHING: "Nothing is detached"}
+#: Seconds that a look waits longer than a call may take for the guest; and that a run holds its lease longer.
+GRACE, SPARE = 30, 300
+
+
+class DeviceRequest(NamedTuple):
+    """A device that an instance is to have, or not to have.
+
+    wanted: its name and uuid; one may be missing. kind: DISK, INTERFACE or CDROM. given: its options, see the module _domain_device.
+    present: it is to have it. timeout: seconds for the guest to release it.
+    """
+
+    wanted: Mapping[str, str]
+    kind: str
+    given: Mapping[str, Any]
+    present: bool
+    timeout: int
+
+    @property
+    def task_state(self) -> str:
+        return orders.ATTACHING if self.present else orders.DETACHING
+
+
+class InstanceDevices:
+    """One run for one device of one instance."""
+
+    def __init__(self, ports: Ports, request: DeviceRequest, check_mode: bool = False) -> None:
+        self._store, self._hosts, self._leasing, self._clock = ports.store, ports.hosts, ports.leasing, ports.clock
+        self._request, self._check_mode = request, check_mode
+
+    def run(self) -> dict[str, Any]:
+        """Carry it out.
+
+        :returns: a dict: changed, host, uuid, name, device (None where there is none), created_disks, and diff if there is one.
+        :raises DroverError: it is refused, it failed, or what became of it is not certain.
+        """
+        host = self._host(self._find())
+        with self._held(host):
+            instance = self._find()
+            if instance["host"] != host:
+                raise DroverError(
+                    f"Instance {instance['name']} has moved from {host} to {instance['host']}. Nothing was done: run this again."
+                )
+            result = self._work(instance, host)
+        found: dict[str, Any] = {"host": host, "uuid": instance["uuid"], "name": instance["name"]}
+        return {**found, **{key: value for key, value in result.items() if key in ("changed", "device", "created_disks", "diff")}}
+
+    def _find(self) -> NamedInstance:
+        with self._store.read() as connection:
+            (instance,) = instance_lookup.find(connection, [self._request.wanted])
+        not_done = NOT_DONE[self._request.task_state]
+        instance_lookup.refuse(instance, not_done, order=self._request.task_state)
+        if instance["state"] == "missing":
+            raise DroverError(
+                f"Instance {instance['name']} is missing: {instance['host']} no longer shows its domain. {not_done}: find out where it is with "
+                "drover.compute.discover."
+            )
+        return instance
+
+    @staticmethod
+    def _host(instance: NamedInstance) -> str:
+        # refuse() has refused an instance on no host.
+        return instance["host"] or ""
+
+    def _held(self, host: str) -> contextlib.AbstractContextManager[None]:
+        if self._check_mode:
+            return contextlib.nullcontext()
+        return self._leasing.held([host], f"{self._request.task_state} {WORDS[self._request.kind]}", self._request.timeout + SPARE)
+
+    def _work(self, instance: NamedInstance, host: str) -> dict[str, Any]:
+        hand, uuid = self._hosts.hand(host), instance["uuid"]
+        # An order of another kind is refused below.
+        earlier = instance["order_uuid"] if instance["task_state"] in orders.DEVICES else None
+        if earlier is not None and not self._check_mode:
+            # First of all nothing that an earlier run ordered may begin any more.
+            self._look(hand, instance, earlier, "an earlier run was cut off.")
+        given = self._given(instance)
+        foreseen = hand.foretell("_domain_device", given)
+        if foreseen.get("failed"):
+            raise DroverError(_sentence(instance, str(foreseen.get("msg"))), host=host)
+        if not foreseen["changed"] and earlier is None:
+            return foreseen
+        order = bulk.new_uuid()
+        with self._store.write() as connection:
+            orders.begin(connection, uuid, self._request.task_state, order, instead_of=earlier)
+            if self._request.present and foreseen["changed"]:
+                # No other run gets the file from now on.
+                self._refuse_used(connection, instance, foreseen)
+                record_device.claim(connection, uuid, host, foreseen["domain"], self._clock.time(), room=self._request.kind == DISK)
+        if self._check_mode:
+            return foreseen
+        answer = hand.act("_domain_device", {**given, "order": order, "looked_up": _names(foreseen)})
+        if answer.outcome == certainty.DONE:
+            self._close(instance, host, order, answer.result["domain"])
+            return answer.result
+        self._close(instance, host, order, self._look(hand, instance, order, answer.message))
+        raise DroverError(_sentence(instance, answer.message), host=host)
+
+    def _given(self, instance: NamedInstance) -> dict[str, Any]:
+        return {
+            "uri": instance["uri"] or DEFAULT_URI,
+            "uuid": instance["uuid"],
+            "name": instance["name"] if instance["named"] else None,
+            "state": "present" if self._request.present else "absent",
+            self._request.kind: {key: value for key, value in self._request.given.items() if value is not None},
+            "timeout": self._request.timeout,
+        }
+
+    def _refuse_used(self, connection: Connection, instance: NamedInstance, foreseen: Mapping[str, Any]) -> None:
+        """Refuse a file that an instance of any host uses."""
+        device, kind = foreseen["device"], self._request.kind
+        if not self._request.present or kind == INTERFACE or device is None:
+            return
+        whose = (instance["uuid"], instance["name"], instance["host"] or "")
+        names, behind = _names(foreseen), [layer["path"] for layer in device.get("chain") or ()]
+        if kind == CDROM or device["readonly"]:
+            used_files.refuse_read(connection, *whose, [*names, *behind])
+            return
+        used_files.refuse_taken(connection, *whose, names)
+        used_files.refuse_written(connection, *whose, [path for path in behind if path not in names])
+
+    def _look(self, hand: Hand, instance: NamedInstance, order: str, message: str) -> dict[str, Any] | None:
+        """Withdraw an order, and see what is there of the instance.
+
+        :returns: the facts of its domain; None where its host has none.
+        :raises DroverError: the host does not show it.
+        """
+        uri, patience = instance["uri"] or DEFAULT_URI, self._request.timeout + GRACE
+        found = hand.look(uri, {instance["uuid"]: [order]}, patience)[instance["uuid"]]
+        if found is None or found["busy"]:
+            text = _sentence(instance, message)
+            raise DroverError(
+                f"{text} {instance['host']} does not show what became of it, so it may be done. When that host answers, run this again, which finds "
+                "out and goes on.",
+                host=instance["host"],
+                uncertain=True,
+            )
+        return found["domain"]
+
+    def _close(self, instance: NamedInstance, host: str, order: str, facts: dict[str, Any] | None) -> None:
+        """Close the order, and record what the host shows.
+
+        :param facts: None where the domain is gone: the next discovery says where it is.
+        """
+        if facts is not None and facts.get("uuid") != instance["uuid"]:
+            raise DroverError(
+                f"{host} answered about the domain {facts.get('uuid')} where {instance['uuid']} was meant, so what is there is not known. See "
+                "what is wrong there: its libvirt, or who is root on it.",
+                host=host,
+                uncertain=True,
+            )
+        with self._store.write() as connection:
+            orders.end(connection, instance["uuid"], order)
+            if facts is not None:
+                record_device.record_devices(connection, instance["uuid"], host, facts, self._clock.time())
+
+
+def _names(foreseen: Mapping[str, Any]) -> list[str]:
+    """The paths of the file of a device."""
+    device = foreseen["device"] or {}
+    return sorted({path for path in (device.get("path"), device.get("real_path")) if path})
+
+
+def _sentence(instance: NamedInstance, message: str) -> str:
+    text = message if message.endswith(".") else f"{message}."
+    return text if text.startswith(f"{instance['name']} ") else f"Instance {instance['name']} on {instance['host']}: {text}"

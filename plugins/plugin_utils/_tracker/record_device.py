@@ -1,0 +1,83 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The devices of one instance, written into the store: what is claimed before a disk is attached, and what its host shows afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, inventory, providers
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, files, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import instances as instance_rows
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain, record, record_sharing
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker.domain import DomainReport
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker.record_sharing import DISK
+
+
+def claim(connection: Connection, uuid: str, host: str, facts: Any, now: float, room: bool = True) -> None:
+    """Claim what an instance will need on its host: its files, for no other to get them, and DISK_GB.
+
+    :param facts: the domain as it will be, as its host foretells it.
+    :param room: claim DISK_GB too.
+    :raises DroverError: the host has no room; or the instance is not there any more.
+    """
+    foreseen = domain.describe(facts)
+    node = _node(connection, uuid, host, foreseen)
+    files.reserve(connection, node.id, uuid, domain.files(foreseen["columns"], node.facts or {}))
+    wanted = foreseen["resources"]["DISK_GB"]
+    held = allocations.read(connection, [uuid]).get(uuid, {})
+    more = 0 if wanted is None else wanted - allocations.total(held).get(DISK, 0)
+    if more <= 0 or not room:
+        return
+    own, disk = _providers(connection, node)
+    provider = next((key for key, amounts in held.items() if DISK in amounts), disk.get(own, own))
+    key = (provider, bulk.ids_by(connection, tables.resource_classes.c.name, [DISK])[DISK])
+    holdings = allocations.Holdings(connection, {}, now, drop=[uuid])
+    if uuid not in holdings.held:
+        # It holds nothing, so nothing of it is counted; discovery does not ask for room either.
+        return
+    mine = holdings.held[uuid]
+    has = inventory.hold(connection, [provider], [DISK])[provider].get(DISK)
+    # A host without an inventory of disks does not count them.
+    why = None if has is None else has.shortage(DISK, more) or has.unfit(DISK, mine.get(key, 0) + more)
+    if why:
+        raise DroverError(
+            f"Instance {foreseen['columns']['name']} on {host}: there is no room for the disk ({why}). Nothing was done: make room, or raise "
+            "drover_disk_allocation_ratio of that host and discover it.",
+            cause="no_room",
+            host=host,
+        )
+    holdings.write({uuid: {**mine, key: mine.get(key, 0) + more}}, limited=has is not None)
+
+
+def record_devices(connection: Connection, uuid: str, host: str, facts: Any, now: float) -> None:
+    """Record what a host has just shown of an instance, and what that takes, as a discovery does; nothing if it is elsewhere by now."""
+    node = instance_rows.place(connection, uuid)
+    if node is None or node.host != host:
+        return
+    report = domain.describe(facts)
+    record.record_seen(connection, uuid, host, report, now)
+    known = instance_rows.concerned(connection, [uuid], [])
+    own, disk = _providers(connection, node)
+    record.write_taken(connection, known, {uuid: (node.id, report)}, {node.id: own}, disk, now)
+
+
+def _node(connection: Connection, uuid: str, host: str, foreseen: DomainReport) -> Any:
+    node = instance_rows.place(connection, uuid)
+    if node is None or node.host != host:
+        where = node.host if node is not None else "no host"
+        raise DroverError(f"Instance {foreseen['columns']['name']} is on {where} by now, not on {host}. Nothing was done: run this again.")
+    return node
+
+
+def _providers(connection: Connection, node: Any) -> tuple[int, Mapping[int, int]]:
+    """The provider of a node, and the sharing provider that is its disk: dict id -> id, empty where the disk is its own."""
+    shared = (node.facts or {}).get("shared_storage")
+    pool = record_sharing.uuid_of(shared["id"]) if shared else None
+    ids = providers.ids(connection, [node.uuid, *([pool] if pool else [])])
+    own = ids[node.uuid]
+    return own, {own: ids[pool]} if pool in ids else {}
