@@ -89,7 +89,7 @@ class ActionModule(ConductorAction):
         return RollingRequest(
             question=question,
             # Without extra moves: a batch fits without them, and two drains of one run would share the lease of a host.
-            drain=drain_request("", policy, args, args["reason"], args["drain_rounds"]),
+            drain=drain_request([], policy, args, args["reason"], args["drain_rounds"]),
             sentinels=args["reboot_sentinels"],
             plan_only=args["plan_only"] or self._task.check_mode,
             pattern=args["hypervisors"],

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Empty a host: one run of conductor.drain.Drain."""
+"""Empty hosts: one run of conductor.drain.Drain."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain im
 class ActionModule(ConductorAction):
     _requires_connection = False
     ARGUMENT_SPEC = {
-        "host": {"type": "str", "required": True, "aliases": ["name"]},
+        "host": {"type": "list", "elements": "str", "required": True, "aliases": ["name"]},
         "reason": {"type": "str", "default": DrainRequest.reason},
         "rounds": {"type": "int", "default": DrainRequest.rounds},
         "extra_moves": {"type": "int", "default": 0},

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plan how to empty a host."""
+"""Plan how to empty hosts."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.pla
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import host_names
 
 
 class ActionModule(PlanInfo):
     ARGUMENT_SPEC = {
-        "host": {"type": "str", "required": True, "aliases": ["name"]},
+        "host": {"type": "list", "elements": "str", "required": True, "aliases": ["name"]},
         "max_migrations": {"type": "int", "default": 2},
         "max_migrations_per_destination": {"type": "int"},
         "max_migrations_overall": {"type": "int"},
@@ -36,5 +37,5 @@ class ActionModule(PlanInfo):
     )
 
     def answer(self, connection: Connection, policy: Policy, args: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        plan = DrainQuestion.of_options(policy, args).plan(connection, args["host"], args["excluded"])
+        plan = DrainQuestion.of_options(policy, args).plan(connection, host_names(args["host"]), args["excluded"])
         return {"plan": plan}, plan["lines"]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bring a drained host back: one run of conductor.undrain.Undrain."""
+"""Bring drained hosts back: one run of conductor.undrain.Undrain."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.orders imp
 class ActionModule(ConductorAction):
     _requires_connection = False
     ARGUMENT_SPEC = {
-        "host": {"type": "str", "required": True, "aliases": ["name"]},
+        "host": {"type": "list", "elements": "str", "required": True, "aliases": ["name"]},
         "timeout": {"type": "int", "default": 60},
         "max_migrations": {"type": "int", "default": 2},
         "shutdown_timeout": {"type": "int", "default": 300},

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 name: drain_plan
-short_description: Plan how to empty a host
+short_description: Plan how to empty one host or several
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Finds a destination for every instance of a host, all as one batch and the largest first, by the host filters and weighers of the
+  - Finds a destination for every instance of the hosts, all as one batch and the largest first, by the host filters and weighers of the
     scheduler. If an instance has no destination then, it tries other orders, then O(extra_moves), then O(solver_seconds).
   - Running and paused instances move live, instances that are shut off move cold, unless the policy of an instance differs.
   - Destinations are in the cell of the host, up and enabled, and have enough free capacity. Members of an anti-affinity server group are never
@@ -22,7 +22,9 @@ description:
   - It reads and never writes or moves anything. The same store gives the same plan.
 options:
   _terms:
-    description: The host to empty, with all its compute nodes. Several hosts get separate plans that do not consider each other.
+    description:
+      - The host to empty, with all its compute nodes. Several hosts, also as V(kvm1,kvm2) or as a list, get one plan, in which none of
+        them is a destination.
     required: true
 extends_documentation_fragment:
   - drover.compute.store
@@ -59,11 +61,12 @@ EXAMPLES = r"""
 
 RETURN = r"""
 _raw:
-  description: One plan per host.
+  description: The plan, as the only element.
   type: list
   elements: dict
   contains:
-    host: {description: The host to empty., type: str, returned: always}
+    host: {description: "The host to empty; several in one text, as V(kvm1, kvm2).", type: str, returned: always}
+    hosts: {description: The hosts to empty., type: list, elements: str, returned: always}
     moves:
       description:
         - The moves in the order in which to begin them, each with C(uuid), C(name), C(state), C(live) (V(false) for a cold move),
@@ -72,8 +75,8 @@ _raw:
           the disks), C(copying) (for memory and disks C(what), C(mib), the expected C(rate) in MiB per second, its C(basis) and the number
           of C(moves) it was measured over), C(unknown) (what is not known of the disks), C(bandwidth_mib) (the limit of the migration),
           C(seconds) (expected), C(converges), C(wave), C(order), C(extra)
-          (V(true) for an instance of another host that moves to free capacity), C(for_host), C(after) (uuids of the moves that must be
-          done before) and C(stage) (moves of one stage do not wait for each other).
+          (V(true) for an instance of another host that moves to free capacity), C(for_hosts) (the hosts that it makes room for),
+          C(after) (uuids of the moves that must be done before) and C(stage) (moves of one stage do not wait for each other).
           Where a destination may take a class from several providers, C(allocations) has the providers of the move (uuids of providers to
           amounts by class).
       type: list
@@ -81,15 +84,19 @@ _raw:
       returned: always
     unmovable:
       description:
-        - Instances that cannot move, each with C(uuid), C(name), C(state), C(vcpus), C(memory_mb), C(disk_gb), C(reason), C(nearest) (the
-          host with the least missing capacity, and the missing amount) and C(way_out).
+        - Instances that cannot move, each with C(uuid), C(name), C(host), C(state), C(vcpus), C(memory_mb), C(disk_gb), C(reason),
+          C(nearest) (the host with the least missing capacity, and the missing amount) and C(way_out).
       type: list
       elements: dict
       returned: always
     shutdowns: {description: "Instances that are shut down by their policy, the lowest priority first.", type: list, elements: dict, returned: always}
     status: {description: "V(ok), V(partial) if some cannot move, V(infeasible) if this is proven.", type: str, returned: always}
     proof: {description: Why it cannot be done., type: str, returned: when it is proven}
-    down: {description: "Why the host is down, null if it is up. A host that is down cannot be drained.", type: str, returned: always}
+    down:
+      description: The hosts that are down, each with C(host) and C(reason). A host that is down cannot be drained.
+      type: list
+      elements: dict
+      returned: always
     hint: {description: A way that may still empty the host., type: str, returned: when there is one}
     method: {description: The method that found the destinations., type: str, returned: always}
     extra_moves: {description: The number of moves of other hosts' instances., type: int, returned: always}
@@ -104,7 +111,7 @@ _raw:
         - "Copies 1.2 TiB: memory at 102 MiB/s, measured over 12 moves between these hosts; disks of running instances at 110 MiB/s, assumed."
         - "Not known, so not counted: the size of its disk vdb (web3)."
     unsettled:
-      description: Hosts with open extra moves of an earlier run for this host.
+      description: Hosts with open extra moves of an earlier run for these hosts.
       type: list
       elements: str
       returned: always
@@ -114,8 +121,9 @@ _raw:
 
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import DroverLookup
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import DroverLookup, flat
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import host_names
 
 #: Options that the variables of the same names set.
 SAME = (
@@ -137,4 +145,4 @@ class LookupModule(DroverLookup):
         question = DrainQuestion.of_options(self.policy(), {name: self.get_option(name) for name in SAME})
         excluded = self.get_option("excluded")
         with self.store().read() as connection:
-            return [question.plan(connection, host, excluded) for host in terms]
+            return [question.plan(connection, host_names(flat(terms)), excluded)]

@@ -9,23 +9,28 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: drain
-short_description: Empty a living host by migration
+short_description: Empty living hosts by migration
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - First it finishes or undoes the open moves of an earlier run, and reads the host. It plans all moves as one batch, has the hypervisors
-    check them, and shows the plan.
-  - Then it disables the host, moves the instances, shuts down those whose policy or O(unmovable) requires it, and reads the host again. If
-    no instance runs there, it sets the host to maintenance.
+  - First it finishes or undoes the open moves of an earlier run, and reads the hosts. It plans all moves as one batch, has the hypervisors
+    check them, and shows the plan. None of the hosts is a destination.
+  - Then it disables the hosts, moves the instances, shuts down those whose policy or O(unmovable) requires it, and reads the hosts again. If
+    no instance runs on a host, it sets this host to maintenance.
+  - The instances of one host leave before those of the next.
   - If a move fails, its instance stays, and a later round moves it to another host.
-  - It runs on the controller, reaches each hypervisor as a delegated task would, and holds the lease of the host against other runs.
+  - A host that cannot be drained does not keep the others from it. The task fails in the end and names it. With O(unmovable=fail) the task
+    stops instead if it sees this before anything moves.
+  - It runs on the controller, reaches each hypervisor as a delegated task would, and holds the leases of all hosts against other runs. If
+    another run has one of them, nothing is done.
   - The next run finishes a run that was killed.
   - The role P(drover.compute.drain#role) and the playbook C(drover.compute.drain) call this module.
 options:
   host:
-    description: The host to empty, by its name in the inventory.
-    type: str
+    description: The host to empty, by its name in the inventory; or several, as a list or as V(kvm1,kvm2).
+    type: list
+    elements: str
     required: true
     aliases: [name]
   reason:
@@ -34,8 +39,10 @@ options:
     default: drained by drover.compute
   unmovable:
     description:
-      - What happens to instances that cannot move. V(fail) stops before anything is changed. V(skip) leaves them running; then the host
-        stays disabled and is not set to maintenance. V(shutdown) shuts them down cleanly after the others have moved.
+      - What happens to instances that cannot move. V(fail) stops before anything is changed, on all hosts. V(skip) leaves them running; then
+        their host stays disabled and is not set to maintenance. V(shutdown) shuts them down cleanly after the others have moved.
+      - A host that does not answer, or that has a move whose end is not known, stops V(fail) too. With V(skip) and V(shutdown) it is disabled
+        like the others, and left alone.
     type: str
     choices: [fail, skip, shutdown]
     default: fail
@@ -87,18 +94,41 @@ EXAMPLES = r"""
         reason: new kernel
       register: drained
 
+    - name: Empty two hosts with one plan
+      drover.compute.drain:
+        host: [kvm2, kvm3]
+        reason: new kernel
+
     - name: Show the result
       ansible.builtin.debug:
         msg: "{{ drained.message }}"
 """
 
 RETURN = r"""
+hosts:
+  description: What became of each host. The result of a failure has it too.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    host: {description: The host., type: str, returned: always, sample: kvm1}
+    status:
+      description: V(maintenance) if no instance runs there. V(disabled) if instances that cannot move still run there. V(failed) if it was not
+        drained. V(planned) if nothing was to be changed.
+      type: str
+      returned: always
+      sample: maintenance
+    message:
+      description: The same in a sentence.
+      type: str
+      returned: always
+      sample: kvm1 is empty and in maintenance. Bring it back with drover.compute.undrain.
 plan:
   description:
     - The last plan, as M(drover.compute.plan_drain_info) returns it. A failure does not return it, but it is shown before.
   returned: success
   type: dict
-  sample: {host: kvm1, status: ok, moves: [{uuid: 425519c8-859e-488e-96e3-46439d6e2f07, name: web1, live: true, from_host: kvm1,
+  sample: {host: kvm1, hosts: [kvm1], status: ok, moves: [{uuid: 425519c8-859e-488e-96e3-46439d6e2f07, name: web1, live: true, from_host: kvm1,
     host: kvm3, wave: 1}], unmovable: [], shutdowns: [], waves: 1, seconds: 2.6}
 migrations:
   description: The result of each move, as RV(drover.compute._migration#module:migrations).
@@ -108,13 +138,13 @@ migrations:
   sample: [{uuid: 425519c8-859e-488e-96e3-46439d6e2f07, name: web1, source: kvm1, destination: kvm3,
     provider: 92916cb8-ade9-4263-ae96-c7f7040de74f, status: completed, message: '', storage: shared, elapsed_s: 1.9}]
 shut_down:
-  description: Instances that were shut down, each with C(uuid) and C(name).
+  description: Instances that were shut down, each with C(uuid), C(name) and C(host).
   returned: always
   type: list
   elements: dict
   sample: [{uuid: 425519c8-859e-488e-96e3-46439d6e2f07, name: web1}]
 staying:
-  description: Instances that cannot move, each with C(uuid), C(name) and C(reason).
+  description: Instances that cannot move, each with C(uuid), C(name), C(host) and C(reason).
   returned: always
   type: list
   elements: dict

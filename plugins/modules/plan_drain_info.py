@@ -9,19 +9,21 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: plan_drain_info
-short_description: Plan how to empty a host
+short_description: Plan how to empty one host or several
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Finds a destination for every instance of a host, and names the instances that cannot move, with the reason and a way out.
+  - Finds a destination for every instance of the hosts, and names the instances that cannot move, with the reason and a way out.
   - The module M(drover.compute.drain) carries out such a plan. It plans again first.
   - It reads the store and changes nothing. A failure is one sentence.
   - The lookup P(drover.compute.drain_plan#lookup) gives the same answer in templates.
 options:
   host:
-    description: The host to empty, with all its compute nodes.
-    type: str
+    description: The host to empty, with all its compute nodes. Several hosts, as a list or as V(kvm1,kvm2), get one plan, in which none of
+      them is a destination.
+    type: list
+    elements: str
     required: true
     aliases: [name]
 extends_documentation_fragment:
@@ -61,7 +63,8 @@ plan:
   returned: success
   type: dict
   contains:
-    host: {description: The host to empty., type: str, returned: always, sample: kvm1}
+    host: {description: "The host to empty; several in one text, as V(kvm1, kvm2).", type: str, returned: always, sample: kvm1}
+    hosts: {description: The hosts to empty., type: list, elements: str, returned: always, sample: [kvm1]}
     status: {description: "V(ok), V(partial) if some cannot move, V(infeasible) if this is proven.", type: str, returned: always, sample: ok}
     moves:
       description: The moves in the order in which to begin them. These are the most used keys.
@@ -82,6 +85,7 @@ plan:
       returned: always
       contains:
         name: {description: The name of the instance., type: str, returned: always, sample: db1}
+        host: {description: Its host., type: str, returned: always, sample: kvm1}
         reason: {description: Why it cannot move., type: str, returned: always, sample: it has snapshots}
         way_out: {description: What would let it move., type: str, returned: always, sample: Delete its snapshots.}
     seconds: {description: The expected duration in seconds., type: float, returned: always, sample: 42.5}

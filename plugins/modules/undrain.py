@@ -9,21 +9,23 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: undrain
-short_description: Bring a drained host back
+short_description: Bring drained hosts back
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Reads the host, finishes or undoes the open moves of its drain without beginning new ones, restores the state that the host had before
-    the drain or evacuation, and starts the instances that the drain shut down there, and no others.
+  - Reads each host, one after the other, finishes or undoes the open moves of its drain without beginning new ones, restores the state that
+    the host had before the drain or evacuation, and starts the instances that the drain shut down there, and no others.
   - If a move cannot be ended, the host is still brought back. If an instance does not start, the others are still started; the
     task fails and names it, and the next undrain tries again.
-  - It runs on the controller, takes the lease of the host, and reaches it as a delegated task would.
+  - A host that cannot be brought back does not keep the others from it. The task fails in the end and names it.
+  - It runs on the controller, takes the lease of each host for its turn, and reaches it as a delegated task would.
   - The playbook C(drover.compute.undrain) and the task file C(undrain) of the role P(drover.compute.drain#role) call this module.
 options:
   host:
-    description: The host, by its name in the inventory.
-    type: str
+    description: The host, by its name in the inventory; or several, as a list or as V(kvm1,kvm2).
+    type: list
+    elements: str
     required: true
     aliases: [name]
   timeout:
@@ -68,12 +70,13 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
-host:
-  description: The state of the host, C(disabled), C(disabled_reason), C(maintenance) and C(forced_down). The result of a failure has it
-    too.
+hosts:
+  description: The states of the hosts that are back, each with C(host), C(disabled), C(disabled_reason), C(maintenance) and C(forced_down).
+    The result of a failure has it too.
   returned: always
-  type: dict
-  sample: {disabled: false, disabled_reason: null, maintenance: false, forced_down: false}
+  type: list
+  elements: dict
+  sample: [{host: kvm1, disabled: false, disabled_reason: null, maintenance: false, forced_down: false}]
 started:
   description: Instances that the drain had shut down and that now run again, each with C(uuid) and C(name).
   returned: always
@@ -81,7 +84,7 @@ started:
   elements: dict
   sample: [{uuid: 425519c8-859e-488e-96e3-46439d6e2f07, name: web1}]
 message:
-  description: The new state of the host, in a sentence.
+  description: The new state of each host, in a sentence.
   returned: success
   type: str
   sample: 'kvm1 is as it was before its drain or evacuation: enabled.'

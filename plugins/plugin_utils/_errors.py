@@ -37,6 +37,10 @@ class Unreachable(DroverError):
         self.cause_of_it = problem
 
 
+class RunOver(DroverError):
+    """The whole run has to end: its playbook is gone, its time is over, or it has lost a lease. No other host is tried."""
+
+
 class Late(DroverError):
     """A host did not answer in the seconds that a call had. What was begun there may go on."""
 

@@ -98,6 +98,17 @@ def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:
     return f" (did you mean {by_lower[near[0]]}?)" if near else ""
 
 
+def host_names(given: Iterable[object]) -> list[str]:
+    """Return the names of hosts in their natural order, each once; a text may have several, with commas between them.
+
+    :raises PlanError: there is none.
+    """
+    names = {part.strip() for each in given for part in str(each).split(",")} - {""}
+    if not names:
+        raise PlanError("Which host? Name at least one, such as kvm1, or several as kvm1,kvm2. Nothing was done.")
+    return sorted(names, key=natural)
+
+
 def which_name(name: str, known: Iterable[str]) -> str:
     """Return did_you_mean() for the name of a host, an instance or the like: kvm9 is no slip for kvm1, but kmv1 and kvm01 are."""
     numbers = _numbers(name)

@@ -115,6 +115,36 @@ def test_local_disks_are_copied_and_a_disabled_host_stays_disabled(fleet):
     assert fleet.service("kvm1") == {"disabled": True, "reason": "bad fan", "maintenance": False, "forced_down": False, "last_error": None}
 
 
+def test_two_hosts_at_once(fleet):
+    """Each of them has room for what is on the other one, and gets none of it."""
+    fleet.make("kvm1", Domain("one", boots=True), Domain("cold", state="shutoff"))
+    fleet.make("kvm2", Domain("two", folder=LOCAL, written_mb=4), Domain("paused", state="paused"))
+    fleet.make("kvm3", Domain("stays"))
+    fleet.playbook("discover")
+    before = fleet.settled()
+    plan = fleet.drain("kvm2, kvm1", "--check")
+    assert changed(plan) == 0 and fleet.where() == before
+    assert "Drain of kvm1, kvm2: 4 instances to move" in plan.stdout
+    assert len(re.findall(r" kvm[12] +-> +kvm3 ", plan.stdout)) == 4, plan.stdout
+
+    done = fleet.drain(["kvm1", "kvm2"], drover_reason="new rack")
+    assert fleet.settled() == {name: ("kvm3", state) for name, (dummy, state) in before.items()}
+    for host in ("kvm1", "kvm2"):
+        assert fleet.run(host, "virsh list --all --name").split() == []
+        assert fleet.service(host) == {
+            "disabled": True, "reason": "new rack", "maintenance": True, "forced_down": False, "last_error": None,
+        }  # fmt: skip
+        assert f"{host} is empty and in maintenance" in " ".join(done.stdout.split())
+    assert fleet.files(LOCAL, "kvm2") == []
+    assert fleet.query("SELECT DISTINCT destination FROM migrations") == [("kvm3",)] and fleet.query("SELECT name FROM leases") == []
+    assert changed(fleet.drain("kvm1,kvm2", drover_reason="new rack")) == 0
+
+    back = undrain(fleet, "kvm1,kvm2")
+    assert not any(fleet.service(host)["disabled"] for host in ("kvm1", "kvm2"))
+    said = " ".join(back.stdout.split())
+    assert all(f"{host} is as it was before its drain or evacuation: enabled." in said for host in ("kvm1", "kvm2"))
+
+
 @pytest.mark.long
 def test_what_cannot_move(fleet):
     # With as many vCPUs as CPUs there is one left on kvm2 and one on kvm3.

@@ -147,7 +147,7 @@ def test_first_fleet(empty_fleet):
 
 def test_drain_runbook(fleet):
     reader = operator(fleet, pages.DRAIN)
-    plan, drain, undrain, free = reader.commands()
+    plan, drain, undrain, plan_both, drain_both, undrain_both, free = reader.commands()
     fleet.make("kvm1", Domain("web1", boots=True), Domain("off", state="shutoff"))
     fleet.playbook("discover")
     before = fleet.settled()
@@ -160,6 +160,13 @@ def test_drain_runbook(fleet):
     assert (fleet.service("kvm1")["maintenance"], fleet.service("kvm1")["reason"]) == (True, "new kernel")
     reader.run(undrain)
     assert fleet.service("kvm1") == {"disabled": False, "reason": None, "maintenance": False, "forced_down": False, "last_error": None}
+    where = fleet.settled()
+    assert "Drain of kvm1, kvm2" in reader.run(plan_both) and fleet.settled() == where
+    reader.run(drain_both)
+    assert {host for host, dummy in fleet.settled().values()} == {"kvm3"}
+    assert [fleet.service(host)["maintenance"] for host in ("kvm1", "kvm2")] == [True, True]
+    reader.run(undrain_both)
+    assert not any(fleet.service(host)["disabled"] for host in ("kvm1", "kvm2"))
     # There is none to be taken away; that one is, is for the tests of leases.
     reader.run(free)
     assert fleet.query("SELECT * FROM leases") == []

@@ -167,17 +167,26 @@ class Settle(LiveMove):
 class Drain(Operation):
     """The module drain: kvm1 is emptied and in maintenance."""
 
+    hosts = ("kvm1",)
+
     def run(self, run):
         # One at a time, for the same moments in the same order every time.
-        run.task("localhost", "drain", host="kvm1", max_migrations=1, max_migrations_overall=1, max_wait=2, shutdown_timeout=1)
+        limits = {"max_migrations": 1, "max_migrations_overall": 1, "max_wait": 2, "shutdown_timeout": 1}
+        run.task("localhost", "drain", host=list(self.hosts), **limits)
 
     def check(self, world):
         where = world.fleet.where()
         assert sorted(where) == ["beside", "db", "web"], where
         assert {state for places in where.values() for dummy, state in places} == {"running"}, where
-        assert "kvm1" not in {host for places in where.values() for host, dummy in places}, where
+        assert not {host for places in where.values() for host, dummy in places}.intersection(self.hosts), where
         with Store.open(world.url).read() as connection:
-            assert services.get(connection, "kvm1").maintenance
+            assert all(services.get(connection, host).maintenance for host in self.hosts)
+
+
+class DrainTwo(Drain):
+    """The same with two hosts, neither of them to the other."""
+
+    hosts = ("kvm1", "kvm2")
 
 
 class Evacuate(Operation):
@@ -379,6 +388,7 @@ class DetachDisk(AttachDisk):
 OPERATIONS = {
     "rolling": Rolling,
     "drain": Drain,
+    "drain of two hosts": DrainTwo,
     "evacuate": Evacuate,
     "resize": Resize,
     "resize on the same host": ResizeHere,

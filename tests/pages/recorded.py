@@ -182,8 +182,12 @@ class Watched(Scenario):
         limits = MigrationLimits(2)
         with self.run() as run:
             question = DrainQuestion(self.policy, limits, MIB_PER_SECOND, **request.pop("question", {}))
-            wanted = DrainRequest(host, question, MoveSettings(limits, options), "new kernel", **request)
-            run.say(Drain(run, wanted).run()["message"])
+            wanted = DrainRequest(
+                [host] if isinstance(host, str) else host, question, MoveSettings(limits, options), "new kernel", **request
+            )
+            result = Drain(run, wanted).run()
+            for each in [result] if wanted.plan_only else result["hosts"]:
+                run.say(each["message"])
 
     def do_evacuate(self, host):
         """Playbook evacuate, of a host whose power driver tells the truth; the role power has switched it off."""
@@ -246,6 +250,7 @@ OUTPUTS = {
     "drain plan": lambda: lines({"drain": "kvm1", "plan_only": True}),
     "drain that does not fit": lambda: lines({"drain": "kvm1"}, data=fleet(**TIGHT)),
     "drain": lambda: lines({"drain": "kvm1"}),
+    "drain of two hosts": lambda: lines({"drain": ["kvm1", "kvm2"]}),
     "undrain": lambda: lines({"drain": "kvm1"}, {"undrain": "kvm1"}),
     "migrate": lambda: lines({"migrate": ["web1"]}),
     "resize": lambda: lines({"resize": ["web1"], "flavor": "big"}, data=fleet() | {"flavors": [BIG]}),

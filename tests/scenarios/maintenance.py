@@ -37,7 +37,7 @@ class Maintenance:
             moves = MoveSettings(limits, {}, 600)
             back = request.get("bring_back", False)
             question = RollingQuestion(self.policy, batch_size=request.pop("batch_size", 0), back=back)
-            drain = DrainRequest("", DrainQuestion(self.policy, limits), moves, "rolling maintenance")
+            drain = DrainRequest([], DrainQuestion(self.policy, limits), moves, "rolling maintenance")
             files = dict.fromkeys(hooks, __file__)
             wanted = RollingRequest(hosts, question, drain, files, sentinels=["/run/reboot-required"], **request)
             try:
@@ -98,7 +98,7 @@ class _Role:
             if "power" in do:
                 self._power(host, do["power"])
             if do.get("undrain"):
-                Undrain(self.run, UndrainRequest(host, self.moves)).run()
+                Undrain(self.run, UndrainRequest([host], self.moves)).run()
         except (DroverError, Broken) as problem:
             self.failed.add(host)
             self.order.fail(host, step["name"], str(problem))

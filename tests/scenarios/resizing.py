@@ -13,6 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize i
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings, ResizeSettings
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.undrain import Undrain, UndrainRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
+from ansible_collections.drover.compute.tests.scenarios.several import several
 from ansible_collections.drover.compute.tests.scenarios.simulated import Broken
 
 #: Seconds that a guest takes to start.
@@ -47,7 +48,7 @@ class Instances:
     def do_undrain(self, host, stop=None, call=None):
         """Playbook undrain."""
         with self.run(stop, call) as run:
-            Undrain(run, UndrainRequest(host, MoveSettings(MigrationLimits(2)))).run()
+            Undrain(run, UndrainRequest(several(host), MoveSettings(MigrationLimits(2)))).run()
 
     def do_does_not_start(self, names):
         """Instances that start nowhere from now on."""

@@ -34,7 +34,7 @@ from ansible_collections.drover.compute.tests.scenarios.clock import Clock
 from ansible_collections.drover.compute.tests.scenarios.maintenance import Maintenance
 from ansible_collections.drover.compute.tests.scenarios.ports import Actor, Fate, FatedStore, Killed, SimulatedHosts
 from ansible_collections.drover.compute.tests.scenarios.resizing import Instances
-from ansible_collections.drover.compute.tests.scenarios.several import Several
+from ansible_collections.drover.compute.tests.scenarios.several import Several, several
 from ansible_collections.drover.compute.tests.scenarios.simulated import Broken, Fleet, Violation
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.test_claims_spread import add_provider, held
@@ -139,9 +139,10 @@ class Scenario(Several, Instances, Maintenance):
 
     # Drain
 
-    def do_drain(self, host, limit=2, stop=None, call=None, actor=None, elsewhere=False, caps=None, patience=600, **request):
+    def do_drain(self, hosts, limit=2, stop=None, call=None, actor=None, elsewhere=False, caps=None, patience=600, **request):
         """Playbook drain.
 
+        :param hosts: one, or a list.
         :param caps: {per_destination, overall}: the other limits.
         :param patience: seconds that it waits for other runs.
         :param stop, call: see ports.Fate.
@@ -150,7 +151,7 @@ class Scenario(Several, Instances, Maintenance):
         with self.run(stop, call, actor, elsewhere) as run:
             limits = MigrationLimits(limit, **(caps or {}))
             question = DrainQuestion(self.policy, limits, extra_moves=request.pop("extra_moves", 0))
-            wanted = DrainRequest(host, question, MoveSettings(limits, {}, patience), "scenario", **request)
+            wanted = DrainRequest(several(hosts), question, MoveSettings(limits, {}, patience), "scenario", **request)
             began = self.fleet.most = self.fleet.under_way()
             Drain(run, wanted).run()
             if self.fleet.most > max(limit, began):

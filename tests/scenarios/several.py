@@ -14,6 +14,11 @@ from ansible_collections.drover.compute.tests.scenarios import together
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
 
+def several(hosts):
+    """A list of hosts, of which a command may have one."""
+    return [hosts] if isinstance(hosts, str) else hosts
+
+
 class Several:
     """Those commands, for running.Scenario."""
 

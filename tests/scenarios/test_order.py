@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import rolling
@@ -64,7 +66,19 @@ CHANGES = {
         lambda kept: lambda self: (self._shut_down(), kept(self)),
         "drain_does_not_shut_down",
     ),
-    "not looked at": (Drain, "_surprising", lambda kept: lambda self, seen: [], "drain_newcomer"),
+    "not looked at": (Drain, "_surprising", lambda kept: lambda self, host, seen: [], "drain_newcomer"),
+    "a host that fails ends the others": (
+        Drain,
+        "_apart",
+        lambda kept: lambda self, host: contextlib.nullcontext(),
+        "drain_two_hosts_one_cannot",
+    ),
+    "one host after the other is disabled": (
+        Drain,
+        "_set_state",
+        lambda kept: lambda self, state, hosts, **given: kept(self, state, hosts[:1], **given),
+        "drain_two_hosts",
+    ),
     "resized without leaving": (ResizeSteps, "leave", lambda kept: lambda self, resize: Step(False, resize), "resize"),
     "resized without moving": (Resize, *without("_move"), "resize"),
     "not arrived": (ResizeSteps, "arrive", lambda kept: lambda self, resize: Step(False, resize), "resize"),
@@ -78,8 +92,8 @@ CHANGES = {
         "resize",
     ),
     "open moves not ended": (InstanceMigrations, "_end_open", lambda kept: lambda self, instances: instances, "migrate_instances"),
-    "state not restored": (Undrain, "_restore", lambda kept: lambda self: ({"disabled": False}, []), "undrain_does_not_start"),
-    "nothing started": (Undrain, *without("_start"), "undrain_does_not_start"),
+    "state not restored": (Undrain, "_restore", lambda kept: lambda self, host: ({"disabled": False}, []), "undrain_does_not_start"),
+    "nothing started": (Undrain, "_start", lambda kept: lambda self, host, instance: [], "undrain_does_not_start"),
     "one round": (Drain, "_wanted", lambda kept: lambda self: kept(self) if self.round == 1 else [], "drain_faults"),
     "evacuated although it answers": (Evacuation, *without("_refuse_alive"), "evacuate_while_it_lives"),
     "its libvirt not restarted": (Evacuation, *without("_restart_libvirt"), "evacuate_while_it_lives"),

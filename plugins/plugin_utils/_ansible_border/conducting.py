@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
@@ -25,7 +25,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.migrate 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings, ResizeSettings
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, RunOver
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 
 # Each spec has a fragment drover.compute.migration_options.<name>; the variable ``drover_<option>`` sets each option of LIMITS_SPEC too.
@@ -91,7 +91,7 @@ class ConductorAction(DroverAction):
 
 
 def drain_request(
-    host: str, policy: Policy, args: Mapping[str, Any], reason: str, rounds: int, extra_moves: int = 0, plan_only: bool = False
+    hosts: Sequence[str], policy: Policy, args: Mapping[str, Any], reason: str, rounds: int, extra_moves: int = 0, plan_only: bool = False
 ) -> DrainRequest:
     """Return the DrainRequest of a task with the options of DRAIN_SPEC.
 
@@ -101,7 +101,7 @@ def drain_request(
         raise DroverError("rounds must be at least 1, or nothing would ever move.")
     question = DrainQuestion.of_options(policy, {**args, "extra_moves": extra_moves})
     moves = MoveSettings(question.limits, args["migration"], args["max_wait"], args["shutdown_timeout"])
-    return DrainRequest(host, question, moves, reason, args["unmovable"], plan_only, rounds)
+    return DrainRequest(hosts, question, moves, reason, args["unmovable"], plan_only, rounds)
 
 
 def resize_settings(args: Mapping[str, Any], task_vars: Mapping[str, Any], migration: dict[str, Any], check_mode: bool) -> ResizeSettings:
@@ -114,7 +114,7 @@ def resize_settings(args: Mapping[str, Any], task_vars: Mapping[str, Any], migra
 
 
 def refuse_orphan() -> Callable[[], None]:
-    """Return a function that raises DroverError if the playbook of this task has ended.
+    """Return a function that raises RunOver if the playbook of this task has ended.
 
     The workers of a killed ansible-playbook stay alive, but must not continue beside the next run.
     """
@@ -122,6 +122,6 @@ def refuse_orphan() -> Callable[[], None]:
 
     def go_on() -> None:
         if os.getppid() != playbook:
-            raise DroverError("The playbook of this task is gone. Run it again.")
+            raise RunOver("The playbook of this task is gone. Run it again.")
 
     return go_on

@@ -25,7 +25,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border imp
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import variables_of
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import RemoteHand, plain_result
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Discovery
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Late, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Late, RunOver, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
 
 #: Time limit in which a living host answers, in seconds.
@@ -60,7 +60,7 @@ class Delegation:
         :param check_mode: None for that of the calling task.
         :param limit: time limit in seconds; None for that of the calling task only.
         :returns: the result, of plain types, with Ansible's ``failed`` and ``unreachable``, and ``timedout`` after the time limit.
-        :raises DroverError: the time limit of the calling task has passed.
+        :raises RunOver: the time limit of the calling task has passed.
         """
         self._refuse_overtime()
         task = self._action._task.copy()
@@ -117,7 +117,7 @@ class Delegation:
     def _refuse_overtime(self) -> None:
         if self._over:
             limit = self._action._task.timeout
-            raise DroverError(
+            raise RunOver(
                 f"The time limit of the task has passed: {limit} s. Operations that have begun on hypervisors continue there. Run the task "
                 "again with a longer limit, or without one: it follows them first.",
                 timedout={"period": limit},

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Empty a living host: the order of things, from the first look to maintenance.
+"""Empty living hosts: the order of things, from the first look to maintenance.
 
 A Drain has the whole state of its run. Each step is in the store before it is done. If a drain is killed, the next one settles
-what is open and goes on.
+what is open and goes on. Several hosts have one plan, and none of them is a destination. A host that cannot be drained does not keep
+the others from it, unless nothing has been begun and the operator wants all or nothing (FAIL).
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans im
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.staged_moves import StagedMoves
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, RunOver
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import Arrival, Occupant, Occupants
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceSummary
-from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import DrainResult, MoveOutcome, PrecheckReport
+from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import DrainedHost, DrainResult, MoveOutcome, PrecheckReport
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import DrainMove, DrainPlan, UnmovableInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._store import instances, occupancy, services
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import host_names
 
 #: What may be done about instances that cannot move.
 FAIL, SKIP, SHUTDOWN = "fail", "skip", "shutdown"
@@ -34,13 +36,14 @@ FAIL, SKIP, SHUTDOWN = "fail", "skip", "shutdown"
 class DrainRequest:
     """What the operator wants.
 
-    - reason: why, in words; the host keeps it.
+    - hosts: their names; one that stands twice counts once.
+    - reason: why, in words; the hosts keep it.
     - unmovable: FAIL, SKIP or SHUTDOWN.
     - plan_only: change nothing.
     - rounds: how many times to plan and move at most.
     """
 
-    host: str
+    hosts: Sequence[str]
     question: DrainQuestion
     moves: MoveSettings
     reason: str = "drained by drover.compute"
@@ -52,27 +55,35 @@ class DrainRequest:
 class Drain:
     """One run of a drain."""
 
-    #: The last plan.
+    #: The last plan; there is none before the hosts were read.
     plan: DrainPlan
 
     def __init__(self, ports: Ports, request: DrainRequest) -> None:
-        self.request, self.host = request, request.host
+        self.request, self.hosts = request, host_names(request.hosts)
+        #: Their names in a sentence.
+        self.named = ", ".join(self.hosts)
         self._store, self._hosts, self._leasing, self._say = ports.store, ports.hosts, ports.leasing, ports.say
         self._moves = StagedMoves(ports, request.moves)
         #: Where an instance cannot go, as a host refused it or its move there failed: dict uuid -> {provider: why in words}.
         self.excluded: dict[str, dict[str, str]] = {}
-        #: Where nothing of this host can go, as it does not reach it: dict provider -> why in words.
-        self.unreached: dict[str, str] = {}
+        #: Where nothing of a host can go, as it does not reach it: dict host -> {provider: why in words}.
+        self.unreached: dict[str, dict[str, str]] = {}
         #: Uuids of instances whose move somebody aborted: they stay.
         self.aborted: set[str] = set()
-        #: Sentences on what did not go well.
-        self.messages: list[str] = []
+        #: Sentences on what did not go well, each with the host that it is about; None for all.
+        self.messages: list[tuple[str | None, str]] = []
+        #: Hosts that cannot be drained, and why: nothing more is done there.
+        self.problems: dict[str, DroverError] = {}
+        #: The hosts that are done.
+        self.done: dict[str, DrainedHost] = {}
         #: Hosts whose instances may make room, and that were read for it.
         self._read: set[str] = set()
         #: Of all moves, those of an earlier run included.
         self.migrations: list[MoveOutcome] = []
-        #: What the host has shown since it was disabled, while the run has done nothing there; else None.
-        self._shown: Occupants | None = None
+        #: What hosts have shown since they were disabled, while the run has done nothing there.
+        self._shown: dict[str, Occupants] = {}
+        #: Whether all hosts are disabled, and instances may move.
+        self._begun = False
         self.changed = False
         self.round = 1
         self.staying: list[UnmovableInstance] = []
@@ -82,42 +93,108 @@ class Drain:
     def run(self) -> DrainResult:
         """Carry it out.
 
-        :raises DroverError: it could not be done; what is done stays done.
+        :raises DroverError: a host could not be drained; what is done stays done. Its details have ``hosts`` as the result has them.
         """
+        try:
+            return self._run()
+        except DroverError as problem:
+            problem.details["hosts"] = [self.done.get(host) or self._failed(host, problem) for host in self.hosts]
+            raise
+
+    def _run(self) -> DrainResult:
         with self._store.read() as connection:
-            services.get(connection, self.host)
+            for host in self.hosts:
+                services.get(connection, host)
         if self.request.plan_only:
             self._make_plan()
             self._refuse_unmovable()
-            return self._result(f"Nothing was changed: this is the plan of a drain of {self.host}.")
-        with self._leasing.held([self.host], "drain"):
+            for host in self._left():
+                self.done[host] = {"host": host, "status": "planned", "message": f"Nothing was changed on {host}: this is the plan."}
+            return self._result(f"Nothing was changed: this is the plan of a drain of {self.named}.")
+        with self._leasing.held(self.hosts, "drain"):
             with self._disabled_if_empty():
                 self._make_plan()
                 self._refuse_unmovable()
-            self._set_state("draining")
+            # All of them, before anything moves: none of them is to receive what leaves another one, or what another run moves.
+            self._set_state("draining", self.hosts)
+            self._begun = True
             self._move()
             self._shut_down()
             return self._verify()
 
+    # Hosts that cannot be drained
+
+    def _left(self) -> list[str]:
+        """Return the hosts that are being drained."""
+        return [host for host in self.hosts if host not in self.problems]
+
+    @contextlib.contextmanager
+    def _apart(self, host: str) -> Iterator[None]:
+        """Go on without a host that is to be drained if what is inside fails there."""
+        try:
+            yield
+        except RunOver:
+            raise
+        except DroverError as problem:
+            if host not in self.hosts:
+                raise
+            self._give_up(host, problem)
+
+    def _give_up(self, host: str, problem: DroverError) -> None:
+        """Go on without a host.
+
+        :raises DroverError: it is the last one; or nothing was begun, and the operator wants all hosts or none.
+        """
+        if len(self.hosts) == 1:
+            raise problem
+        if not self._begun and self.request.unmovable == FAIL:
+            others = ", ".join(each for each in self.hosts if each != host)
+            raise DroverError(
+                f"{problem} So {host} cannot be drained, and no drain of {others} was begun. Correct that, leave {host} out of drover_host, or "
+                "have the others drained without it: drover_unmovable=skip.",
+                **problem.details,
+            )
+        self.problems[host] = problem
+        self.migrations += [each for each in problem.details.get("migrations", ()) if each not in self.migrations]
+        self._say(f"{host} cannot be drained: {problem}")
+        if not self._left():
+            raise self._failure()
+
+    def _failed(self, host: str, problem: DroverError) -> DrainedHost:
+        why = str(self.problems.get(host, problem))
+        if len(self.hosts) > 1:
+            why = f"{host} is not drained{', and stays disabled' if self._begun else ''}: {why}"
+        return {"host": host, "status": "failed", "message": why}
+
+    def _failure(self) -> DroverError:
+        """Return the error of a drain of several hosts of which some could not be drained."""
+        ended = [self.done.get(host) or self._failed(host, self.problems[host]) for host in self.hosts]
+        return DroverError(
+            " ".join(each["message"] for each in ended), migrations=self.migrations, shut_down=self.shut_down, staying=self.staying
+        )
+
     @contextlib.contextmanager
     def _disabled_if_empty(self) -> Iterator[None]:
-        """Disable a host on which the store has nothing before it is read: nothing can come any more, so it is read once.
+        """Disable hosts on which the store has nothing before they are read: nothing can come any more, so they are read once.
 
-        Where the drain ends before it has begun, the host is given back the state it had.
+        Where the drain ends before it has begun, they are given back the state they had.
         """
         with self._store.read() as connection:
-            drained = services.is_drained(services.get(connection, self.host).status_before_drain)
-            empty = not instances.listing(connection, self.host) and not any(occupancy.occupants(connection, self.host).values())
+            empty = [
+                host
+                for host in self.hosts
+                if not instances.listing(connection, host) and not any(occupancy.occupants(connection, host).values())
+            ]
+            new = [host for host in empty if not services.is_drained(services.get(connection, host).status_before_drain)]
         if empty:
-            self._set_state("draining")
+            self._set_state("draining", empty)
         try:
             yield
         except DroverError:
-            if empty and not drained:
-                self._set_state("restored")
+            if new:
+                self._set_state("restored", new)
             raise
-        if not empty:
-            self._shown = None
+        self._shown = {host: seen for host, seen in self._shown.items() if host in empty}
 
     # Planning
 
@@ -128,10 +205,13 @@ class Drain:
         self.staying, self.stopping = self.plan["unmovable"], self.plan["shutdowns"]
 
     def _look_and_plan(self) -> None:
-        """Settle what is open, read the host, and plan; plan anew without the destinations that a hypervisor refuses."""
-        if not self.request.plan_only:
-            self.migrations += self._moves.settle(self.host)
-        self._shown = self._hosts.discover(self.host)["occupants"]
+        """Settle what is open, read the hosts, and plan; plan anew without the destinations that a hypervisor refuses."""
+        for host in self._left() if not self.request.plan_only else ():
+            with self._apart(host):
+                self.migrations += self._moves.settle(host)
+        for host in self._left():
+            with self._apart(host):
+                self._shown[host] = self._hosts.discover(host)["occupants"]
         settled: set[str] = set()
         while True:
             self.plan = self._planned()
@@ -139,7 +219,9 @@ class Drain:
             if helpers is not None:
                 settled |= helpers
                 continue
-            reports = self._moves.check(self.plan["moves"])
+            given_up, reports = len(self.problems), self._check()
+            if len(self.problems) > given_up:
+                continue
             refused = [each for each in reports if not each["ok"]]
             if not refused:
                 # The hypervisors have seen the disks; the store has what they showed last.
@@ -151,11 +233,19 @@ class Drain:
                 self._exclude(report, report["why"] or report["message"], report["reached"])
             if not self.request.plan_only:
                 with self._store.write() as connection:
-                    self._leasing.renew(connection, self.host)
+                    self._leasing.renew(connection, self.hosts[0])
+
+    def _check(self) -> list[PrecheckReport]:
+        """Have the hypervisors check the moves of the plan."""
+        reports: list[PrecheckReport] = []
+        for source in dict.fromkeys(move["from_host"] for move in self.plan["moves"]):
+            with self._apart(source):
+                reports += self._moves.check([move for move in self.plan["moves"] if move["from_host"] == source])
+        return reports
 
     def _planned(self) -> DrainPlan:
         with self._store.read() as connection:
-            return self.request.question.plan(connection, self.host, self.excluded, self.unreached)
+            return self.request.question.plan(connection, self._left(), self.excluded, self.unreached, closed=list(self.problems))
 
     def _helpers(self, settled: set[str]) -> set[str] | None:
         """Settle and read the hosts whose instances make room, or did for an earlier run.
@@ -163,14 +253,16 @@ class Drain:
         :param settled: hosts that were settled already for this plan.
         :returns: the hosts that were settled now; None where there was no host to settle or read, so that the plan stands.
         """
-        unsettled = set() if self.request.plan_only else set(self.plan["unsettled"]) - {self.host} - settled
-        unread = {move["from_host"] for move in self.plan["moves"]} - {self.host} - self._read
+        unsettled = set() if self.request.plan_only else set(self.plan["unsettled"]).difference(self.hosts, settled)
+        unread = {move["from_host"] for move in self.plan["moves"]}.difference(self.hosts, self._read)
         if not unsettled and not unread:
             return None
-        self._settle(sorted(unsettled), f"making room for the drain of {self.host}")
+        self._settle(sorted(unsettled), f"making room for the drain of {self.named}")
         for name in sorted(unread):
             try:
                 self._hosts.discover(name)
+            except RunOver:
+                raise
             except DroverError as problem:
                 # It is recorded as down, and the plan does without it.
                 self._say(str(problem))
@@ -183,13 +275,13 @@ class Drain:
                 self.migrations += self._moves.settle(name)
 
     def _exclude(self, move: PrecheckReport | MoveOutcome, why: str, reached: bool = True) -> None:
-        """Note that an instance cannot go to its destination; or no instance of the host, where that is not reached."""
+        """Note that an instance cannot go to its destination; or no instance of its host, where that does not reach it."""
         provider = move["provider"]
         if provider is None:
             # The move was not begun, and the destination may be tried again.
             return
-        if not reached and move["source"] == self.host:
-            self.unreached[provider] = why
+        if not reached and move["source"] in self.hosts:
+            self.unreached.setdefault(move["source"], {})[provider] = why
         else:
             self.excluded.setdefault(move["uuid"], {})[provider] = why
 
@@ -198,9 +290,10 @@ class Drain:
             return
         reasons = []
         for each in self.staying:
-            reasons.append(f"{each['name']}: {each['reason']}." + (f" Way out: {each['way_out']}." if each["way_out"] else ""))
+            name = f"{each['name']} on {each['host']}" if len(self.hosts) > 1 else each["name"]
+            reasons.append(f"{name}: {each['reason']}." + (f" Way out: {each['way_out']}." if each["way_out"] else ""))
         raise DroverError(
-            f"{len(self.staying)} of the instances of {self.host} cannot move, so nothing was changed. {' '.join(reasons + self._said())} "
+            f"{len(self.staying)} of the instances of {self.named} cannot move, so nothing was changed. {' '.join(reasons + self._said())} "
             "Correct that, or say what to do about them: drover_unmovable=skip leaves them where they are, drover_unmovable=shutdown "
             "shuts them down.",
             staying=self.staying,
@@ -214,16 +307,20 @@ class Drain:
             moves = self._wanted()
             if not moves or self.round > self.request.rounds:
                 return
-            self._shown = None
-            moved = self._moves.run(moves, f"making room for the drain of {self.host}")
+            self._shown = {}
+            # What fails at the only host fails the run; at one of several, that host's part of it.
+            apart = self._left() if len(self.hosts) > 1 else ()
+            moved = self._moves.run(moves, f"making room for the drain of {self.named}", apart)
             self.migrations += moved.migrations
+            for host, problem in moved.problems.items():
+                self._give_up(host, problem)
             for each in moved.failed:
                 if each["status"] == "cancelled":
                     # Somebody wants it to stay.
                     self.aborted.add(each["uuid"])
                 else:
                     self._exclude(each, each["message"])
-                self.messages.append(each["message"])
+                self.messages.append((each["source"] if each["source"] in self.hosts else None, each["message"]))
             self.round += 1
             if not moved.failed and not moved.skipped:
                 return
@@ -234,94 +331,131 @@ class Drain:
 
     def _shut_down(self) -> None:
         """Shut down the instances that their policy, or the operator, wants to be shut down instead of moved."""
-        timeout = self.request.moves.shutdown_timeout
         for instance in [*self.stopping, *(self.staying if self.request.unmovable == SHUTDOWN else ())]:
-            self._shown = None
-            self._leasing.extend(self.host, timeout + 300)
-            # Before it is done: undrain starts what ran.
-            self._set_state("draining", shuts_down=[instance["uuid"]])
-            self._say(f"{instance['name']}: shutting down on {self.host}, {instance.get('reason') or 'as its policy wants'}")
-            answer = self._hosts.hand(self.host).act("domain", {"uuid": instance["uuid"], "state": "stopped", "timeout": timeout})
-            if answer.outcome != certainty.DONE:
-                raise DroverError(
-                    f"Instance {instance['name']} on {self.host} was not shut down: {answer.message} {self.host} stays disabled. Correct the "
-                    "cause and run the drain again."
-                )
-            if answer.result["changed"]:
-                self.shut_down.append(instance)
+            if instance["host"] not in self.problems:
+                with self._apart(instance["host"]):
+                    self._shut_one_down(instance)
+
+    def _shut_one_down(self, instance: InstanceSummary) -> None:
+        host, timeout = instance["host"], self.request.moves.shutdown_timeout
+        self._shown = {}
+        for each in self.hosts:
+            self._leasing.extend(each, timeout + 300)
+        # Before it is done: undrain starts what ran.
+        self._set_state("draining", [host], shuts_down=[instance["uuid"]])
+        self._say(f"{instance['name']}: shutting down on {host}, {instance.get('reason') or 'as its policy wants'}")
+        answer = self._hosts.hand(host).act("domain", {"uuid": instance["uuid"], "state": "stopped", "timeout": timeout})
+        if answer.outcome != certainty.DONE:
+            raise DroverError(
+                f"Instance {instance['name']} on {host} was not shut down: {answer.message} {host} stays disabled. Correct the "
+                "cause and run the drain again."
+            )
+        if answer.result["changed"]:
+            self.shut_down.append(instance)
 
     def _verify(self) -> DrainResult:
-        """See that the host is empty, by what it shows; move the instances that came meanwhile."""
-        seen = self._shown if self._shown is not None and not self._shown["arriving"] else self._look()
-        came = [each for each in self._surprising(seen) if each["host"] == self.host and each["uuid"] not in self.aborted]
+        """See that the hosts are empty, by what they show; move the instances that came meanwhile."""
+        seen = self._look_at_all()
+        came = [
+            each
+            for host, found in seen.items()
+            for each in self._surprising(host, found)
+            if each["host"] == host and each["uuid"] not in self.aborted
+        ]
         if came and self.round <= self.request.rounds:
             self._look_and_plan()
             self._move()
-            seen = self._look()
-        surprising = self._surprising(seen)
-        if surprising or seen["arriving"]:
-            raise DroverError(
-                self._not_empty(surprising, seen["arriving"]), migrations=self.migrations, shut_down=self.shut_down, staying=self.staying
-            )
-        if not seen["running"]:
-            self._set_state("maintenance")
-        return self._result(self._ending(seen))
+            self._shown = {}
+            seen = self._look_at_all()
+        for host, found in seen.items():
+            with self._apart(host):
+                self._close(host, found)
+        if self.problems:
+            raise self._failure()
+        return self._result(" ".join(each["message"] for each in self.done.values()))
 
-    def _look(self) -> Occupants:
-        """Read the host; where moves to it are open, settle them and read it again."""
-        seen = self._hosts.discover(self.host)["occupants"]
+    def _look_at_all(self) -> dict[str, Occupants]:
+        """Return what the hosts show; those that cannot be read are given up."""
+        seen: dict[str, Occupants] = {}
+        for host in self._left():
+            shown = self._shown.get(host)
+            with self._apart(host):
+                seen[host] = shown if shown is not None and not shown["arriving"] else self._look(host)
+        return seen
+
+    def _close(self, host: str, seen: Occupants) -> None:
+        """Set a host on which nothing runs to maintenance.
+
+        :raises DroverError: something is there that should not be.
+        """
+        surprising = self._surprising(host, seen)
+        if surprising or seen["arriving"]:
+            raise DroverError(self._not_empty(host, surprising, seen["arriving"]), migrations=self.migrations, staying=self.staying)
+        if not seen["running"]:
+            self._set_state("maintenance", [host])
+        self.done[host] = {"host": host, "status": "disabled" if seen["running"] else "maintenance", "message": self._ending(host, seen)}
+
+    def _look(self, host: str) -> Occupants:
+        """Read a host; where moves to it are open, settle them and read it again."""
+        seen = self._hosts.discover(host)["occupants"]
         sources = sorted({each["source"] for each in seen["arriving"] if each["source"] is not None})
         if not sources:
             return seen
         try:
-            self._settle(sources, f"the drain of {self.host}, to which instances are on their way")
+            self._settle(sources, f"the drain of {host}, to which instances are on their way")
+        except RunOver:
+            raise
         except DroverError as problem:
-            self.messages.append(str(problem))
-        return self._hosts.discover(self.host)["occupants"]
+            self.messages.append((host, str(problem)))
+        return self._hosts.discover(host)["occupants"]
 
-    def _surprising(self, seen: Occupants) -> list[Occupant]:
-        """Return what the host shows and should not have, wherever the store has it."""
-        expected = {each["uuid"] for each in [*self.staying, *self.stopping]}
+    def _surprising(self, host: str, seen: Occupants) -> list[Occupant]:
+        """Return what a host shows and should not have, wherever the store has it."""
+        expected = {each["uuid"] for each in [*self.staying, *self.stopping] if each["host"] == host}
         return [each for each in seen["running"] + seen["shut_off"] if each["uuid"] not in expected]
 
-    def _not_empty(self, surprising: Collection[Occupant], arriving: Iterable[Arrival]) -> str:
-        head = f"{self.host} is not empty"
+    def _not_empty(self, host: str, surprising: Collection[Occupant], arriving: Iterable[Arrival]) -> str:
+        head = f"{host} is not empty"
         if surprising:
             head += f": {', '.join(each['name'] for each in surprising)} is still there after {self.round - 1} round(s)"
         parts = [
             f"{each['name']} is {each['state']} there, and the store has it {'on ' + each['host'] if each['host'] else 'nowhere'}."
             for each in surprising
-            if each["host"] != self.host
+            if each["host"] != host
         ]
         parts += [
             f"{each['name']} is {'on its way there from ' + each['source'] if each['source'] else 'being built there'}."
             for each in arriving
         ]
-        return " ".join([f"{head}.", *parts, *self._said(), "The host stays disabled. Correct the cause and run the drain again."])
+        return " ".join([f"{head}.", *parts, *self._said(host), "The host stays disabled. Correct the cause and run the drain again."])
 
-    def _ending(self, seen: Occupants) -> str:
+    def _ending(self, host: str, seen: Occupants) -> str:
         back = "Bring it back with drover.compute.undrain."
         if seen["running"]:
             names = ", ".join(each["name"] for each in seen["running"])
-            return f"{self.host} is disabled but not in maintenance, as {names} still runs there (drover_unmovable=skip). {back}"
+            return f"{host} is disabled but not in maintenance, as {names} still runs there (drover_unmovable=skip). {back}"
         if seen["shut_off"]:
             names = ", ".join(each["name"] for each in seen["shut_off"])
-            return f"{self.host} is in maintenance; {names} is there, shut off. {back}"
-        return f"{self.host} is empty and in maintenance. {back}"
+            return f"{host} is in maintenance; {names} is there, shut off. {back}"
+        return f"{host} is empty and in maintenance. {back}"
 
-    def _said(self) -> list[str]:
-        return list(dict.fromkeys(self.messages))
+    def _said(self, host: str | None = None) -> list[str]:
+        """Return the sentences about a host, each once; None for all hosts."""
+        return list(dict.fromkeys(message for about, message in self.messages if host is None or about in (None, host)))
 
-    def _set_state(self, state: str, shuts_down: Sequence[str] = ()) -> None:
+    def _set_state(self, state: str, hosts: Sequence[str], shuts_down: Sequence[str] = ()) -> None:
+        """Change the state of hosts, of all or of none."""
         reason = self.request.reason if state != "restored" else None
         with self._store.write() as connection:
-            self._leasing.renew(connection, self.host)
-            before, after = host_state.change(connection, self.host, state, reason, shuts_down=shuts_down)
-        self.changed = self.changed or before != after
+            for host in hosts:
+                self._leasing.renew(connection, host)
+                before, after = host_state.change(connection, host, state, reason, shuts_down=shuts_down)
+                self.changed = self.changed or before != after
 
     def _result(self, message: str) -> DrainResult:
         return {
             "changed": self.changed or bool(self.migrations or self.shut_down),
+            "hosts": list(self.done.values()),
             "plan": self.plan,
             "migrations": self.migrations,
             "shut_down": self.shut_down,

@@ -208,7 +208,7 @@ class Mover:
         :param stops: whether the instance is shut down for the move, as far as the store knows.
         :returns: its order, and all moves that are open then.
         """
-        notes: dict[str, Any] = {"for_host": move["for_host"]} if move.get("for_host") else {}
+        notes: dict[str, Any] = {"for_hosts": move["for_hosts"]} if move.get("for_hosts") else {}
         if stops:
             with self.store.read() as connection:
                 unopened = migration_orders.unopened(connection, move)

@@ -22,11 +22,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts impo
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import PlannedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import (
+    BlockedHost,
+    DrainMove,
     DrainPlan,
     Exclusions,
     HomePlan,
     LocalDisks,
     MoveLimits,
+    PlannedMove,
     RebalancePlan,
     RollingPlan,
 )
@@ -42,7 +45,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import clock
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import (
     moved_since,
-    read_host_instances,
     read_instances,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import left_open_for
@@ -85,35 +87,40 @@ class DrainQuestion:
     def plan(
         self,
         connection: Connection,
-        host: str,
+        hosts: Sequence[str],
         excluded: Mapping[str, Mapping[str, str]] | None = None,
-        unreached: Mapping[str, str] | None = None,
+        unreached: Mapping[str, Mapping[str, str]] | None = None,
+        closed: Collection[str] = (),
     ) -> DrainPlan:
-        """Plan how to empty a host.
+        """Plan how to empty hosts, all in one plan.
 
         :param excluded: dict uuid of an instance -> {provider that it must not go to: why in words}.
-        :param unreached: dict provider -> why in words: no instance of the host can go there.
+        :param unreached: dict host -> {provider: why in words}: no instance of this host can go there.
+        :param closed: hosts that are left alone: nothing goes there, and nothing leaves them.
+        :raises PlanError: an unknown host.
         """
-        there: list[PlannedInstance] = read_host_instances(connection, host)
+        there: list[PlannedInstance] = read_instances(connection, hosts)
         others: list[PlannedInstance] | None = None
-        excluded = dict(excluded or {})
-        if unreached:
-            excluded.update({each["uuid"]: {**unreached, **excluded.get(each["uuid"], {})} for each in there})
-        plan = self._plan(connection, there, None, host, excluded)
+        excluded, unreached = dict(excluded or {}), unreached or {}
+        for each in there:
+            if each["host"] in unreached:
+                excluded[each["uuid"]] = {**unreached[each["host"]], **excluded.get(each["uuid"], {})}
+        plan = self._plan(connection, there, None, hosts, excluded, closed)
         if plan["status"] != "ok" and plan["moves"] + plan["unmovable"]:
             # The others are of use only now: to make room, and to prove that nothing would.
-            others = read_instances(connection, but=[host])
-            plan = self._plan(connection, there, others, host, excluded)
-        estimate(connection, plan, there + (others or []))
-        return {**plan, "lines": drain_lines(plan), "unsettled": left_open_for(connection, host)}
+            others = read_instances(connection, but=hosts)
+            plan = self._plan(connection, there, others, hosts, excluded, closed)
+        estimate(connection, plan, there + (others or []), _by_source(plan["moves"]))
+        return {**plan, "lines": drain_lines(plan), "unsettled": left_open_for(connection, hosts)}
 
     def _plan(
         self,
         connection: Connection,
         there: list[PlannedInstance],
         others: list[PlannedInstance] | None,
-        host: str,
+        hosts: Sequence[str],
         excluded: Exclusions,
+        closed: Collection[str],
     ) -> DrainPlan:
         columns = read_fleet(connection, there + (others or []), self.policy, clock.now(connection), self.service_down_time)
         limits: MoveLimits = {
@@ -125,15 +132,16 @@ class DrainQuestion:
         plan = plan_drain(
             columns,
             there,
-            host,
+            hosts,
             self.policy,
             limits,
             excluded,
             others=others,
             extra_moves=self.extra_moves,
             solver_seconds=self.solver_seconds,
+            closed=closed,
         )
-        return {**plan, "down": _down(columns).get(host)}
+        return {**plan, "down": _down(columns, plan["hosts"])}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,8 +177,7 @@ class RollingQuestion:
         if self.unmovable == "shutdown":
             instances = [each for each in instances if why_unmovable(each) is None]
         plan: RollingPlan = plan_rolling(columns, instances, self.policy, hosts, self.spare_hosts, self.batch_size or None, self.back)
-        reasons = _down(columns)
-        plan["down"] = [{"host": host, "reason": reasons[host]} for batch in plan["batches"] for host in batch if host in reasons]
+        plan["down"] = _down(columns, [host for batch in plan["batches"] for host in batch])
         return {**plan, "lines": rolling_lines(plan)}
 
 
@@ -254,18 +261,26 @@ def plan_home(
     return {**plan, "lines": home_lines(plan)}
 
 
-def _down(columns: FleetColumns) -> dict[str, str]:
-    """Return why hosts are down, by name."""
-    return {host: reason for host, reason in zip(columns["host"], columns["down_reason"]) if reason is not None}
+def _down(columns: FleetColumns, hosts: Iterable[str]) -> list[BlockedHost]:
+    """Return those of the hosts that are down, in their order, and why."""
+    reasons = {host: reason for host, reason in zip(columns["host"], columns["down_reason"]) if reason is not None}
+    return [{"host": host, "reason": reasons[host]} for host in hosts if host in reasons]
 
 
-def estimate(connection: Connection, plan: DrainPlan | RebalancePlan | HomePlan, instances: Iterable[PlannedInstance]) -> None:
+def estimate(
+    connection: Connection,
+    plan: DrainPlan | RebalancePlan | HomePlan,
+    instances: Iterable[PlannedInstance],
+    parts: Sequence[Sequence[PlannedMove]] | None = None,
+) -> None:
     """Estimate how long a plan takes, in place, by what the store knows of disks and of the moves before.
 
     :param instances: those that move, and any others.
+    :param parts: the moves in parts that are carried out one after the other; None where they are one part.
     """
     moving = {move["uuid"] for move in plan["moves"]}
-    _expect(connection, plan, local_disks.read(connection, [each for each in instances if each["uuid"] in moving]))
+    disks = local_disks.read(connection, [each for each in instances if each["uuid"] in moving])
+    _expect(connection, plan, disks, parts or [plan["moves"]])
 
 
 def count_disks(connection: Connection, plan: DrainPlan, copied: Mapping[str, int]) -> None:
@@ -274,10 +289,21 @@ def count_disks(connection: Connection, plan: DrainPlan, copied: Mapping[str, in
     :param copied: dict uuid of an instance -> MiB of its disks that are copied.
     """
     known = {move["uuid"]: LocalDisks(move["copies_disk_mib"], tuple(move["unknown"])) for move in plan["moves"]}
-    _expect(connection, plan, {**known, **{uuid: LocalDisks(mib) for uuid, mib in copied.items()}})
+    _expect(connection, plan, {**known, **{uuid: LocalDisks(mib) for uuid, mib in copied.items()}}, _by_source(plan["moves"]))
     plan["lines"] = drain_lines(plan)
 
 
-def _expect(connection: Connection, plan: DrainPlan | RebalancePlan | HomePlan, disks: Mapping[str, LocalDisks]) -> None:
-    plan["seconds"] = move_times.expect(plan["moves"], move_times.Rates(measured_moves.read(connection)), disks)
+def _by_source(moves: Sequence[DrainMove]) -> list[list[DrainMove]]:
+    """Return moves as StagedMoves carries them out: those of one host before those of the next."""
+    return [[move for move in moves if move["from_host"] == source] for source in dict.fromkeys(move["from_host"] for move in moves)]
+
+
+def _expect(
+    connection: Connection,
+    plan: DrainPlan | RebalancePlan | HomePlan,
+    disks: Mapping[str, LocalDisks],
+    parts: Sequence[Sequence[PlannedMove]],
+) -> None:
+    rates = move_times.Rates(measured_moves.read(connection))
+    plan["seconds"] = round(sum(move_times.expect(part, rates, disks) for part in parts), 1)
     plan["estimate"] = estimate_lines(plan)

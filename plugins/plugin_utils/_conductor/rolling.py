@@ -245,7 +245,7 @@ class Rolling:
         return {"changed": changed or before != after}
 
     def _drain(self, host: str, record: RollingRecord) -> dict[str, Any]:
-        result = Drain(self._ports, dataclasses.replace(self.request.drain, host=host)).run()
+        result = Drain(self._ports, dataclasses.replace(self.request.drain, hosts=[host])).run()
         self._say(result["message"])
         return {"changed": result["changed"]}
 

@@ -5,23 +5,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.host_moves import HostMoves
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import Progress
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, RunOver
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MoveOutcome, PrecheckReport
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
 
 
 class Moved(NamedTuple):
-    """What moves came to: their outcomes, those of them that did not complete, and the moves that were not begun."""
+    """What moves came to: their outcomes, those of them that did not complete, and the moves that were not begun.
+
+    problems: of the sources that were to fail apart from the others, by their names. Their moves are in their details.
+    """
 
     migrations: list[MoveOutcome]
     failed: list[MoveOutcome]
     skipped: list[Move]
+    problems: dict[str, DroverError]
 
 
 class StagedMoves:
@@ -45,18 +50,21 @@ class StagedMoves:
         """Finish or undo what an earlier run left open at a host; one that was never begun is begun."""
         return self._of_host(host).carry_out()
 
-    def run(self, moves: Sequence[Move], purpose: str) -> Moved:
+    def run(self, moves: Sequence[Move], purpose: str, apart: Collection[str] = ()) -> Moved:
         """Carry out moves, stage after stage; leave out what waits for a move that was not done.
 
         :param purpose: what for; others who want the hosts read it.
+        :param apart: sources whose failure does not end the moves of the others.
+        :raises DroverError: the moves of another source failed.
         """
         migrations: list[MoveOutcome] = []
         skipped: list[Move] = []
+        problems: dict[str, DroverError] = {}
         done: set[str] = set()
         self._progress.expect({move["uuid"]: move.get("seconds") for move in moves})
         with self._ports.leasing.held(sorted({move["from_host"] for move in moves}), purpose):
             for stage in sorted({move.get("stage", 1) for move in moves}):
-                wanted = [move for move in moves if move.get("stage", 1) == stage]
+                wanted = [move for move in moves if move.get("stage", 1) == stage and move["from_host"] not in problems]
                 ready = [move for move in wanted if done.issuperset(move.get("after", ()))]
                 skipped += [move for move in wanted if move not in ready]
                 self._progress.leave_out(move["uuid"] for move in skipped)
@@ -64,9 +72,17 @@ class StagedMoves:
                     names = ", ".join(dict.fromkeys(move["name"] for move in skipped))
                     self._ports.say(f"Not begun, as a move that was to make room before was not done: {names}.")
                 for source in dict.fromkeys(move["from_host"] for move in ready):
-                    migrations += self._of_host(source).carry_out(_of(ready, source))
+                    try:
+                        migrations += self._of_host(source).carry_out(_of(ready, source))
+                    except RunOver:
+                        raise
+                    except DroverError as problem:
+                        if source not in apart:
+                            raise
+                        problems[source] = problem
+                        self._progress.leave_out(move["uuid"] for move in _of(moves, source) if move.get("stage", 1) > stage)
                 done = {each["uuid"] for each in migrations if each["status"] == "completed"}
-        return Moved(migrations, [each for each in migrations if each["status"] != "completed"], skipped)
+        return Moved(migrations, [each for each in migrations if each["status"] != "completed"], skipped, problems)
 
 
 def _of(moves: Iterable[Move], source: str) -> list[Move]:

@@ -48,7 +48,7 @@ def begin(
     :param move_type: live-migration, migration (cold) or evacuation (the source is dead).
     :param source_host: where the caller takes the instance to be; elsewhere the move is refused.
     :param notes: for the details: restart (the instance was shut down for the move and is started again after it),
-        for_host (the host that it makes room for).
+        for_hosts (the hosts that it makes room for).
     :param allocations: that the plan chose at the destination. If there is no room for them by now, or the instance's
         amounts have changed, the destination's first providers with room are taken.
     :raises DroverError: unknown instance, no room, a migration to elsewhere is open.

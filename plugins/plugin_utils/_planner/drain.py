@@ -1,13 +1,13 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plan that empties one living host."""
+"""The plan that empties living hosts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import PlanError
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import PlanError, natural
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import greedy
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.destinations import NEEDED_FILTERS, CandidateBuilder, may_step_aside
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain_solver import DrainSolver, Solution, undo_all
@@ -43,14 +43,15 @@ def plan_drain(
     others: Sequence[PlannedInstance] | None = None,
     extra_moves: int = 0,
     solver_seconds: float = 0,
+    closed: Collection[str] = (),
 ) -> DrainPlan:
-    """Plan a destination for every instance of a host that can move, and say why the others cannot.
+    """Plan a destination for every instance of one host or several that can move, and say why the others cannot.
 
     All instances are placed as one problem: first as the scheduler's host filters and weighers would, the largest first; if one has
     no destination then, by several orders and fits; then with up to ``extra_moves`` moves of other hosts' instances; then by an
     exact model, if highspy is installed. The same input gives the same plan, unless the time limit of the exact model is reached.
 
-    - The host itself, other cells (N9.2) and hosts that are disabled or down are never destinations.
+    - The hosts themselves, ``closed`` ones, other cells (N9.2) and hosts that are disabled or down are never destinations.
     - An instance counts at its source as long as it may be there.
     - Members of an anti-affinity group are never together, not even for a moment.
     - Members of an affinity group go to one host, one after the other. If one of them cannot move, they all stay. Those of other
@@ -58,19 +59,20 @@ def plan_drain(
     - An instance that cannot move does not keep the others from moving.
 
     :param fleet: all compute nodes; with traits where instances have required_traits.
-    :param instances: those of the host.
+    :param instances: those of the hosts to empty.
     :param host: the host to empty, with all its compute nodes; or several.
     :param others: the instances of all other hosts; without them there are no extra moves and no proofs.
     :param extra_moves: most moves of other hosts' instances.
     :param solver_seconds: time limit of the exact model.
+    :param closed: hosts that are left alone: nothing goes there, and nothing leaves them.
     :raises PlanError: the store does not know the host, or a limit is no number >= 1.
     """
     bandwidth = _bandwidth(limits)
     states = HostStates(fleet)
-    names = [host] if isinstance(host, str) else sorted(set(host))
+    names = [host] if isinstance(host, str) else sorted(set(host), key=natural)
     sources = _sources(states, names)
     policy = policy.requiring(NEEDED_FILTERS)
-    builder = CandidateBuilder(states, sources)
+    builder = CandidateBuilder(states, [*sources, *(row for row in range(states.size) if states.host[row] in closed)])
     excluded = excluded or {}
     known = {each["uuid"]: each for each in [*instances, *(others or ())]}
     unmovable: list[UnmovableInstance] = []
@@ -87,7 +89,7 @@ def plan_drain(
     units = _units(states, candidates, known, unmovable)
 
     def find_others() -> list[MigrationCandidate]:
-        found = may_step_aside(states, others, names)
+        found = may_step_aside(states, others, [*names, *closed])
         return [builder.candidate(each, None, excluded.get(each["uuid"], ())) for each in found]
 
     solver = DrainSolver(states, policy, units, find_others, others is not None)
@@ -95,13 +97,13 @@ def plan_drain(
     unmovable += Explainer(solver, solution, excluded, known).explain()
     unmovable.sort(key=lambda each: (each["name"], each["uuid"]))
     shutdowns.sort(key=lambda each: (_priority(each), each["name"], each["uuid"]))
-    named = ", ".join(names)
-    moves = _moves(states, solution, known, bandwidth, named)
+    moves = _moves(states, solution, known, bandwidth, names)
     waves = plan_waves(moves, fleet, limits)
     # A proof concerns capacity alone, while the excluded destinations may have it.
     proof = _proof(solution) if solution.stuck and not excluded else None
     return {
-        "host": named,
+        "host": ", ".join(names),
+        "hosts": names,
         "status": "infeasible" if proof else "partial" if unmovable else "ok",
         "method": solution.method,
         "moves": moves,
@@ -171,9 +173,9 @@ def _proof(solution: Solution) -> str | None:
 
 
 def _moves(
-    states: HostStates, solution: Solution, known: Mapping[str, PlannedInstance], bandwidth: float | None, named: str
+    states: HostStates, solution: Solution, known: Mapping[str, PlannedInstance], bandwidth: float | None, names: Sequence[str]
 ) -> list[DrainMove]:
-    """Return the moves of a solution: first those that make room, then those off the host by priority."""
+    """Return the moves of a solution: first those that make room, then those off the hosts by priority."""
     taken = _taken(states, solution)
     extra = {candidate.spec.key for candidate, _row in solution.steps}
     leaving = sorted(solution.places, key=lambda place: -_priority(known[place[0].spec.key]))
@@ -182,7 +184,7 @@ def _moves(
         uuid = candidate.spec.key
         move = _move(states, candidate, row, known[uuid], bandwidth)
         move["extra"] = uuid in extra
-        move["for_host"] = named if uuid in extra else None
+        move["for_hosts"] = list(names) if uuid in extra else []
         if uuid in taken:
             move["allocations"] = taken[uuid]
         moves.append(move)

@@ -29,6 +29,7 @@ def summary(instance: PlannedInstance) -> InstanceSummary:
     return {
         "uuid": instance["uuid"],
         "name": instance["name"],
+        "host": instance["host"],
         "state": instance["state"],
         "vcpus": int(instance.get("vcpus") or 0),
         "memory_mb": int(instance.get("memory_mb") or 0),

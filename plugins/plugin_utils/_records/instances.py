@@ -50,8 +50,8 @@ class HostDevice(TypedDict, total=False):
     address: str | None
 
 
-class InstanceSummary(TypedDict):
-    """What a plan shows of an instance that it does not move."""
+class InstanceFigures(TypedDict):
+    """Name, state and size of an instance."""
 
     uuid: str
     name: str
@@ -64,7 +64,13 @@ class InstanceSummary(TypedDict):
     disk_gb: int
 
 
-class Instance(InstanceSummary):
+class InstanceSummary(InstanceFigures):
+    """What a plan shows of an instance that it does not move."""
+
+    host: str
+
+
+class Instance(InstanceFigures):
     """The properties that every reading of instances has."""
 
     #: The name of its server group.

@@ -117,6 +117,18 @@ class DomainLook(TypedDict):
     domain: dict[str, Any] | None
 
 
+class DrainedHost(TypedDict):
+    """What a drain came to for one host.
+
+    - status: maintenance (nothing runs there), disabled (what cannot move still runs there), failed, or planned (nothing was changed).
+    - message: the same in a sentence, with the reason.
+    """
+
+    host: str
+    status: str
+    message: str
+
+
 class DrainResult(TypedDict):
     """What a drain came to, as the module drain returns it.
 
@@ -124,6 +136,7 @@ class DrainResult(TypedDict):
     """
 
     changed: bool
+    hosts: list[DrainedHost]
     plan: DrainPlan
     migrations: list[MoveOutcome]
     shut_down: list[InstanceSummary]

@@ -57,8 +57,8 @@ class Move(TypedDict):
     after: NotRequired[list[str]]
     #: From 1; each move is in a later stage than those in its ``after``.
     stage: NotRequired[int]
-    #: The host for which an instance of another host makes room; None for an instance of the drained host itself.
-    for_host: NotRequired[str | None]
+    #: The hosts for which an instance of another host makes room; none for an instance of a drained host itself.
+    for_hosts: NotRequired[list[str]]
     #: {provider uuid: {resource class: amount}}, where the destination may choose between providers.
     allocations: NotRequired[Allocations]
     #: Options of this migration alone, in a move of a playbook, see migrations.options.
@@ -164,10 +164,11 @@ class BlockedHost(TypedDict):
 
 
 class DrainPlan(TypedDict):
-    """Destinations for all instances of a host that can move."""
+    """Destinations for all instances of one host or several that can move."""
 
-    #: The host that is emptied; several are joined by commas.
+    #: The hosts that are emptied, in one text and one by one.
     host: str
+    hosts: list[str]
     #: ok: each instance moves or is shut down; infeasible: proven, see ``proof``; partial: some cannot move.
     status: Literal["ok", "infeasible", "partial"]
     #: How the destinations were found, in words.
@@ -189,10 +190,10 @@ class DrainPlan(TypedDict):
     seconds: float
     #: The same for people, with the rates and what is not known. From the conductor, as ``lines``.
     estimate: NotRequired[list[str]]
-    #: Hosts with open moves of an earlier run that make room for this one. From the conductor, as ``lines``.
+    #: Hosts with open moves of an earlier run that make room for these. From the conductor, as ``lines``.
     unsettled: NotRequired[list[str]]
-    #: Why the host is down; None where it is up. From the conductor.
-    down: NotRequired[str | None]
+    #: The hosts that are down, and why. From the conductor.
+    down: NotRequired[list[BlockedHost]]
     #: The plan for people.
     lines: NotRequired[list[str]]
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain_solver import AS_WEIGHED
@@ -13,6 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._planner.infeasibil
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import LIVE_STATES
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.move_times import ASSUMED, BETWEEN_HOSTS, CONFIGURED, DISKS, FLEET
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import (
+    BlockedHost,
     Copying,
     DrainMove,
     DrainPlan,
@@ -39,9 +40,10 @@ SHOWN = 10
 def drain_lines(plan: DrainPlan) -> list[str]:
     """Show a drain: the moves, the instances that are shut down, and those that cannot move."""
     moves, unmovable = plan["moves"], plan["unmovable"]
-    down = _down(plan["host"], plan.get("down"), "Only a host that answers can be drained; drover.compute.evacuate is for a dead one.")
+    several = len(plan["hosts"]) > 1
+    down = _down(plan.get("down") or (), "Only a host that answers can be drained; drover.compute.evacuate is for a dead one.")
     if not moves and not unmovable and not plan["shutdowns"]:
-        return [f"{plan['host']} holds no instances; there is nothing to move.", *down]
+        return [f"{plan['host']} {'hold' if several else 'holds'} no instances; there is nothing to move.", *down]
     extra = plan["extra_moves"]
     head = f"Drain of {plan['host']}: {_count(len(moves) - extra, 'instance')} to move"
     if extra:
@@ -68,7 +70,7 @@ def drain_lines(plan: DrainPlan) -> list[str]:
         lines.extend(estimate_lines(plan))
         if plan["method"] != AS_WEIGHED:
             lines.append(f"The destinations are not the ones with the highest weights. The method that found them: {plan['method']}.")
-    off = [each["name"] for each in plan["shutdowns"]]
+    off = [f"{each['name']} on {each['host']}" if several else each["name"] for each in plan["shutdowns"]]
     if off:
         lines.append(f"To be shut down by their policy: {', '.join(off)}.")
     restless = [move["name"] for move in moves if not move["converges"]]
@@ -77,7 +79,8 @@ def drain_lines(plan: DrainPlan) -> list[str]:
     if unmovable:
         lines.append("Cannot move:")
         for each in unmovable:
-            lines.append(f"  {each['name']} ({each['state']}): {each['reason']}")
+            where = f" on {each['host']}" if several else ""
+            lines.append(f"  {each['name']} ({each['state']}{where}): {each['reason']}")
             if each["nearest"] and "the nearest is" not in (each["way_out"] or ""):
                 lines.append(f"    But {nearest_text(each['nearest'])}.")
             if each["way_out"]:
@@ -135,11 +138,11 @@ def rolling_lines(plan: RollingPlan) -> list[str]:
     batches, blocked = plan["batches"], plan["blocked"]
     count = sum(len(batch) for batch in batches)
     lines = [f"{count} host{'' if count == 1 else 's'} in {len(batches)} batch{'' if len(batches) == 1 else 'es'}."]
-    down = {each["host"]: each["reason"] for each in plan.get("down") or ()}
-    named = [[f"{host} (down)" if host in down else host for host in batch] for batch in batches]
+    down = plan.get("down") or []
+    hosts_down = {each["host"] for each in down}
+    named = [[f"{host} (down)" if host in hosts_down else host for host in batch] for batch in batches]
     lines.extend(f"  {number}. {', '.join(batch)}" for number, batch in enumerate(named, start=1))
-    for host in [host for batch in batches for host in batch if host in down]:
-        lines += _down(host, down[host], "A rolling maintenance does not take it until it answers.")
+    lines.extend(_down(down, "A rolling maintenance does not take it until it answers."))
     if blocked:
         lines.append("In no batch:")
         lines.extend(f"  {each['host']}: {each['reason']}" for each in blocked)
@@ -196,8 +199,8 @@ def evacuation_lines(host: str, plan: EvacuationPlan) -> list[str]:
     return [f"Evacuation of {host}: {_count(len(restarts), 'instance')} to restart.", *table]
 
 
-def _down(host: str, reason: str | None, advice: str) -> list[str]:
-    return [f"{host} is down: {reason.rstrip('.')}. {advice}"] if reason else []
+def _down(hosts: Iterable[BlockedHost], advice: str) -> list[str]:
+    return [f"{each['host']} is down: {each['reason'].rstrip('.')}. {advice}" for each in hosts]
 
 
 def _moves(moves: Sequence[PlannedMove]) -> str:

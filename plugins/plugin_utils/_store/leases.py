@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol, TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, RunOver
 from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
 
@@ -46,7 +46,7 @@ class Held(DroverError):
     """Another actor has the lease."""
 
 
-class Lost(DroverError):
+class Lost(RunOver):
     """This run has lost the lease."""
 
 

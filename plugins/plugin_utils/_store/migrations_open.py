@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import OpenMove
@@ -76,9 +76,9 @@ def lost_track_of(connection: Connection, migrations: Iterable[Row]) -> list[Row
     ]
 
 
-def left_open_for(connection: Connection, host: str) -> list[str]:
-    """Return the sources of the open moves by which an earlier run makes room for a host, sorted."""
-    return sorted({row.source for row in open_moves(connection) if (row.details or {}).get("for_host") == host})
+def left_open_for(connection: Connection, hosts: Collection[str]) -> list[str]:
+    """Return the sources of the open moves by which an earlier run makes room for one of these hosts, sorted."""
+    return sorted({row.source for row in open_moves(connection) if set((row.details or {}).get("for_hosts") or ()) & set(hosts)})
 
 
 def budgets(connection: Connection, uuids: Iterable[str]) -> dict[str, tuple[str, int]]:

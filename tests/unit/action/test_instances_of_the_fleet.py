@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import types
+
 import pytest
 import sqlalchemy as sa
 
@@ -164,3 +166,20 @@ def test_an_undrain_starts_what_it_can(fleet_url, there, monkeypatch):
     done = run("undrain", store_url=fleet_url, host="kvm1")
     assert [each["name"] for each in done["started"]] == ["db"] and done["changed"] is True
     assert run("undrain", store_url=fleet_url, host="kvm1")["started"] == []
+
+
+def test_a_host_that_is_not_brought_back_keeps_no_other_from_it(fleet_url, there):
+    for name in ("kvm1", "kvm2"):
+        run("host", name=name, state="draining", store_url=fleet_url)
+    other = types.SimpleNamespace(holder="b", process="b", lives=lambda process: None)
+    with Store.open(fleet_url).write() as connection:
+        leases.take(connection, "kvm1", other, "drain")
+    said = failure("undrain", None, store_url=fleet_url, host=["kvm2", "kvm1"])
+    assert "kvm1 is being worked on by b (drain)" in said and "kvm2 is as it was before its drain or evacuation: enabled." in said
+    with Store.open(fleet_url).write() as connection:
+        assert [services.get(connection, name).disabled for name in ("kvm1", "kvm2")] == [True, False]
+        leases.release(connection, "kvm1", other)
+    assert "kvm9" in failure("undrain", None, store_url=fleet_url, host="kvm1,kvm9")
+    back = run("undrain", store_url=fleet_url, host="kvm1,kvm2")
+    assert [(each["host"], each["disabled"]) for each in back["hosts"]] == [("kvm1", False), ("kvm2", False)]
+    assert "kvm2 was not drained; nothing was changed: enabled." in back["message"]

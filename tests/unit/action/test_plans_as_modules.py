@@ -52,6 +52,8 @@ def looked_up(name, url, *terms, **options):
     [
         ("plan_drain_info", {"host": "kvm1", "max_migrations": 1}, "drain_plan", ["kvm1"], {"max_migrations": 1}),
         ("plan_drain_info", {"host": "kvm2"}, "drain_plan", ["kvm2"], {}),
+        ("plan_drain_info", {"host": "kvm1, kvm2"}, "drain_plan", ["kvm2", "kvm1"], {}),
+        ("plan_drain_info", {"host": ["kvm2", "kvm1", "kvm2"]}, "drain_plan", [["kvm1,kvm2"]], {}),
         ("plan_home_info", {"instances": HOMES}, "home_plan", [HOMES], {}),
         ("plan_rolling_info", {"spare_hosts": 1}, "rolling_plan", [], {"spare_hosts": 1}),
         ("plan_rolling_info", {"hosts": ["kvm2", "kvm10"], "batch_size": 1}, "rolling_plan", [["kvm2", "kvm10"]], {"batch_size": 1}),
@@ -69,6 +71,9 @@ def test_there_is_something_in_these_plans(url):
     drain = run("plan_drain_info", store_url=url, host="kvm1")["plan"]
     assert {move["name"] for move in drain["moves"]} == {"web", "app0", "app1", "app2"}
     assert [each["name"] for each in drain["unmovable"]] == ["kept"]
+    both = run("plan_drain_info", store_url=url, host=["kvm2", "kvm1"])["plan"]
+    assert both["hosts"] == ["kvm1", "kvm2"] and both["moves"] and {move["host"] for move in both["moves"]} == {"kvm10"}
+    assert {each["host"] for each in both["unmovable"]} <= {"kvm1", "kvm2"}
     assert run("plan_rebalance_info", store_url=url)["plan"]["moves"]
     assert [move["host"] for move in run("plan_home_info", store_url=url, instances=HOMES)["plan"]["moves"]] == ["kvm2"]
 
@@ -127,7 +132,12 @@ def test_candidates_are_those_of_the_lookup(url, query):
     [
         ("plan_drain_info", {"host": "kmv1"}, "Host kmv1 is not in the store (did you mean kvm1?). Known hosts: kvm1, kvm2, kvm10. Run"),
         ("plan_drain_info", {"host": "kvm9"}, "Host kvm9 is not in the store. Known hosts: kvm1, kvm2, kvm10. Run"),
-        ("plan_drain_info", {"host": "kvm1,kvm2"}, "kvm1,kvm2 names 2 hosts, and one host is wanted here. Run it once for each host"),
+        (
+            "plan_drain_info",
+            {"host": "kvm1,kmv2"},
+            "Host kmv2 is not in the store (did you mean kvm2?). Known hosts: kvm1, kvm2, kvm10. Run",
+        ),
+        ("plan_drain_info", {"host": []}, "Which host? Name at least one, such as kvm1, or several as kvm1,kvm2."),
         ("plan_drain_info", {"host": "kvm1", "max_migrations": 0}, "max_migrations must be at least 1, or nothing would ever move."),
         ("plan_home_info", {"instances": [{"uuid": "x"}]}, "is a mapping with uuid, host and node, not {'uuid': 'x'}."),
         ("plan_home_info", {"instances": [], "max_migrations": 0}, "max_migrations must be at least 1"),

@@ -145,7 +145,7 @@ def test_the_playbook_draws_a_plan_of_a_lookup(url, tmp_path):
 @pytest.mark.long
 @pytest.mark.parametrize(
     "value, titles",
-    [("kvm2", ["kvm2"]), ("kvm2, kvm6", ["kvm2", "kvm6"]), (["kvm6"], ["kvm6"]), ("", [])],
+    [("kvm2", ["kvm2"]), ("kvm2, kvm6", ["kvm2, kvm6"]), (["kvm6"], ["kvm6"]), ("", [])],
 )
 def test_the_playbook_plans_a_drain_by_a_short_word(url, tmp_path, value, titles):
     """As ``-e drover_plan_drain=kvm2``, beside a plan that is given as before."""

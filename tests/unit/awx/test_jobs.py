@@ -191,12 +191,14 @@ def test_artifacts_are_small_summaries(fleet):
     rebalance = succeeded(fleet("rebalance")).artifacts["drover_rebalance_result"]
     assert (rebalance["applied"], rebalance["failed"]) == (False, [])
     drain = succeeded(fleet("drain", drover_host="kvm1", drover_unmovable="skip", drover_plan_only="true")).artifacts["drover_drain_result"]
-    assert drain["host"] == "kvm1" and drain["staying"] == ["on-kvm1"] and "plan of a drain of kvm1" in drain["message"]
+    planned = {"host": "kvm1", "status": "planned", "message": "Nothing was changed on kvm1: this is the plan."}
+    assert drain["hosts"] == [planned] and drain["staying"] == ["on-kvm1"] and "plan of a drain of kvm1" in drain["message"]
 
 
 def test_artifacts_are_there_after_a_failure(fleet):
     drain = fleet("drain", drover_host="kvm9")
     assert sentence(drain) == drain.artifacts["drover_drain_result"]["message"]
+    assert [(each["host"], each["status"]) for each in drain.artifacts["drover_drain_result"]["hosts"]] == [("kvm9", "failed")]
     evacuate = fleet("evacuate", check=True, drover_host="kvm1")
     assert "kvm1 is up in the store" in sentence(evacuate)
     assert evacuate.artifacts["drover_evacuate_result"]["message"] == sentence(evacuate)
@@ -275,7 +277,7 @@ def test_undrain_of_a_host_that_was_not_drained(fleet):
         ("hosts", {"drover_host": "kvm9"}, "kvm9"),
         ("discover", {"drover_hypervisors": "kvm9"}, "The inventory has no host that matches 'kvm9'"),
         ("drain", {"drover_host": "kvm9"}, "kvm9"),
-        ("drain", {"drover_host": ""}, "Which host? Name one host"),
+        ("drain", {"drover_host": ""}, "Which host? Name a host"),
         (
             "drain",
             {"drover_host": "kvm1", "drover_unmovable": "maybe"},

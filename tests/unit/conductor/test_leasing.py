@@ -113,16 +113,16 @@ class Hosts:
         """Nothing is done there."""
 
 
-def drained(store, hosts, unmovable="skip"):
+def drained(store, hosts, unmovable="skip", names=("kvm1",)):
     ports = Ports(store, hosts, Leasing(store, actor("a"), [].append), [].append, CLOCK)
     question = DrainQuestion(Policy.from_mapping({}), MigrationLimits(2))
-    request = drain_module.DrainRequest("kvm1", question, MoveSettings(MigrationLimits(2)), unmovable=unmovable)
+    request = drain_module.DrainRequest(names, question, MoveSettings(MigrationLimits(2)), unmovable=unmovable)
     return drain_module.Drain(ports, request).run()
 
 
-def service(store):
+def service(store, name="kvm1"):
     with store.read() as connection:
-        row = services.get(connection, "kvm1")
+        row = services.get(connection, name)
     return bool(row.disabled), bool(row.maintenance)
 
 
@@ -185,6 +185,81 @@ def test_a_drain_that_does_not_begin_leaves_the_state_of_its_host(store, prepare
     with pytest.raises(DroverError, match=words):
         drained(store, kind(store), "fail")
     assert service(store) == was
+
+
+BOTH = ("kvm2", "kvm1")
+
+
+def test_a_drain_of_two_hosts_has_both_leases_or_none(store, taken):
+    """Two runs with the same hosts in another order cannot have one each."""
+    take(store, "kvm2", actor("b"))
+    hosts = Hosts(store)
+    with pytest.raises(leases.Held, match="^kvm2 is being worked on by b .* Nothing was done."):
+        drained(store, hosts, names=BOTH)
+    assert taken == ["kvm2", "kvm1", "kvm2"], "in the order of their names, whatever the order they are given in"
+    assert holders(store) == {"kvm2": "b"} and hosts.read == 0
+    assert [service(store, name) for name in BOTH] == [(False, False), (False, False)]
+
+
+def test_two_hosts_are_disabled_at_once_and_before_they_are_read(store):
+    hosts, seen = Hosts(store), []
+    kept = hosts.discover
+    hosts.discover = lambda name: seen.append([service(store, each) for each in BOTH]) or kept(name)
+    result = drained(store, hosts, names=[*BOTH, "kvm1"])
+    assert seen == [[(True, False), (True, False)]] * 2, "each is read once"
+    assert [(each["host"], each["status"]) for each in result["hosts"]] == [("kvm1", "maintenance"), ("kvm2", "maintenance")]
+    assert holders(store) == {}
+
+
+def test_an_unknown_host_is_refused_before_anything_is_done(store, taken):
+    with pytest.raises(DroverError, match="kvm9") as refused:
+        drained(store, Hosts(store), names=["kvm1", "kvm9"])
+    assert taken == [] and service(store) == (False, False)
+    assert [each["status"] for each in refused.value.details["hosts"]] == ["failed", "failed"]
+
+
+@pytest.mark.parametrize("names", [[], [" , "]])
+def test_no_host_at_all_is_refused(store, names):
+    with pytest.raises(DroverError, match="Which host"):
+        drained(store, Hosts(store), names=names)
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_a_run_that_lost_one_of_its_leases_ends_for_all_hosts(store, at):
+    hosts = Hosts(store, at)
+    with pytest.raises(leases.Lost):
+        drained(store, hosts, names=BOTH)
+    assert hosts.read == 2 and not any(service(store, name)[1] for name in BOTH)
+
+
+class Half(Hosts):
+    """kvm2 does not answer."""
+
+    def discover(self, name):
+        if name == "kvm2":
+            raise DroverError("kvm2 does not answer")
+        return super().discover(name)
+
+
+def test_all_or_nothing_where_one_of_two_hosts_does_not_answer(store):
+    with pytest.raises(DroverError, match="So kvm2 cannot be drained, and no drain of kvm1 was begun") as refused:
+        drained(store, Half(store), "fail", BOTH)
+    assert [service(store, name) for name in BOTH] == [(False, False), (False, False)]
+    assert [each["status"] for each in refused.value.details["hosts"]] == ["failed", "failed"]
+
+
+@pytest.mark.parametrize("unmovable", ["skip", "shutdown"])
+def test_a_host_that_does_not_answer_keeps_no_other_from_its_drain(store, unmovable):
+    with pytest.raises(DroverError, match="kvm1 is empty and in maintenance.* kvm2 is not drained, and stays disabled: kvm2 does") as ended:
+        drained(store, Half(store), unmovable, BOTH)
+    assert (service(store, "kvm1"), service(store, "kvm2")) == ((True, True), (True, False))
+    assert [(each["host"], each["status"]) for each in ended.value.details["hosts"]] == [("kvm1", "maintenance"), ("kvm2", "failed")]
+
+
+def test_hosts_of_which_none_answers_are_left_as_they_were(store):
+    with pytest.raises(DroverError, match="kvm1 is not drained: it does not answer kvm2 is not drained: it does not answer"):
+        drained(store, Silent(store), "skip", BOTH)
+    assert [service(store, name) for name in BOTH] == [(False, False), (False, False)]
 
 
 def test_a_second_drain_that_does_not_begin_leaves_the_first_as_it_was(store):

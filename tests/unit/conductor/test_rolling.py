@@ -88,7 +88,7 @@ def of_a_run(url, hosts):
     def make(names=tuple(HOSTS), name="run", unmovable="fail", **request):
         said, store = [], Store.open(url)
         ports = Ports(store, hosts, Leasing(store, Actor(name), said.append), said.append, time)
-        drain = DrainRequest("", DrainQuestion(POLICY, MigrationLimits()), MoveSettings(MigrationLimits()), "new kernel", unmovable)
+        drain = DrainRequest([], DrainQuestion(POLICY, MigrationLimits()), MoveSettings(MigrationLimits()), "new kernel", unmovable)
         question = RollingQuestion(POLICY, batch_size=request.pop("batch_size", 0), back=False, unmovable=unmovable)
         found = Rolling(ports, RollingRequest(list(names), question, drain, sentinels=["/wants"], **request))
         found.said = said

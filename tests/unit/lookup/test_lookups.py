@@ -251,6 +251,10 @@ def test_schedule_names_the_providers_of_other_classes_in_plain_types(fleet_url)
     assert "CUSTOM_LICENCE rejected 3 (asked 1, no host has that free)" in said
 
 
+def test_drain_plan_wants_a_host(fleet_url):
+    assert "Which host? Name at least one" in refusal("drain_plan", "", store_url=fleet_url)
+
+
 def test_drain_plan_makes_room_with_extra_moves(store_url):
     """big fits on kvm2 only once mid has gone to kvm3; kvm1's own instance is small."""
     reports = {
@@ -266,9 +270,9 @@ def test_drain_plan_makes_room_with_extra_moves(store_url):
     assert stuck["nearest"]["host"] == "kvm2" and stuck["way_out"] == "allow 1 more move of others (mid to kvm3)"
     (plan,) = ask("drain_plan", "kvm1", store_url=store_url, extra_moves=1)
     assert plan["status"] == "ok" and plan["extra_moves"] == 1 and plan["method"]
-    assert [(each["name"], each["host"], each["extra"], each["for_host"], each["stage"]) for each in plan["moves"]] == [
-        ("mid", "kvm3", True, "kvm1", 1),
-        ("big", "kvm2", False, None, 2),
+    assert [(each["name"], each["host"], each["extra"], each["for_hosts"], each["stage"]) for each in plan["moves"]] == [
+        ("mid", "kvm3", True, ["kvm1"], 1),
+        ("big", "kvm2", False, [], 2),
     ]
     assert plan["moves"][1]["after"] == [uuid_of("mid")]
     assert [each["name"] for each in plan["shutdowns"]] == ["stops"]

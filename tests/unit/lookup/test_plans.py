@@ -96,7 +96,8 @@ def test_plans_say_that_a_host_is_down(movable_url):
     with Store.open(movable_url).write() as connection:
         services.record_unreachable(connection, "kvm1", "no route to host", time.time())
     found = plan("drain_plan", "kvm1", store_url=movable_url)
-    assert found["down"] == "no route to host" and found["lines"][1].startswith("kvm1 is down: no route to host. Only a host that answers")
+    assert found["down"] == [{"host": "kvm1", "reason": "no route to host"}]
+    assert found["lines"][1].startswith("kvm1 is down: no route to host. Only a host that answers")
     found = plan("rolling_plan", "kvm1", store_url=movable_url)
     assert found["down"] == [{"host": "kvm1", "reason": "no route to host"}]
     assert found["lines"][1:] == [

@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import milp
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain import plan_drain
+from ansible_collections.drover.compute.plugins.plugin_utils._report.plans import drain_lines
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.tests.unit.planner.guests import drain, guest
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import host, uuid_of
@@ -250,6 +251,7 @@ def test_an_empty_host_and_an_unknown_one():
     plan, _columns = drain(THREE, [])
     assert plan == {
         "host": "kvm1",
+        "hosts": ["kvm1"],
         "status": "ok",
         "method": "as the policy weighs",
         "moves": [],
@@ -391,7 +393,33 @@ def test_several_hosts_are_emptied_together():
     guests = [guest("a"), guest("b", host="kvm2")]
     columns = drain(THREE, guests)[1]
     plan = plan_drain(columns, guests, ["kvm2", "kvm1"], Policy.from_mapping(None))
-    assert targets(plan) == {"a": "kvm3", "b": "kvm3"} and plan["host"] == "kvm1, kvm2"
+    assert targets(plan) == {"a": "kvm3", "b": "kvm3"} and plan["host"] == "kvm1, kvm2" and plan["hosts"] == ["kvm1", "kvm2"]
+
+
+def test_a_plan_of_several_hosts_says_where_each_instance_is():
+    guests = [guest("a"), guest("b", host="kvm2"), guest("c", host="kvm2", snapshots=True), guest("d", host="kvm1", move_policy="shutdown")]
+    columns = drain(THREE, guests)[1]
+    plan = plan_drain(columns, guests, ["kvm1", "kvm2"], Policy.from_mapping(None))
+    assert [(each["name"], each["host"]) for each in plan["unmovable"] + plan["shutdowns"]] == [("c", "kvm2"), ("d", "kvm1")]
+    lines = drain_lines({**plan, "down": [{"host": "kvm2", "reason": "no route to host"}]})
+    assert lines[0] == "Drain of kvm1, kvm2: 2 instances to move in 1 wave, 1 cannot move."
+    assert lines[1].startswith("kvm2 is down: no route to host. Only a host that answers")
+    assert "To be shut down by their policy: d on kvm1." in lines
+    assert any(line.startswith("  c (running on kvm2): ") for line in lines)
+    nothing = plan_drain(columns, [], ["kvm1", "kvm2"], Policy.from_mapping(None))
+    assert drain_lines(nothing) == ["kvm1, kvm2 hold no instances; there is nothing to move."]
+
+
+def test_closed_hosts_take_nothing_and_give_nothing():
+    """kvm2 alone has room as it is, and its small instance alone could step aside."""
+    nodes = [host("kvm1"), host("kvm2", memory_mb=400), host("kvm3", memory_mb=100)]
+    guests = [guest("big", memory_mb=300), guest("small", host="kvm2", memory_mb=90)]
+    columns = drain(nodes, guests)[1]
+    given = {"others": guests[1:], "extra_moves": 5}
+    plan = plan_drain(columns, guests[:1], "kvm1", Policy.from_mapping(None), **given)
+    assert targets(plan)["big"] == "kvm2"
+    plan = plan_drain(columns, guests[:1], "kvm1", Policy.from_mapping(None), closed=["kvm2"], **given)
+    assert plan["moves"] == [] and reasons(plan)["big"].startswith("fits on no other host: ")
 
 
 def test_a_host_filter_that_looks_at_the_load_is_asked_again():

@@ -36,8 +36,9 @@ LIMITS = st.fixed_dictionaries(
 
 
 def drain(columns, guests, host, **more):
-    here = [each for each in guests if each["host"] == host]
-    others = [each for each in guests if each["host"] != host]
+    hosts = [host] if isinstance(host, str) else host
+    here = [each for each in guests if each["host"] in hosts]
+    others = [each for each in guests if each["host"] not in hosts]
     return plan_drain(columns, here, host, POLICY, others=others, **more)
 
 
@@ -58,6 +59,27 @@ def test_every_plan_can_be_carried_out_and_says_what_stays(crowd, limits, extra_
     assert (plan["status"] == "ok") == (not stays)
     assert (plan["proof"] is not None) == (plan["status"] == "infeasible")
     assert all(each["reason"] for each in plan["unmovable"])
+
+
+@given(crowds(), LIMITS, st.sampled_from([0, 2, 20]), st.data())
+@settings(max_examples=50, deadline=None)
+def test_no_destination_is_one_of_the_drained_hosts(crowd, limits, extra_moves, data):
+    """Nor is it a closed one, and no instance of a closed one moves; each instance of the drained hosts moves, or is named."""
+    columns, guests, host = crowd
+    rest = sorted(set(columns["host"]) - {host})
+    hosts = [host, *data.draw(st.lists(st.sampled_from(rest), unique=True, max_size=len(rest) - 1))] if rest else [host]
+    left = sorted(set(rest) - set(hosts))
+    closed = data.draw(st.lists(st.sampled_from(left), unique=True, max_size=1)) if left else []
+    plan = drain(columns, guests, hosts, limits=limits, extra_moves=extra_moves, closed=closed)
+    errors, where = check_moves(columns, guests, plan["moves"], set(hosts), limits)
+    assert errors == []
+    assert not {move["host"] for move in plan["moves"]} & {*hosts, *closed}
+    assert not {move["from_host"] for move in plan["moves"]} & set(closed)
+    assert {move["from_host"] for move in plan["moves"] if not move["extra"]} <= set(hosts)
+    named = {each["name"]: each["host"] for each in [*plan["unmovable"], *plan["shutdowns"]]}
+    moved = {move["name"]: move["from_host"] for move in plan["moves"] if not move["extra"]}
+    assert {**named, **moved} == {each["name"]: each["host"] for each in guests if each["host"] in hosts}
+    assert not set(named) & set(moved) and {name for name in where if where[name] in hosts} == set(named)
 
 
 @given(crowds(), st.randoms())

@@ -38,9 +38,19 @@ def measured(url):
         return measured_moves.read(connection)
 
 
-def drain(url, name="kvm1", limits=1, **more):
+def drain(url, *names, limits=1, **more):
     with Store.open(url).read() as connection:
-        return DrainQuestion(POLICY, MigrationLimits(limits), **more).plan(connection, name)
+        return DrainQuestion(POLICY, MigrationLimits(limits), **more).plan(connection, names or ["kvm1"])
+
+
+def test_the_drain_of_two_hosts_takes_as_long_as_one_after_the_other(prepared_url):
+    """As StagedMoves carries them out, though the waves show both hosts at the same time."""
+    hosts = [host(name, domain(f"{name}-a", memory_mb=4096), domain(f"{name}-b", memory_mb=1024)) for name in ("kvm1", "kvm2")]
+    fleets.discover(prepared_url, *hosts, host("kvm3", memory_mb=65536))
+    one, both = drain(prepared_url, "kvm1", limits=2), drain(prepared_url, "kvm1", "kvm2", limits=2)
+    assert {move["host"] for move in both["moves"]} == {"kvm3"} and both["waves"] == one["waves"] == 1
+    assert both["seconds"] == pytest.approx(2 * one["seconds"])
+    assert both["estimate"][0] in both["lines"]
 
 
 def test_what_a_move_copied_is_recorded_where_it_is_known(prepared_url):

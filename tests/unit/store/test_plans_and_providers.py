@@ -44,7 +44,7 @@ def write(url, function, *arguments, **more):
 
 def drain(url, name="kvm1", **more):
     with Store.open(url).read() as connection:
-        return DrainQuestion(POLICY, MigrationLimits(5), **more).plan(connection, name)
+        return DrainQuestion(POLICY, MigrationLimits(5), **more).plan(connection, [name])
 
 
 def carry_out(url, plan, order=1):

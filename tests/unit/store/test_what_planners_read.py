@@ -150,11 +150,12 @@ def test_moves_that_make_room_are_known_by_the_host_they_are_for(prepared_url):
     discover(prepared_url)
     with Store.open(prepared_url).write(together=True) as connection:
         opened = migration_claims.begin(
-            connection, uuid_of("other"), "kvm2", None, "live-migration", fleets.NOW, "kvm3", {"for_host": "kvm1"}
+            connection, uuid_of("other"), "kvm2", None, "live-migration", fleets.NOW, "kvm3", {"for_hosts": ["kvm1", "kvm4"]}
         )
     with Store.open(prepared_url).read() as connection:
-        assert migrations_open.left_open_for(connection, "kvm1") == ["kvm3"]
-        assert migrations_open.left_open_for(connection, "kvm2") == []
+        assert migrations_open.left_open_for(connection, ["kvm1"]) == ["kvm3"]
+        assert migrations_open.left_open_for(connection, ["kvm2", "kvm4"]) == ["kvm3"]
+        assert migrations_open.left_open_for(connection, ["kvm2"]) == []
     before = fleets.holdings(prepared_url)
     with Store.open(prepared_url).write(together=True) as connection:
         migration_claims.undo(connection, opened["uuid"], PROOF, "no", fleets.NOW)
