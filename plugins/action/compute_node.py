@@ -19,13 +19,18 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.act
     variables_of,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.peers import ring
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import milestone
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import guest
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Unreachable
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, evacuations, leases, occupancy, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, compute_nodes, evacuations, leases, occupancy, services
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import checked_facts, node, node_data, record, recorded, sharing_facts
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.node import NodeReport
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import default_migration_uri
+
+#: How many other hypervisors a host is checked for, so that the look is as fast in a large fleet.
+MOST_PEERS = 32
 
 NODE_SPEC: dict[str, dict[str, Any]] = {
     "instances_path": {"type": "path", "default": "/var/lib/libvirt/images"},
@@ -63,11 +68,7 @@ class ActionModule(DroverAction):
         "uris": {"type": "list", "elements": "str", "default": ["qemu:///system"]},
         "nodes": {"type": "list", "elements": "dict"},
         "host": {"type": "str"},
-        "migration_peers": {
-            "type": "list",
-            "elements": "dict",
-            "options": {"host": {"type": "str", "required": True}, "uri": {"type": "str"}},
-        },
+        "check_migration_trust": {"type": "bool", "default": False},
         **NODE_SPEC,
         **STORE_SPEC,
     }
@@ -198,8 +199,8 @@ class ActionModule(DroverAction):
         if args["probe_kvm"] and args["domain_type"] != "qemu":
             given.update(probe_kvm=True, **({"probe_cpu": args["cpu"]} if args["cpu"] else {}))
         # Once for each host, as it is about SSH and not about a libvirt.
-        if args["migration_peers"] and uri == args["uris"][0]:
-            given["migration_trust"] = {"host": args["host"], "peers": args["migration_peers"]}
+        if args["check_migration_trust"] and uri == args["uris"][0]:
+            given["migration_trust"] = {"host": args["host"], "peers": self._peers(args, task_vars)}
         result = Hand(self, self.target(task_vars), task_vars).read("hypervisor_info", given)
         if result.get("failed"):
             raise AnsibleActionFail(result.get("msg") or "hypervisor_info failed without a message")
@@ -207,6 +208,23 @@ class ActionModule(DroverAction):
         found = result["hypervisor"]
         # The URI is ours, whatever the host reports.
         return {**found, "uri": uri} if isinstance(found, dict) else found
+
+    def _peers(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return hypervisors of the inventory, each with host and uri, by which the last discovery recorded that others reach it.
+
+        A host that was never discovered has the default URI. It has none if this host has another URI than the default, for then that host may
+        have one too: to evaluate the variables of so many hosts in the task of each host takes longer than the discovery.
+        """
+        group = (task_vars.get("groups") or {}).get(str(task_vars.get("drover_hypervisors") or "hypervisors"))
+        names = ring(list(group or task_vars.get("ansible_play_hosts_all") or ()), args["host"], MOST_PEERS)
+        try:
+            with self.store(args, task_vars).read() as connection:
+                known = compute_nodes.migration_uris(connection, names)
+        except DroverError:
+            # There is no store yet; the recording makes it, or says what is wrong.
+            known = {}
+        usual = args["migration_uri"] is None and args["uris"][0].startswith("qemu")
+        return [{"host": name, "uri": known[name] if name in known else (default_migration_uri(name) if usual else None)} for name in names]
 
     def _record_down(self, host: str, reason: str, args: dict[str, Any], task_vars: Mapping[str, Any]) -> None:
         # A name in no inventory, such as localhost or a misspelt one, is not added as a host that is down.

@@ -12,6 +12,7 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.drover.compute.plugins.module_utils._migration_trust import TrustProblem, destination
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.peers import ring
 from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import default_migration_uri
 
@@ -20,18 +21,11 @@ def migration_peers(
     hosts: Sequence[str], hostvars: Mapping[str, Any], of: str | None = None, most: int = 0, full: bool = False
 ) -> list[dict[str, Any]]:
     """See _migration_peers.yml."""
-    names = _after(list(hosts), of, most) if of else list(hosts)
+    names = ring(list(hosts), of, most) if of else list(hosts)
     peers = [_peer(name, hostvars[name] if name in hostvars else {}, full) for name in names]  # noqa: SIM401
     if full:
         _refuse_shared_limits(peers)
     return peers
-
-
-def _after(hosts: list[str], of: str, most: int) -> list[str]:
-    """Return the hosts that follow one in the ring of all: each host is then as often a destination as a source."""
-    begin = hosts.index(of) + 1 if of in hosts else 0
-    ring = [each for each in hosts[begin:] + hosts[:begin] if each != of]
-    return ring[:most] if most else ring
 
 
 def _peer(host: str, variables: Mapping[str, Any], full: bool) -> dict[str, Any]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: _domain_device
 short_description: Attach a disk, an interface or a medium to one libvirt domain, or detach it
-version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - The step of M(drover.compute.instance_disk), M(drover.compute.instance_interface) and M(drover.compute.instance_cdrom) on a hypervisor.
   - It changes the running domain and its definition. A domain that is off has its definition changed.

@@ -9,7 +9,7 @@ DOCUMENTATION = r"""
 module: _domain_labels
 short_description: Set and remove labels in the metadata of domains
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Runs on the hypervisor. It changes the labels of a running domain and of its definition, so that they stay after a shutdown and go with a
     migration. Other metadata stays as it is.

@@ -8,9 +8,8 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: _migration_trust
 short_description: Set up and check the SSH keys and host keys that migrations need
-version_added: 0.2.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Runs on a hypervisor, for the account that it runs as. The role P(drover.compute.hypervisor#role) calls it for the account that Ansible uses
     and for root, because libvirt's daemon makes a connection of its own.

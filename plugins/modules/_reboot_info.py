@@ -8,9 +8,8 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: _reboot_info
 short_description: Find out whether a hypervisor needs a reboot
-version_added: 0.2.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Runs on a hypervisor and changes nothing. A rolling maintenance runs it.
   - It looks for C(/run/reboot-required) and C(/run/reboot-needed), compares the running kernel with the installed ones, and asks the tool of the

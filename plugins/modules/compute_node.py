@@ -48,21 +48,14 @@ options:
     description:
       - The host to record. The default is the inventory host, or the host of C(delegate_to).
     type: str
-  migration_peers:
+  check_migration_trust:
     description:
-      - Other hypervisors, with C(host) and C(uri). A warning names those that SSH on this host cannot reach for migrations, as
-        O(drover.compute.hypervisor_info#module:migration_trust) finds it. The playbook C(drover.compute.discover) names them.
-    type: list
-    elements: dict
-    version_added: 0.2.0
-    suboptions:
-      host:
-        description: Its name in the inventory.
-        type: str
-        required: true
-      uri:
-        description: The libvirt URI by which it is reached, or null to leave it out.
-        type: str
+      - Warn of other hypervisors that SSH on this host cannot reach for migrations, as
+        O(drover.compute.hypervisor_info#module:migration_trust) finds it.
+      - These are the next 32 hosts after this one in the group C(hypervisors), or in C(drover_hypervisors) if that is a group; else of the
+        play. Each has the URI that the store has for it.
+    type: bool
+    default: false
   instances_path:
     description:
       - The folder for the disks of the instances. Its file system is the node's DISK_GB.

@@ -60,7 +60,6 @@ options:
         C(drover.compute.migration_trust) connects.
       - It looks for the account that the module runs as.
     type: dict
-    version_added: 0.2.0
     suboptions:
       host:
         description: The name of this host, for the warning.

@@ -12,7 +12,7 @@ module: instance_cdrom
 short_description: Insert a medium into a CD-ROM drive of an instance, or eject it
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Inserts an image file as a medium, or ejects it, in the running instance and in its definition alike, on whichever host the instance is. If
     the instance is off, its definition is changed. Run it on localhost. It takes the lease of the host.

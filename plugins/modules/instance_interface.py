@@ -12,7 +12,7 @@ module: instance_interface
 short_description: Attach a network interface to an instance, or detach it
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Brings a network interface to a state in the running instance and in its definition alike, on whichever host the instance is. If the
     instance is off, its definition is changed. Run it on localhost. It takes the lease of the host.

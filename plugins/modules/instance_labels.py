@@ -12,7 +12,7 @@ module: instance_labels
 short_description: Set and remove labels of instances
 version_added: 0.1.0
 author:
-  - The drover.compute authors (@drover)
+  - The drover.compute authors (@drover-compute)
 description:
   - Changes the labels of instances that the store has, wherever they are. Run it on localhost. The option C(selector) of other modules, and
     the variable C(drover_selector) of playbooks, select instances by their labels.

@@ -105,6 +105,11 @@ class InstanceDevices:
             # First of all nothing that an earlier run ordered may begin any more.
             self._look(hand, instance, earlier, "an earlier run was cut off.")
         given = self._given(instance)
+        if self._request.given.get("path"):
+            # The store names the instance that uses it. A hypervisor sees only that somebody does.
+            named = {"path": self._request.given["path"], "readonly": bool(self._request.given.get("readonly"))}
+            with self._store.read() as connection:
+                self._refuse_used(connection, instance, {"device": named})
         foreseen = hand.foretell("_domain_device", given)
         if foreseen.get("failed"):
             raise DroverError(_sentence(instance, str(foreseen.get("msg"))), host=host)

@@ -25,6 +25,13 @@ def by_host(connection: Connection, hosts: Iterable[str]) -> dict[Key, Row]:
     return {(row.host, row.hypervisor_hostname): row for row in rows}
 
 
+def migration_uris(connection: Connection, hosts: Iterable[str]) -> dict[str, str | None]:
+    """Read the URIs by which other hypervisors reach hosts: {host: that of its first node, None for a node without}."""
+    table = tables.compute_nodes
+    rows = bulk.among(connection, sa.select(table.c.host, table.c.hypervisor_hostname, table.c.migration_uri), table.c.host, hosts)
+    return {row.host: row.migration_uri for row in sorted(rows, key=lambda row: row.hypervisor_hostname, reverse=True)}
+
+
 def write(
     connection: Connection, wanted: Mapping[Key, Mapping[str, Any]], services: Mapping[str, int], now: float
 ) -> tuple[dict[Key, Row], set[Key]]:
