@@ -28,7 +28,7 @@ def hosts_table(hosts: Sequence[Mapping[str, Any]], now: float, most: int | None
         (enabled or disabled), maintenance, disabled_reason, down_reason, last_seen_up, zones, instances, nodes, and of
         vcpus, memory_mb (MiB) and disk_gb (GiB) NAME_used and NAME_capacity, which is
         (total - reserved) x ratio; labels; disk_pool, with which the disk is marked as shared. What is missing is
-        shown as ``-``.
+        shown as ``-``; zones and reasons that no host has are left out.
     :param now: seconds since 1970.
     :param most: columns of a terminal that a line may take; None for any number.
     """
@@ -39,6 +39,10 @@ def hosts_table(hosts: Sequence[Mapping[str, Any]], now: float, most: int | None
     if any(host.get("labels") for host in hosts):
         headings.insert(-1, "LABELS")
         rows = [[*row[:-1], labels.as_text(host.get("labels")), row[-1]] for row, host in zip(rows, ordered)]
+    for name in ("ZONE", "REASON"):
+        at = headings.index(name)
+        if not any(row[at] for row in rows):
+            headings, rows = [*headings[:at], *headings[at + 1 :]], [[*row[:at], *row[at + 1 :]] for row in rows]
     # What is free can be seen of what is used, and few have zones.
     optional = [each for each in ("LABELS", FREE, "ZONE") if each in headings]
     lines = align(headings, rows, right=NUMBERS, most=most, optional=optional)
