@@ -119,7 +119,7 @@ hosts:
       returned: always
       sample: maintenance
     message:
-      description: The same in a sentence.
+      description: The same in a sentence. Empty if a drain of one host failed, whose error says it.
       type: str
       returned: always
       sample: kvm1 is empty and in maintenance. Bring it back with drover.compute.undrain.

@@ -84,10 +84,4 @@ device:
   returned: success
   type: dict
   sample: {target: sda, device: cdrom, bus: sata, source: /srv/shared/isos/tools.iso, format: raw, readonly: true}
-created_disks:
-  description: Always empty.
-  returned: success
-  type: list
-  elements: str
-  sample: []
 """

@@ -95,10 +95,4 @@ device:
   returned: success
   type: dict
   sample: {mac: "52:54:00:8a:11:02", type: network, source: storage, model: virtio}
-created_disks:
-  description: Always empty.
-  returned: success
-  type: list
-  elements: str
-  sample: []
 """

@@ -161,10 +161,12 @@ class Drain:
             raise self._failure()
 
     def _failed(self, host: str, problem: DroverError) -> DrainedHost:
+        if len(self.hosts) == 1:
+            # The error has the words already.
+            return {"host": host, "status": "failed", "message": ""}
         why = str(self.problems.get(host, problem))
-        if len(self.hosts) > 1:
-            why = f"{host} is not drained{', and stays disabled' if self._begun else ''}: {why}"
-        return {"host": host, "status": "failed", "message": why}
+        stays = ", and stays disabled" if self._begun else ""
+        return {"host": host, "status": "failed", "message": f"{host} is not drained{stays}: {why}"}
 
     def _failure(self) -> DroverError:
         """Return the error of a drain of several hosts of which some could not be drained."""

@@ -61,7 +61,7 @@ class InstanceDevices:
     def run(self) -> dict[str, Any]:
         """Carry it out.
 
-        :returns: a dict: changed, host, uuid, name, device (None where there is none), created_disks, and diff if there is one.
+        :returns: a dict: changed, host, uuid, name, device (None where there is none), of a disk created_disks, and diff if there is one.
         :raises DroverError: it is refused, it failed, or what became of it is not certain.
         """
         host = self._host(self._find())
@@ -73,7 +73,8 @@ class InstanceDevices:
                 )
             result = self._work(instance, host)
         found: dict[str, Any] = {"host": host, "uuid": instance["uuid"], "name": instance["name"]}
-        return {**found, **{key: value for key, value in result.items() if key in ("changed", "device", "created_disks", "diff")}}
+        shown = ("changed", "device", "diff", *(("created_disks",) if self._request.kind == DISK else ()))
+        return {**found, **{key: value for key, value in result.items() if key in shown}}
 
     def _find(self) -> NamedInstance:
         with self._store.read() as connection:

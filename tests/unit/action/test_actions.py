@@ -113,6 +113,7 @@ def test_host_info_without_capacity(fleet_url):
         "last_seen_up",
         "last_seen_up_iso",
         "drained",
+        "labels",
     )
     whole = run("host_info", store_url=fleet_url)["hosts"]
     states = [{key: row[key] for key in state} for row in whole]
@@ -259,7 +260,7 @@ def test_migration_refuses_what_it_cannot_do(fleet_url):
         ({"options": {"bandwith": 3}}, "Unsupported parameters"),
         ({"state": "aborted", "moves": [{}]}, "state aborted takes no moves"),
         ({"state": "aborted", "instances": ["wbe"]}, "No instance wbe is in the store (did you mean web?), so nothing was done."),
-        ({"instances": ["web"]}, "The option instances is for state aborted"),
+        ({"instances": ["web"]}, "The options instances and selector are for state aborted"),
         ({"moves": [{"uuid": "u1", "host": "kvm2"}]}, "Move 1 of moves lacks name, from_host, live."),
         ({"moves": [{**MOVE, "name": "db"}]}, "is the uuid of web, not of db"),
         ({"moves": [{**MOVE, "uuid": uuid_of("other")}]}, "is nobody's in the store"),
