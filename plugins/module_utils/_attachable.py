@@ -121,7 +121,7 @@ class Disk(Attachable):
 
     def __init__(self, given: Mapping[str, Any], module: AnsibleModule, domain: Any, forms: Forms, absent: bool) -> None:
         super().__init__(given, module, domain, forms, absent)
-        self.path = given["path"]
+        self.path = _attached_files.checked_path(given["path"])
         self.sighting = self._look()
         self._to_make: dict[str, Any] | None = None
         self._made: list[_ownership.Candidate] = []
@@ -167,7 +167,10 @@ class Disk(Attachable):
                 raise LibvirtProblem(f"{self.where} has another disk as {target}: choose another target, or leave it out.")
         _attached_files.refuse_other_file(self.module.params["looked_up"], self.path, self.sighting.real)
         self._check_file(any(map(self.is_in, self.forms)), running)
-        self.element = _device_xml.disk_element(self.path, self.given["format"], target, bus, self.given["readonly"])
+        # In the other form of the domain it has its alias already, or it was made for it.
+        there = next((each for each in map(self.find, self.forms) if each is not None), None)
+        alias = _ownership.ATTACHED + target if there is None and self._to_make is None else _user_alias(there)
+        self.element = _device_xml.disk_element(self.path, self.given["format"], target, bus, self.given["readonly"], alias)
 
     def _check_file(self, known: bool, held: bool) -> None:
         path, size, status = self.path, self.given["size_gb"], self.sighting.status
@@ -187,6 +190,12 @@ class Disk(Attachable):
             self._check_image(_images.image_info(self.module, path), size)
 
     def _check_image(self, info: Mapping[str, Any], size: int | None) -> None:
+        data = (info.get("format-specific") or {}).get("data") or {}
+        if data.get("data-file"):
+            raise LibvirtProblem(
+                f"The image {self.path} on {host_name()} keeps its data in another file, {data['data-file']}, of which it cannot be seen who else "
+                "writes to it: convert it with qemu-img convert, or choose another path."
+            )
         if info["format"] != self.given["format"]:
             raise LibvirtProblem(
                 f"The file {self.path} on {host_name()} has the format {info['format']}, not {self.given['format']}: correct the format or "
@@ -232,6 +241,13 @@ class Disk(Attachable):
             return None
 
 
+def _user_alias(disk: Element | None) -> str | None:
+    """The alias of a disk that a person or this collection chose; libvirt chooses all others anew."""
+    alias = disk.find("alias") if disk is not None else None
+    name = alias.get("name") if alias is not None else None
+    return name if name is not None and name.startswith("ua-") else None
+
+
 class Interface(Attachable):
     """A network interface, by its MAC address."""
 
@@ -275,7 +291,7 @@ class Interface(Attachable):
         if self.absent:
             return
         if self.kind == "bridge":
-            if not os.path.isdir(os.path.join(NETWORK_DEVICES, self.source)):
+            if not os.path.isdir(os.path.join(NETWORK_DEVICES, self.source, "bridge")):
                 raise LibvirtProblem(f"There is no bridge {self.source} on {host_name()}: make it there, or correct the name.")
         else:
             self._refuse_no_network()
@@ -299,7 +315,7 @@ class Cdrom(Attachable):
 
     def __init__(self, given: Mapping[str, Any], module: AnsibleModule, domain: Any, forms: Forms, absent: bool) -> None:
         super().__init__(given, module, domain, forms, absent)
-        self.path = given["path"]
+        self.path = _attached_files.checked_path(given["path"]) if given["path"] is not None else None
         if self.path is None and not absent:
             raise LibvirtProblem(f"The medium for {self.where} has no path: give one.")
         self.sighting = _attached_files.look_at(self.path) if self.path is not None else None

@@ -21,6 +21,16 @@ from ansible_collections.drover.compute.plugins.module_utils._libvirt import Lib
 from ansible_collections.drover.compute.plugins.module_utils._needs import Needs, Sighting, look, volume_path
 
 
+def checked_path(path: str) -> str:
+    """Return a path that XML and the lines of messages keep as it is.
+
+    :raises LibvirtProblem: it has control characters: libvirt reads another name than the one that was made.
+    """
+    if any(ord(each) < 32 or ord(each) == 127 for each in path):
+        raise LibvirtProblem(f"The path {path!r} has control characters: choose another path.")
+    return path
+
+
 def look_at(path: str) -> Sighting:
     """The Sighting of a path.
 
@@ -94,6 +104,11 @@ def refuse_used(conn: Any, but: str | None, path: str, sighting: Sighting, held:
         )
     if sighting.status is None:
         return
+    if but is None and sighting.status.st_nlink > 1:
+        raise LibvirtProblem(
+            f"The file {path} on {host_name()} has {sighting.status.st_nlink} names (hard links), and a guest of any host may write to it by another "
+            "one: copy it, or choose another path."
+        )
     why = needs.why(path, sighting)
     if why:
         raise LibvirtProblem(

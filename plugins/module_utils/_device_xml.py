@@ -28,7 +28,7 @@ NO_HOTPLUG = ("sata", "ide")
 Forms = tuple[Optional[Element], Element]
 
 
-def disk_element(path: str, image_format: str, target: str, bus: str, readonly: bool) -> Element:
+def disk_element(path: str, image_format: str, target: str, bus: str, readonly: bool, alias: str | None = None) -> Element:
     """The ``<disk>`` of an image file, with the driver that the role place gives disks."""
     disk = ET.Element("disk", type="file", device="disk")
     ET.SubElement(disk, "driver", name="qemu", type=image_format, cache="none", discard="unmap")
@@ -36,6 +36,8 @@ def disk_element(path: str, image_format: str, target: str, bus: str, readonly: 
     ET.SubElement(disk, "target", dev=target, bus=bus)
     if readonly:
         ET.SubElement(disk, "readonly")
+    if alias is not None:
+        ET.SubElement(disk, "alias", name=alias)
     return disk
 
 

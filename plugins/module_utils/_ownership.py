@@ -29,6 +29,10 @@ TEMPORARY = ".drover-"
 CHANGED = "another file has its name by now"
 FOREIGN = "its name does not say that it is this instance's"
 
+#: How the alias of a disk begins whose file was there before it was attached. libvirt keeps such an alias with the domain. That a guest writes to
+#: that file does not prove that the file is the guest's.
+ATTACHED = "ua-drover-attached-"
+
 #: A copy of which only the intention is recorded may be removed if it holds no data, that is, is this small (bytes).
 EMPTY = 2**20
 
@@ -66,6 +70,9 @@ def candidates_of(conn: Any, texts: Sequence[str]) -> list[Candidate]:
             disk = parse_disk(element)
             if disk["source"] is not None:
                 candidate = _candidate(conn, disk)
+                alias = element.find("alias")
+                if alias is not None and (alias.get("name") or "").startswith(ATTACHED):
+                    candidate.by_use, candidate.foreign = False, f"it was there before it was attached, and {FOREIGN}"
                 if number:
                     candidate.refused = candidate.refused or "it is not in the definition: a snapshot has it, or it is attached for a while"
                 found.setdefault(candidate.path, candidate)

@@ -132,3 +132,15 @@ def test_interfaces_and_media(fleet):
     assert task(fleet, "instance_interface", name="web", bridge="br0", state="absent")[0]
     assert "br0" not in fleet.run("kvm1", "virsh domiflist --inactive web")
     fleet.settled()
+
+
+def test_a_file_that_was_there_before_outlives_its_guest(fleet):
+    """The one that was made for it goes with it."""
+    fleet.make("kvm1", Domain("web", boots=True))
+    fleet.playbook("discover")
+    mine, made = f"{SHARED}/golden.qcow2", f"{SHARED}/made.qcow2"
+    fleet.run("kvm1", f"qemu-img create -q -f qcow2 {mine} 64M")
+    assert disk(fleet, path=mine, bus="usb")[0] and disk(fleet, path=made, size=1, bus="usb")[0]
+    fleet.playbook("instance_delete", "-e", "drover_instance=web", "-e", "drover_instance_force=true")
+    files = fleet.files(SHARED)
+    assert "golden.qcow2" in files and "made.qcow2" not in files

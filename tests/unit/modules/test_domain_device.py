@@ -7,13 +7,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import xml.etree.ElementTree as ET
 
 import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _attachable, _hotplug, _orders
+from ansible_collections.drover.compute.plugins.module_utils import _attachable, _hotplug, _orders, _ownership
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
 from ansible_collections.drover.compute.tests.unit import devices
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, qemu_img
@@ -213,6 +214,42 @@ def test_no_disk_is_written_to_by_two(make, domain_xml, tmp_path):
     assert "is backed by, a disk that the domain other" in vm.refuses(disk={"path": qemu_img(tmp_path / "on.qcow2", backing=taken)})
 
 
+def test_a_file_of_two_names_is_refused(vm, tmp_path):
+    """A guest of another host may write to it by the other name."""
+    path = qemu_img(tmp_path / "data.qcow2")
+    os.link(path, tmp_path / "again.qcow2")
+    assert "has 2 names (hard links)" in vm.refuses(disk={"path": path})
+    os.unlink(tmp_path / "again.qcow2")
+    assert vm.run(disk={"path": path})["changed"]
+
+
+def test_an_image_with_its_data_elsewhere_is_refused(vm, tmp_path):
+    """Several images may have the same data file."""
+    path = str(tmp_path / "outer.qcow2")
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-o", f"data_file={tmp_path}/data.raw", path, "1M"], check=True)
+    for readonly in (False, True):
+        assert f"keeps its data in another file, {tmp_path}/data.raw" in vm.refuses(disk={"path": path, "readonly": readonly})
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\tb", "a\0b", "a\x7fb"])
+def test_a_path_that_xml_does_not_keep_is_refused(vm, tmp_path, name):
+    for kind, given in (("disk", {"size_gb": 1}), ("cdrom", {})):
+        assert "has control characters" in vm.refuses(**{kind: {"path": f"{tmp_path}/{name}.qcow2", **given}})
+    assert "has control characters" in vm.refuses("absent", disk={"path": f"{tmp_path}/{name}.qcow2"})
+    assert len(os.listdir(tmp_path)) == len([each for each in os.listdir(tmp_path) if each.isprintable()])
+
+
+def test_a_file_that_was_there_before_stays_when_its_guest_is_deleted(vm, guests, tmp_path):
+    """That the guest writes to it proves nothing; the alias says so, which libvirt keeps."""
+    made, there = str(tmp_path / "made.qcow2"), qemu_img(tmp_path / "there.qcow2")
+    for given in ({"path": made, "size_gb": 1}, {"path": there}):
+        assert vm.run(disk=given)["changed"]
+    text = vm.domain.XMLDesc(0)
+    found = {each.path: each for each in _ownership.candidates_of(vm.connection, [text])}
+    assert found[made].by_use
+    assert not found[there].by_use and "it was there before it was attached" in found[there].foreign
+
+
 def test_a_file_that_may_be_needed_is_refused(make, domain_xml, tmp_path):
     vm = make(others=[domain_xml("odd", 8, devices=disk(tmp_path / "lost.qcow2"))])
     path = qemu_img(tmp_path / "data.qcow2")
@@ -324,6 +361,8 @@ def test_what_an_interface_must_not_be(make, tmp_path, monkeypatch, guests):
     assert "is not active" in vm.refuses(interface=given)
     os.makedirs(tmp_path / "net/br9")
     monkeypatch.setattr(_attachable, "NETWORK_DEVICES", str(tmp_path / "net"))
+    assert "There is no bridge br9" in vm.refuses(interface={"bridge": "br9"}), "it is another network device"
+    os.makedirs(tmp_path / "net/br9/bridge")
     assert vm.run(interface={"bridge": "br9"})["device"]["source"] == "br9"
     guests.releases = False
     assert "did not release" in vm.refuses("absent", begun=True, interface={"bridge": "br9"})
