@@ -213,11 +213,12 @@ def test_instances_page(fleet):
     # The playbooks of its table, of which some leave out what is the same in all.
     named = re.findall(r"`((?:drover\.compute\.|… )instance_[^`]*)` \|", reader.text.partition("`drover_instance` is a name")[0])
     full = [name.replace("… ", "drover.compute.", 1).replace(" … ", " -e drover_instance=web1 ") for name in named]
-    (start, stop, cut_off, reboot, reset, resize, confirm, revert, migrate, migrate_cold, delete) = [
+    (info, start, stop, cut_off, reboot, reset, resize, confirm, revert, migrate, migrate_cold, delete) = [
         f"ansible-playbook {command}" for command in full
     ]
     fleet.make("kvm1", Domain("web1", boots=True))
     fleet.playbook("discover")
+    assert "console" in reader.run(info)
     for flavor in ("name=big vcpus=2 memory_mb=96 disk_gb=1", "name=small vcpus=1 memory_mb=64 disk_gb=1"):
         reader.run(f"ansible localhost -m drover.compute.flavor -a '{flavor}'")
     reader.run(stop)
