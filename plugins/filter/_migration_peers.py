@@ -31,11 +31,11 @@ def migration_peers(
 def _peer(host: str, variables: Mapping[str, Any], full: bool) -> dict[str, Any]:
     if not full:
         try:
-            return {"host": host, "uri": _uri(host, variables)}
+            return {"host": host, "uri": migration_uri(host, variables)}
         except Exception:  # pylint: disable=broad-exception-caught
             # A wrong variable of one host must not keep the others from being read; that host itself fails with its own message.
             return {"host": host, "uri": None}
-    uri = _uri(host, variables)
+    uri = migration_uri(host, variables)
     own, root = _variable(variables, "hypervisor_account") or {}, _variable(variables, "hypervisor_root") or {}
     accounts = [each for each in (own, root) if each.get("user")]
     try:
@@ -58,7 +58,7 @@ def _peer(host: str, variables: Mapping[str, Any], full: bool) -> dict[str, Any]
     }
 
 
-def _uri(host: str, variables: Mapping[str, Any]) -> str | None:
+def migration_uri(host: str, variables: Mapping[str, Any]) -> str | None:
     """Return the URI by which other hosts reach a host, as discovery records it."""
     uri = _variable(variables, "drover_migration_uri")
     if uri:

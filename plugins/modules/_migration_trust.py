@@ -127,6 +127,23 @@ marked:
   type: list
   elements: str
   sample: [kvm2, kvm3]
+removed:
+  description: How many lines of each host were removed, or would be in check mode. Hosts without lines are left out.
+  returned: O(state=absent)
+  type: dict
+  sample: {kvm3: 2}
+tried:
+  description: The hosts to which it connected, or tried to.
+  returned: O(state=checked)
+  type: list
+  elements: str
+  sample: [kvm2, kvm3]
+unreached:
+  description: Those of them that are not reached.
+  returned: O(state=checked)
+  type: list
+  elements: str
+  sample: [kvm2]
 sentences:
   description: Which hosts are not reached, a sentence for each reason.
   returned: O(state=checked)
@@ -227,18 +244,28 @@ def _present(module: AnsibleModule, user: str, folder: str) -> dict[str, Any]:
 
 def _absent(module: AnsibleModule, user: str, folder: str) -> dict[str, Any]:
     """Remove lines of hosts; nothing else, no key either: others may use it."""
+    removed: dict[str, int] = {}
 
     def without(text: str) -> str:
-        return trust.updated(text, {host: [] for host in module.params["hosts"] or trust.marked_hosts(text)})
+        hosts = set(module.params["hosts"]) or trust.marked_hosts(text)
+        for host in map(trust.marked_host, text.split("\n")):
+            if host is not None and host in hosts:
+                removed[host] = removed.get(host, 0) + 1
+        return trust.updated(text, {host: [] for host in hosts})
 
-    return _write(module, folder, without, without)
+    return {**_write(module, folder, without, without), "removed": removed}
 
 
 def _checked(module: AnsibleModule, user: str, folder: str) -> dict[str, Any]:
     """Connect to the libvirt of other hosts."""
     _libvirt.require_binding(module)
     peers = [each for each in module.params["peers"] if each["uri"] and each["host"] != module.params["host"]]
-    return {"sentences": trust.sentences(module.params["host"], _migration_reach.connect_all(peers))}
+    reasons = _migration_reach.connect_all(peers)
+    return {
+        "tried": [each["host"] for each in peers],
+        "unreached": sorted(reasons),
+        "sentences": trust.sentences(module.params["host"], reasons),
+    }
 
 
 #: Each gets the module, the account and its folder .ssh, and returns what the module does.

@@ -97,6 +97,7 @@ WHERE = {
     ("filter", "_disk_layout"): (HERE,),
     ("filter", "explain"): (HERE,),
     ("filter", "_guest"): (HERE,),
+    ("filter", "_migration_connections"): (HERE,),
     ("filter", "_migration_peers"): (HERE,),
     ("filter", "_on_localhost"): (HERE,),
     ("filter", "_whole_fleet"): (HERE,),

@@ -114,7 +114,7 @@ class Rolling:
         todo, out = self._chosen(seen, records)
         plan = self._batches(todo, records)
         left_out = plan["blocked"] + out
-        for line in plan["lines"] if todo else ["There is nothing to do: no host needs a reboot, or all are done."]:
+        for line in plan["lines"] if todo else [rolling_text.none_taken(len(seen), len(out))]:
             self._say(line)
         for each in out:
             self._say(f"{each['host']}: {each['reason']}")

@@ -50,6 +50,17 @@ def goes_on(begun: list[str], left: list[str]) -> str:
     )
 
 
+def none_taken(seen: int, left_out: int) -> str:
+    """Say that no host is taken, and why.
+
+    :param seen: how many hosts were looked at. left_out: how many of them cannot be taken; their reasons follow.
+    """
+    if not left_out:
+        return "There is nothing to do: no host needs a reboot, or all are done."
+    why = "1 is left out for the reason below" if left_out == 1 else f"{left_out} are left out for the reasons below"
+    return f"No host is taken: {why}." + (" The others need no reboot, or are done." if seen > left_out else "")
+
+
 def refusal(left_out: Sequence[BlockedHost]) -> str:
     """Say that nothing is begun, as hosts cannot be taken."""
     reasons = " ".join(f"{each['host']}: {each['reason'].rstrip('.')}." for each in left_out)

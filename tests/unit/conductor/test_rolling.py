@@ -166,6 +166,24 @@ def test_nothing_to_do(make, url):
     assert order.report([]) == {"report": {"finished": True, "hosts": [], "left_out": []}, "message": ""} and held(url) == {}
 
 
+def test_no_claim_is_made_of_hosts_that_are_left_out(make, hosts):
+    hosts.unsure = {"kvm3"}
+    for more in ({"plan_only": True}, {}):
+        order = make(blocked="skip", **more)
+        planned(order)
+        assert order.said[0] == "No host is taken: 1 is left out for the reason below. The others need no reboot, or are done."
+        assert order.said[1].startswith("kvm3: it cannot be told whether it needs a reboot") and len(order.said) == 2
+        order.report([])
+    hosts.unsure = set(HOSTS)
+    order = make(blocked="skip", plan_only=True)
+    planned(order)
+    assert order.said[0] == "No host is taken: 3 are left out for the reasons below." and len(order.said) == 4
+    order = make(["kvm3"])
+    with pytest.raises(DroverError):
+        planned(order)
+    assert order.said[0] == "No host is taken: 1 is left out for the reason below."
+
+
 def test_hosts_that_cannot_be_taken_are_named_before_anything_is_begun(make, hosts, url):
     hosts.down, hosts.broken = {"kvm1"}, {"kvm2"}
     with Store.open(url).write() as connection:

@@ -100,17 +100,22 @@ def test_a_key_of_a_host_in_wrong_hands_is_refused(run_module, home):
 def test_lines_of_hosts_go_and_keys_stay(run_module, home):
     run_module("_migration_trust", state="key", host="kvm1")
     run_module("_migration_trust", state="present", host="kvm1", peers=fleet())
-    assert run_module("_migration_trust", state="absent", host="kvm1", hosts=["kvm3"])["marked"] == ["kvm2"]
-    assert run_module("_migration_trust", state="absent", host="kvm1", hosts=["kvm3"])["changed"] is False
+    done = run_module("_migration_trust", state="absent", host="kvm1", hosts=["kvm3", "kvm9"])
+    assert done["marked"] == ["kvm2"] and done["removed"] == {"kvm3": 2}
+    again = run_module("_migration_trust", state="absent", host="kvm1", hosts=["kvm3"])
+    assert again["changed"] is False and again["removed"] == {}
     foretold = run_module("_migration_trust", state="absent", host="kvm1", check_mode=True)
-    assert foretold["changed"] and files(home)["known_hosts"]
+    assert foretold["changed"] and foretold["removed"] == {"kvm2": 2} and files(home)["known_hosts"]
     assert run_module("_migration_trust", state="absent", host="kvm1")["marked"] == []
     assert files(home) == {"authorized_keys": "", "known_hosts": ""} and (home / ".ssh" / "id_ed25519").exists()
 
 
 def test_connections(run_module, home):
     peers = [peer("kvm1", 1), {"host": "kvm2", "uri": "test:///default"}, {"host": "kvm3", "uri": None}]
-    assert run_module("_migration_trust", state="checked", host="kvm1", peers=peers)["sentences"] == []
+    found = run_module("_migration_trust", state="checked", host="kvm1", peers=peers)
+    assert found["sentences"] == [] and found["tried"] == ["kvm2"] and found["unreached"] == []
     peers.append({"host": "kvm4", "uri": "qemu+ssh://root@nowhere.invalid/system"})
-    (said,) = run_module("_migration_trust", state="checked", host="kvm1", peers=peers)["sentences"]
+    found = run_module("_migration_trust", state="checked", host="kvm1", peers=peers)
+    (said,) = found["sentences"]
+    assert found["tried"] == ["kvm2", "kvm4"] and found["unreached"] == ["kvm4"]
     assert said.startswith("kvm1 cannot reach kvm4: ")
