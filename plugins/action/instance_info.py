@@ -15,8 +15,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor import r
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_migrations import by_policy
 from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils._report import text
+from ansible_collections.drover.compute.plugins.plugin_utils._report.hosts import EMPTY
 from ansible_collections.drover.compute.plugins.plugin_utils._report.instance import console, instance_lines
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, hosts, instance_lookup, instances
+from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, hosts, instance_lookup, instances, services
 from ansible_collections.drover.compute.plugins.plugin_utils._store import labels as label_rows
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.checked_facts import STATES
@@ -45,6 +46,8 @@ class ActionModule(DroverAction):
         selector = selector_of(args, "instances", "name", "uuid")
         with self.store(args, task_vars).read() as connection:
             now = clock.now(connection)
+            if args["host"] is not None:
+                services.get(connection, args["host"])
             listed: Sequence[Mapping[str, Any]] = instances.listing(connection, args["host"], args["name"], args["uuid"], selector)
             for key in FILTERS[1:]:
                 if args[key] is not None:
@@ -57,7 +60,9 @@ class ActionModule(DroverAction):
                 found = self._named(connection, found, args["instances"], unknown)
                 result["lines"] = self._lines(connection, found, now, task_vars)
             table = text.instances_table(found, WIDTH)
-            if selector is not None and not found and not any(args[key] for key in FILTERS):
+            if not found and not services.any_host(connection):
+                table = [EMPTY]
+            elif selector is not None and not found and not any(args[key] for key in FILTERS):
                 table = [label_rows.no_instance(connection, selector)]
         return {"unknown": unknown or [], "instances": found, "table": table, **result}
 

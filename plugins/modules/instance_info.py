@@ -17,7 +17,7 @@ description:
   - Returns the instances of the store, all of them or those of one host, name, uuid, state or project.
 options:
   host:
-    description: Only instances on this host.
+    description: Only instances on this host. A host that is not in the store is refused.
     type: str
   name:
     description: Only instances of this name.

@@ -146,7 +146,7 @@ class Rolling:
         if not plan["batches"]:
             raise DroverError(". ".join(f"{each['host']}: {each['reason']}" for each in plan["blocked"]) + ".")
         batch = plan["batches"][0]
-        self._say(f"This batch: {', '.join(batch)}. {len(left) - len(batch)} hosts wait.")
+        self._say(f"This batch: {', '.join(batch)}. {_waiting(len(left) - len(batch))}")
         steps = [step for step in STEPS if step.name not in HOOKS or step.name in self.request.hooks]
         wanted = [step._asdict() for step in steps if any(self._is_ahead(step, records[host]) for host in batch)]
         return {"finished": False, "hosts": batch, "steps": wanted}
@@ -369,3 +369,7 @@ def rounds(count: int) -> list[list[int]]:
     """
     size = math.isqrt(count) + 1
     return [list(range(first, min(first + size, count + 1))) for first in range(1, count + 1, size)]
+
+
+def _waiting(count: int) -> str:
+    return "1 host waits." if count == 1 else f"{count} hosts wait."

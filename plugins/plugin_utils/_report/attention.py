@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural
 from ansible_collections.drover.compute.plugins.plugin_utils._report.anchor import command
-from ansible_collections.drover.compute.plugins.plugin_utils._report.formatting import number
+from ansible_collections.drover.compute.plugins.plugin_utils._report.formatting import count, number
 from ansible_collections.drover.compute.plugins.plugin_utils._report.migrations import UNDER_WAY
 
 EVACUATE = "ansible-playbook drover.compute.evacuate -e drover_host={} --check"
@@ -179,7 +179,7 @@ def _rolling(records: Sequence[Mapping[str, Any]]) -> Iterator[Look]:
         yield _look(
             "calm",
             "rolling maintenance",
-            f"{number(done)} of {number(len(records))} hosts are done. If no run is at work, run the same command again to continue.",
+            f"{number(done)} of {count(len(records), 'host')} done. If no run is at work, run the same command again to continue.",
             link="rolling",
             guide="rolling.md",
         )

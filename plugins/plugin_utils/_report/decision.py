@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
 from ansible_collections.drover.compute.plugins.plugin_utils._report.explanation import reasons
 from ansible_collections.drover.compute.plugins.plugin_utils._report.text import place
 
@@ -48,11 +49,11 @@ def short(found: Mapping[str, Any]) -> str | None:
     """Why, in a few words, of what decision() returns."""
     if found["where"] is None and found["filters"]:
         rejected = ", ".join(f"{each['name']} {each['rejected']}" for each in found["filters"])
-        return f"of {found['hosts']} hosts rejected: {rejected}"
+        return f"of {formatting.count(found['hosts'], 'host')} rejected: {rejected}"
     if found["message"]:
         return found["message"]
     if found["hosts"] is None:
         return None
     best = next((each for each in found["top"] if each["chosen"]), None)
-    text = f"{found['left']} of {found['hosts']} hosts left by host filters"
+    text = f"{found['left']} of {formatting.count(found['hosts'], 'host')} left by host filters"
     return text + (f"; {', '.join(best['reasons'])}" if best and best["reasons"] else "")

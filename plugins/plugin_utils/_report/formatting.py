@@ -28,6 +28,11 @@ def number(value: float | None) -> str | None:
     return None if value is None else _rounded(value, 1)
 
 
+def count(value: int, word: str) -> str:
+    """Write ``1 host`` or ``10,863 hosts``."""
+    return f"{number(value)} {word}{'' if value == 1 else 's'}"
+
+
 def size(value: float) -> str:
     """A part of a size in three digits: ``2``, ``1.95``, ``63.5``, ``252``."""
     return _rounded(value, 2 if abs(value) < 10 else 1 if abs(value) < 100 else 0)

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain_solver import AS_WEIGHED
@@ -24,7 +25,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.plans impo
     RollingPlan,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._report.formatting import duration, memory
-from ansible_collections.drover.compute.plugins.plugin_utils._report.text import SIZES, WIDEST, align, shortened, sizes
+from ansible_collections.drover.compute.plugins.plugin_utils._report.text import SIZES, WIDEST, align, names_within, sizes
 
 #: How a rate is known, in words.
 BASES = {
@@ -55,7 +56,7 @@ def drain_lines(plan: DrainPlan) -> list[str]:
         rows = [
             [
                 move["wave"],
-                shortened(move["name"], WIDEST),
+                name,
                 move["state"],
                 *sizes(move),
                 node_label(move["from_host"], move["from_node"]),
@@ -63,7 +64,7 @@ def drain_lines(plan: DrainPlan) -> list[str]:
                 node_label(move["host"], move["node"]),
                 _how(move),
             ]
-            for move in moves
+            for move, name in zip(moves, _cut(moves))
         ]
         headings = ["WAVE", "INSTANCE", "STATE", *SIZES, "FROM", "", "TO", "HOW"]
         lines.extend(align(headings, rows, right=("WAVE", *SIZES), indent="  "))
@@ -157,13 +158,13 @@ def rebalance_lines(plan: RebalancePlan) -> list[str]:
         rows = [
             [
                 each["wave"],
-                shortened(each["name"], WIDEST),
+                name,
                 memory(each["memory_mb"]),
                 f"{each['from_host']} -> {each['host']}",
                 "live" if each["live"] else "cold",
                 f"{each['gain']:.4f}",
             ]
-            for each in moves
+            for each, name in zip(moves, _cut(moves))
         ]
         lines.extend(
             align(
@@ -194,9 +195,14 @@ def evacuation_lines(host: str, plan: EvacuationPlan) -> list[str]:
     restarts = plan["restarts"]
     if not restarts:
         return [f"No instance of {host} is to be restarted."]
-    rows = [[shortened(each["name"], WIDEST), host, "->", node_label(each["host"], each.get("node"))] for each in restarts]
+    rows = [[name, host, "->", node_label(each["host"], each.get("node"))] for each, name in zip(restarts, _cut(restarts))]
     table = align(("INSTANCE", "FROM", "", "TO"), rows, indent="  ")
     return [f"Evacuation of {host}: {_count(len(restarts), 'instance')} to restart.", *table]
+
+
+def _cut(moves: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the names of the instances, short enough for a table whose width nobody knows."""
+    return names_within([each["name"] for each in moves], WIDEST)
 
 
 def _down(hosts: Iterable[BlockedHost], advice: str) -> list[str]:

@@ -37,7 +37,7 @@ def report_lines(view: Mapping[str, Any], now: float) -> list[str]:
         for key, word in (("up", "up"), ("down", "down"), ("maintenance", "in maintenance"), ("disabled", "disabled"))
         if summary[key] or key == "up"
     )
-    lines = [f"{formatting.number(summary['hosts'])} hosts: {counts}; {formatting.number(summary['instances'])} instances"]
+    lines = [f"{formatting.count(summary['hosts'], 'host')}: {counts}; {formatting.count(summary['instances'], 'instance')}"]
     lines += _seen(view["seen"], now)
     lines += [
         f"{each['label']}: {each['text']} allocated"

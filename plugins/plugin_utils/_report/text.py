@@ -16,7 +16,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._report import form
 
 GAP = "  "
 _GAPS = re.compile(r"(?<=\S) {2,}(?=\S)")
-#: More columns of a terminal than this a name does not get; the data has it whole.
+#: So many columns of a terminal a name gets at least, and a value that is no name at most; the data has it whole.
 WIDEST = 32
 
 
@@ -59,6 +59,23 @@ def shortened(value: Any, most: int) -> str:
     return kept + "..."
 
 
+def names_within(names: Sequence[str], most: int) -> list[str]:
+    """Cut names in the middle to so many columns of a terminal; all stay whole where two would look the same."""
+    cut = [name if width(name) <= most else _without_middle(name, most) for name in names]
+    return cut if len(set(cut)) == len(set(names)) else list(names)
+
+
+def _without_middle(name: str, most: int) -> str:
+    """Numbers are at the end of names, so the end gets as much as the beginning."""
+    head = shortened(name, (most - 3) // 2 + 3)
+    tail = ""
+    for char in reversed(name):
+        if width(head + char + tail) > most:
+            break
+        tail = char + tail
+    return head + tail
+
+
 def align(
     headings: Sequence[str],
     rows: Sequence[Sequence[Any]],
@@ -66,6 +83,7 @@ def align(
     indent: str = "",
     most: int | None = None,
     optional: Sequence[str] = (),
+    name: str | None = None,
 ) -> list[str]:
     """Values under headings.
 
@@ -73,6 +91,7 @@ def align(
     :param indent: put before every line.
     :param most: columns of a terminal that a line may take; None for any number.
     :param optional: headings of the columns that are left out, one after the other, until the lines fit.
+    :param name: heading of the column of names that are cut where the lines do not fit even so, but never to less than WIDEST.
     :returns: a list of lines without trailing blanks, the headings first.
     :raises ValueError: a row has another number of values than there are headings.
     """
@@ -82,10 +101,20 @@ def align(
             raise ValueError(f"a row has {len(row)} values, the table has {len(headings)} columns")
     widths = [max(width(line[number]) for line in lines) for number in range(len(headings))]
     shown = list(range(len(headings)))
+
+    def excess() -> int:
+        return 0 if most is None else len(indent) + sum(widths[number] for number in shown) + len(GAP) * (len(shown) - 1) - most
+
     for heading in optional:
-        if most is None or len(indent) + sum(widths[number] for number in shown) + len(GAP) * (len(shown) - 1) <= most:
+        if excess() <= 0:
             break
         shown.remove(headings.index(heading))
+    if name is not None and excess() > 0:
+        at = headings.index(name)
+        cut = names_within([line[at] for line in lines], max(widths[at] - excess(), WIDEST))
+        for line, text in zip(lines, cut):
+            line[at] = text
+        widths[at] = max(map(width, cut))
 
     def aligned(line: Sequence[str]) -> str:
         cells = []
@@ -157,7 +186,7 @@ def instances_table(instances: Sequence[Mapping[str, Any]], most: int | None = N
         return ["No instances."]
     headings, rows = list(INSTANCE_HEADINGS), []
     for each in instances:
-        row = [shortened(each.get("name"), WIDEST), each.get("state"), place(each), *sizes(each)]
+        row = [each.get("name"), each.get("state"), place(each), *sizes(each)]
         rows.append([*row, *(shortened(each.get(key), WIDEST) for key in ("server_group", "project"))])
     if any(each.get("labels") for each in instances):
         headings.append("LABELS")
@@ -165,7 +194,8 @@ def instances_table(instances: Sequence[Mapping[str, Any]], most: int | None = N
     if any(each.get("addresses") for each in instances):
         headings.append("ADDRESSES")
         rows = [[*row, each.get("addresses")] for row, each in zip(rows, instances)]
-    return align(headings, rows, right=SIZES, most=most, optional=[each for each in ("LABELS", "PROJECT", "GROUP") if each in headings])
+    optional = [each for each in ("LABELS", "PROJECT", "GROUP") if each in headings]
+    return align(headings, rows, right=SIZES, most=most, optional=optional, name="INSTANCE")
 
 
 def place(row: Mapping[str, Any]) -> str | None:
@@ -194,14 +224,15 @@ def audit_table(findings: Sequence[Mapping[str, Any]]) -> list[str]:
     """
     if not findings:
         return []
+    names = names_within([cell(each["name"] or each["provider"] or each["uuid"]) for each in findings], WIDEST)
     rows = [
         [
             each["kind"],
-            shortened(each["name"] or each["provider"] or each["uuid"], WIDEST),
+            name,
             shortened(each["host"], WIDEST),
             f"{each['why'].rstrip('.')}. Heal {each['heal']}",
         ]
-        for each in findings
+        for each, name in zip(findings, names)
     ]
     advice = {each["kind"]: each["advice"] for each in findings}
     return [*align(FINDING_HEADINGS, rows), "", *(f"{kind}: {text}" for kind, text in advice.items())]

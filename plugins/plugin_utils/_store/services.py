@@ -141,6 +141,11 @@ def get(connection: Connection, host: str) -> Row:
     return row
 
 
+def any_host(connection: Connection) -> bool:
+    """Tell whether the store has a host."""
+    return connection.execute(sa.select(tables.services.c.id).limit(1)).first() is not None
+
+
 def unknown_host(connection: Connection, host: str) -> Exception:
     """Make the error for a host that is not in the store; it names some that are."""
     return validation.unknown_host(host, connection.execute(sa.select(tables.services.c.host)).scalars(), DroverError)

@@ -270,14 +270,6 @@ def test_a_playbook_with_names_and_a_selector_or_neither(stored, tmp_path):
     assert "Which instances?" in fails("instance_stop", stored, tmp_path, "-e", "drover_selector=", "-e", "drover_instances=")
 
 
-@pytest.mark.parametrize("name", ["rolling_maintenance", "rebalance"])
-def test_a_playbook_on_the_whole_fleet_does_not_ignore_a_selector(stored, tmp_path, name):
-    said = fails(
-        name, stored, tmp_path, "-e", "drover_selector=rack=7", "-e", "drover_rolling_all_hosts=true", "-e", "drover_plan_only=false"
-    )
-    assert "This playbook takes no drover_selector (rack=7): it would work on more than that selects." in said
-
-
 def test_the_playbook_that_deletes_names_what_is_selected(stored, tmp_path):
     status, said = playbook("instance_delete", stored, "-e", "drover_selector=project=shop", folder=tmp_path)
     said = " ".join(said.split())

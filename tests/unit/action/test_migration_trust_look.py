@@ -39,7 +39,7 @@ def asked(tmp_path):
         "drover_instances_path": str(tmp_path),
     }
 
-    def discover(host, names, **variables):
+    def discover(host, names, *words, **variables):
         (tmp_path / "asked").write_text("")
         hosts = {name: {**own, **variables.get(name, {})} for name in names}
         (tmp_path / "hosts.json").write_text(json.dumps({"hypervisors": {"hosts": hosts}}))
@@ -47,7 +47,7 @@ def asked(tmp_path):
             tmp_path,
             "playbook",
             "drover.compute.discover",
-            *("-i", "hosts.json", "--limit", f"{host},localhost"),
+            *("-i", "hosts.json", "--limit", f"{host},localhost", *words),
             environment={"PATH": f"{tmp_path}/bin:{os.environ['PATH']}", "DROVER_STORE_URL": f"sqlite:///{tmp_path}/store.db"},
         )
         assert code == 0, text
@@ -63,3 +63,10 @@ def test_the_peers_are_those_that_the_store_has(asked):
     assert asked("kvm1", ["kvm1", "kvm2", "kvm3"]) == [
         ["-G", "-o", "BatchMode=yes", "-l", "drover", "-p", "2222", "--", "10.0.0.2"],
     ]
+
+
+@pytest.mark.parametrize("wanted", [["kvm1", "kvm2"], ["hypervisors"], "kvm1,kvm2"])
+def test_hypervisors_that_are_a_list(asked, wanted):
+    """The discovery works; with a limit the play has no other host to look at."""
+    words = ("-e", json.dumps({"drover_hypervisors": wanted}))
+    assert asked("kvm2", ["kvm1", "kvm2"], *words, kvm2={"drover_migration_uri": "qemu+ssh://drover@10.0.0.2:2222/system"}) == []

@@ -56,6 +56,41 @@ def test_which_instances(url, wanted, names):
     assert [line.split()[0] for line in found["table"]] == (["INSTANCE", *names] if names else ["No"])
 
 
+@pytest.mark.parametrize(
+    ("wanted", "sentence"),
+    [
+        ("kvm9", "Host kvm9 is not in the store. Known hosts: kvm1, kvm2."),
+        ("KVM1", "Host KVM1 is not in the store (did you mean kvm1?)."),
+        ("kmv2", "Host kmv2 is not in the store (did you mean kvm2?)."),
+        ("kvm1,kvm2", "kvm1,kvm2 names 2 hosts, and one host is wanted here."),
+        (["kvm1", "kvm2"], "['kvm1', 'kvm2'] names 2 hosts, and one host is wanted here."),
+        (5, "Host 5 is not in the store."),
+        (True, "Host True is not in the store."),
+    ],
+)
+def test_an_unknown_host_is_refused_as_for_hosts(url, wanted, sentence):
+    said = failure("instance_info", host=wanted, store_url=url)
+    assert sentence in said and said == failure("host_info", host=wanted, store_url=url)
+
+
+@pytest.mark.long
+def test_the_playbook_refuses_an_unknown_host(url, tmp_path):
+    code, said = playbook("instances", url, folder=tmp_path, variables={"drover_host": "kvm9"})
+    assert code == 2 and "Host kvm9 is not in the store." in " ".join(said.split()) and "No instances." not in said, said
+
+
+def test_a_store_without_hosts(prepared_url):
+    (said,) = run("host_info", store_url=prepared_url)["table"]
+    assert said.startswith("The store has no hosts yet.")
+    assert run("instance_info", store_url=prepared_url)["table"] == [said]
+    assert run("instance_info", selector="tier=db", store_url=prepared_url)["table"] == [said]
+
+
+def test_a_host_without_instances(url):
+    fleets.discover(url, host("kvm3"))
+    assert run("instance_info", host="kvm3", store_url=url)["table"] == ["No instances."]
+
+
 def test_a_state_that_does_not_exist_is_refused(url):
     assert "value of state must be one of" in failure("instance_info", state="runing", store_url=url)
 

@@ -80,7 +80,7 @@ def test_a_hook_that_fails_ends_the_run_after_its_batch_and_the_next_one_goes_on
     hooks = {name: fleet.hook(name) for name in ("before_drain", "after_reboot", "after_enable")}
     code, said = fleet.roll(drover_rolling_hooks={**hooks, "after_drain": fleet.hook("after_drain", refuse)}, drover_rolling_batch_size=2)
     assert code == 2 and "Traceback" not in said, said
-    assert "This batch: kvm1, kvm2. 1 hosts wait." in said and "kvm2 did not come through; no other batch is begun." in flat(said)
+    assert "This batch: kvm1, kvm2. 1 host waits." in said and "kvm2 did not come through; no other batch is begun." in flat(said)
     assert "kvm2: stopped at after_drain, up, in maintenance, 0 instances (Refuse: the mirror is down)" in said
     assert "kvm1: stopped at back, up, enabled, 0 instances (" in said and "kvm3: not begun, up, enabled, 0 instances" in said
     assert "Correct the cause and run the same command again" in flat(

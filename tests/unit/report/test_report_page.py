@@ -407,7 +407,7 @@ def test_who_is_at_work_is_told(prepared_url):
         rolling.write(connection, "kvm1", {"stage": "reboot", "message": "slow"}, NOW)
     text = Reader(html.page(pages.view(prepared_url), NOW)).text
     assert "kvm1 ada@<desk>, drain since 2027-01-15 08:00 UTC" in text and "secret" not in text
-    assert "The rolling maintenance that is under way" in text and "slow" in text and "0 of 1 hosts are done" in text
+    assert "The rolling maintenance that is under way" in text and "slow" in text and "0 of 1 host done" in text
 
 
 def test_a_missing_instance_is_told(prepared_url):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
 from ansible_collections.drover.compute.plugins.plugin_utils._report.hosts import EMPTY, hosts_table
 from ansible_collections.drover.compute.plugins.plugin_utils._report.plans import evacuation_lines
-from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align, folded, instances_table, width
+from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align, folded, instances_table, names_within, width
 
 
 def test_columns_line_up():
@@ -43,6 +43,50 @@ def test_columns_that_may_be_left_out_are_when_the_lines_do_not_fit():
     assert whole == ["NAME  FREE    ZONE  WHY", "kvm1  12 GiB  east  broken"]
     assert align(*table, most=26, optional=("FREE", "ZONE"), indent=" ") == [" NAME  ZONE  WHY", " kvm1  east  broken"]
     assert align(*table, most=12, optional=("FREE", "ZONE")) == ["NAME  WHY", "kvm1  broken"]
+
+
+WORKERS = [f"production-cluster-eu-west-worker-{number}" for number in (1, 2)]
+
+
+def instances_named(names, most, **more):
+    rows = [
+        {"name": name, "state": "running", "host": "kvm1", "node": "kvm1", "vcpus": 1, "memory_mb": 64, "disk_gb": 1, **more}
+        for name in names
+    ]
+    return instances_table(rows, most)
+
+
+def test_names_are_whole_where_there_is_room():
+    for most in (200, 120, None):
+        heading, *lines = instances_named(WORKERS, most, server_group="web", project="shop", labels={"tier": "front"})
+        assert [line.split()[0] for line in lines] == WORKERS and heading.endswith("LABELS"), heading
+    # Other columns go first.
+    heading, *lines = instances_named(WORKERS, 74, server_group="web", project="shop", labels={"tier": "front"})
+    assert [line.split()[0] for line in lines] == WORKERS and heading.endswith("DISK"), heading
+
+
+def test_names_without_room_are_cut_in_the_middle():
+    lines = instances_named([*WORKERS, "db"], 68)[1:]
+    first, second, third = (line.split()[0] for line in lines)
+    assert first == "production-clu...u-west-worker-1" and second == "production-clu...u-west-worker-2" and third == "db"
+    assert width(first) == 32 and max(map(width, lines)) <= 68
+
+
+def test_names_of_a_plan_stay_different():
+    plan = {"restarts": [{"name": name, "host": "kvm2", "node": "kvm2"} for name in WORKERS]}
+    assert len({line.split()[0] for line in evacuation_lines("kvm1", plan)[2:]}) == 2
+
+
+def test_two_names_never_become_the_same():
+    names = [f"production-cluster-eu-{region}-of-the-shop-worker-1" for region in ("west", "east")]
+    assert [line.split()[0] for line in instances_named(names, 70)[1:]] == names
+
+
+@given(st.lists(st.text("abデ-", min_size=1, max_size=60), unique=True), st.integers(32, 60))
+def test_cut_names_fit_or_are_whole(names, most):
+    cut = names_within(names, most)
+    assert len(set(cut)) == len(names)
+    assert cut == names or all(width(each) <= most for each in cut)
 
 
 @pytest.mark.parametrize(
