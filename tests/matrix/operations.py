@@ -65,7 +65,7 @@ class Place(Operation):
             raise AnsibleActionFail("web is missing")
         selection = found["selection"]
         if found["state"] == "new":
-            (selection,) = run.task("localhost", "allocation", state="scheduled", requests=[found["request"]])["selections"]
+            (selection,) = run.task("localhost", "_schedule", requests=[found["request"]])["selections"]
         elif found["state"] != "building":
             return
         claimed = run.task("localhost", "allocation", selections=[selection], of_definitions=True)
