@@ -126,6 +126,8 @@ class Disk(Attachable):
         self._to_make: dict[str, Any] | None = None
         self._made: list[_ownership.Candidate] = []
         found = [each for each in map(self.find, self.forms) if each is not None]
+        #: The disk in the first form of the domain that has it.
+        self._there = found[0] if found else None
         self._target = parse_disk(found[0])["target"] if found else given["target"]
         for each in found:
             self._check_same(parse_disk(each), ("target",) if absent else ("target", "bus", "format", "readonly"))
@@ -168,8 +170,7 @@ class Disk(Attachable):
         _attached_files.refuse_other_file(self.module.params["looked_up"], self.path, self.sighting.real)
         self._check_file(any(map(self.is_in, self.forms)), running)
         # In the other form of the domain it has its alias already, or it was made for it.
-        there = next((each for each in map(self.find, self.forms) if each is not None), None)
-        alias = _ownership.ATTACHED + target if there is None and self._to_make is None else _user_alias(there)
+        alias = _ownership.ATTACHED + target if self._there is None and self._to_make is None else _user_alias(self._there)
         self.element = _device_xml.disk_element(self.path, self.given["format"], target, bus, self.given["readonly"], alias)
 
     def _check_file(self, known: bool, held: bool) -> None:

@@ -24,7 +24,7 @@ from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 #: Seconds between two looks at a domain.
 POLL = 0.25
 
-#: A guest that is just booting does not hear of it: a device is asked for again every so many seconds.
+#: A guest that is booting ignores the request to release a device. So the request is repeated, with this many seconds between.
 ASK_AGAIN = 10
 
 #: What QEMU says of a device that it has asked the guest for already.

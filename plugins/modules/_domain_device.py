@@ -101,14 +101,8 @@ options:
 extends_documentation_fragment:
   - drover.compute.libvirt
   - drover.compute.attributes
+  - drover.compute.attributes.full
   - drover.compute.attributes.platform
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
 seealso:
   - module: drover.compute.instance_disk
   - module: drover.compute.instance_interface

@@ -39,14 +39,8 @@ options:
 extends_documentation_fragment:
   - drover.compute.libvirt
   - drover.compute.attributes
+  - drover.compute.attributes.full
   - drover.compute.attributes.platform
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
 seealso:
   - module: drover.compute.instance_labels
 """

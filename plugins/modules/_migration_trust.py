@@ -76,14 +76,8 @@ options:
     default: []
 extends_documentation_fragment:
   - drover.compute.attributes
+  - drover.compute.attributes.full
   - drover.compute.attributes.platform
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
 """
 
 EXAMPLES = r"""

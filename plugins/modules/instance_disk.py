@@ -62,14 +62,8 @@ extends_documentation_fragment:
   - drover.compute.instance_device
   - drover.compute.store
   - drover.compute.attributes
+  - drover.compute.attributes.full
   - drover.compute.attributes.actiongroup
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
 seealso:
   - module: drover.compute.instance_interface
   - module: drover.compute.instance_cdrom

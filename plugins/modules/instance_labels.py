@@ -45,16 +45,10 @@ options:
         has at most 64.
     type: dict
     required: true
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
-  idempotent:
-    support: full
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.attributes
+  - drover.compute.attributes.full
   - drover.compute.attributes.actiongroup
 seealso:
   - module: drover.compute.instance

@@ -64,10 +64,6 @@ options:
       - The generation that you have read. The task fails if the provider has another one by now.
     type: int
 attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
   idempotent:
     support: full
     details:
@@ -75,6 +71,7 @@ attributes:
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.attributes
+  - drover.compute.attributes.full
   - drover.compute.attributes.actiongroup
 seealso:
   - module: drover.compute.resource_provider_info

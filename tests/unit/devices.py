@@ -25,7 +25,7 @@ def error(code, text):
 
 
 class Devices:
-    """How guests behave. releases: they release what they are asked for; ports: free PCIe ports; tray: it opens."""
+    """The behaviour of guests. releases: a guest releases a device on request. ports: the number of free PCIe ports. tray: it opens."""
 
     def __init__(self, patch):
         self.releases, self.ports, self.tray = True, 100, True

@@ -98,7 +98,7 @@ class Undrain:
         if failed:
             raise DroverError(
                 f"{host} is back, but what its drain shut down does not all run again. {' '.join(failed)} Correct that and run the "
-                "undrain again, which starts what is left; or start or delete it by itself, and the undrain forgets it."
+                "undrain again: it starts the instances that are still off. Or start or delete them yourself; then the undrain leaves them alone."
             )
         return message
 

@@ -14,7 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._report import form
 from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align, state
 from ansible_collections.drover.compute.plugins.plugin_utils._report.view import FIGURES, sums, takes_instances
 
-HEADINGS = ("HOST", "STATE", "ZONE", "VCPU", "MEMORY", "DISK", "INSTANCES", "SEEN", "FREE VCPU, MEMORY, DISK", "REASON")
+HEADINGS = ("HOST", "STATE", "ZONE", "VCPU", "MEMORY", "DISK", "INSTANCES", "SEEN", "FREE VCPU, MEMORY, DISK", "LABELS", "REASON")
 NUMBERS = ("VCPU", "MEMORY", "DISK", "INSTANCES")
 FREE = "FREE VCPU, MEMORY, DISK"
 EMPTY = "The store has no hosts yet. Run the playbook drover.compute.discover."
@@ -28,21 +28,16 @@ def hosts_table(hosts: Sequence[Mapping[str, Any]], now: float, most: int | None
         (enabled or disabled), maintenance, disabled_reason, down_reason, last_seen_up, zones, instances, nodes, and of
         vcpus, memory_mb (MiB) and disk_gb (GiB) NAME_used and NAME_capacity, which is
         (total - reserved) x ratio; labels; disk_pool, with which the disk is marked as shared. What is missing is
-        shown as ``-``; zones and reasons that no host has are left out.
+        shown as ``-``; zones, labels and reasons that no host has are left out.
     :param now: seconds since 1970.
     :param most: columns of a terminal that a line may take; None for any number.
     """
     if not hosts:
         return [EMPTY]
     ordered = sorted(hosts, key=lambda each: natural(each["host"]))
-    headings, rows = [*HEADINGS], [_row(host, now) for host in ordered]
-    if any(host.get("labels") for host in hosts):
-        headings.insert(-1, "LABELS")
-        rows = [[*row[:-1], labels.as_text(host.get("labels")), row[-1]] for row, host in zip(rows, ordered)]
-    for name in ("ZONE", "REASON"):
-        at = headings.index(name)
-        if not any(row[at] for row in rows):
-            headings, rows = [*headings[:at], *headings[at + 1 :]], [[*row[:at], *row[at + 1 :]] for row in rows]
+    rows = [_row(host, now) for host in ordered]
+    shown = [at for at, name in enumerate(HEADINGS) if name not in ("ZONE", "LABELS", "REASON") or any(row[at] for row in rows)]
+    headings, rows = [HEADINGS[at] for at in shown], [[row[at] for at in shown] for row in rows]
     # What is free can be seen of what is used, and few have zones.
     optional = [each for each in ("LABELS", FREE, "ZONE") if each in headings]
     lines = align(headings, rows, right=NUMBERS, most=most, optional=optional)
@@ -63,6 +58,7 @@ def _row(host: Mapping[str, Any], now: float) -> list[Any]:
         host.get("instances"),
         "never" if seen is None else formatting.ago(now - seen),
         _amounts({name: host[f"{name}_capacity"] - host[f"{name}_used"] for name in UNITS if f"{name}_capacity" in host}),
+        labels.as_text(host.get("labels")),
         "; ".join(reasons),
     ]
 

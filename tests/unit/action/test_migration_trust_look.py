@@ -18,7 +18,7 @@ NODE = """<node>
   <memory>16777216</memory>
 </node>
 """
-#: A program in place of ssh, which only writes down what it is asked for.
+#: A program in place of ssh. It records its arguments and connects to nothing.
 SSH = """#!/bin/sh
 echo "$@" >> {asked}
 exit 1
