@@ -1,0 +1,143 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tables of the keys of a definitions file: checked from them, described by them in JSON Schema and in the documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _sizes as sizes
+from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+
+#: The kinds of values, as a sentence names them and as JSON Schema does.
+TEXT, WHOLE, SWITCH, LIST, MAPPING, MIB, GIB, ANY = "text", "whole", "switch", "list", "mapping", "mib", "gib", "any"
+_WORDS = {TEXT: "a text", WHOLE: "a whole number", SWITCH: "true or false", LIST: "a list", MAPPING: "a mapping"}
+_CLASSES: dict[str, type] = {TEXT: str, WHOLE: int, SWITCH: bool, LIST: list, MAPPING: dict}
+_UNITS = {MIB: sizes.MIB, GIB: sizes.GIB}
+_SCHEMA_TYPES = {TEXT: "string", WHOLE: "integer", SWITCH: "boolean", LIST: "array", MAPPING: "object"}
+
+
+class Field(NamedTuple):
+    """One key of a mapping in a definitions file.
+
+    kind: what its value is; several where people may write it in several ways.
+    description: one or more sentences of plain Markdown, for the documentation and editors.
+    example: a value as it is written in the file.
+    choices: the only texts that it may be.
+    least, most: the ends of a whole number; least is also that of a size.
+    required: whether each mapping must have it.
+    fields: the table of a mapping, or of each item of a list of mappings. A mapping without a table takes any keys.
+    items: of a list of other things, the field of one item.
+    check: makes of a value what the rest of the program works with; called with the value and the place.
+    """
+
+    kind: str | tuple[str, ...]
+    description: str
+    example: Any
+    choices: tuple[str, ...] = ()
+    least: int | None = None
+    most: int | None = None
+    required: bool = False
+    fields: Mapping[str, Field] | None = None
+    items: Field | None = None
+    check: Callable[[Any, str], Any] | None = None
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of its value."""
+        return (self.kind,) if isinstance(self.kind, str) else self.kind
+
+
+Table = Mapping[str, Field]
+
+
+def read(table: Table, given: Any, place: str) -> dict[str, Any]:
+    """Check a mapping by its table.
+
+    :param place: what begins each sentence, such as ``fleet.yml line 3: instance web1``.
+    :returns: the keys that have a value, with sizes as whole numbers of their unit.
+    :raises DroverError: the first thing that is wrong; an unknown key with the nearest known one.
+    """
+    if not isinstance(given, Mapping):
+        raise DroverError(f"{place}: must be a mapping, not {validation.shown(given)}.")
+    validation.check_keys(place, given, sorted(table))
+    for key, field in table.items():
+        if field.required and given.get(key) in (None, ""):
+            raise DroverError(f"{place}: {key} is missing. For example: {key}: {field.example}.")
+    return {key: _value(table[key], value, key, place) for key, value in given.items() if value is not None}
+
+
+def _value(field: Field, value: Any, key: str, place: str) -> Any:
+    unit = next((_UNITS[kind] for kind in field.kinds if kind in _UNITS), None)
+    if unit is not None:
+        value = sizes.read(f"{place}: {key}", value, unit, field.least or 0)
+    elif not any(_is(kind, value) for kind in field.kinds):
+        words = " or ".join(_WORDS[kind] for kind in field.kinds)
+        raise DroverError(f"{place}: {key} must be {words}, not {validation.shown(value)}.")
+    elif WHOLE in field.kinds and isinstance(value, int) and (field.least is not None or field.most is not None):
+        validation.check_whole(f"{place}: {key}", value, field.least, field.most if field.most is not None else validation.MOST)
+    if field.choices and isinstance(value, str) and value not in field.choices:
+        meant = validation.did_you_mean(value, field.choices)
+        raise DroverError(f"{place}: {key} must be {_either(field.choices)}, not {validation.shown(value)}{meant}.")
+    if isinstance(value, Mapping) and field.fields is not None:
+        value = read(field.fields, value, f"{place}, {key}")
+    elif isinstance(value, list):
+        value = list(_items(field, value, key, place))
+    return value if field.check is None else field.check(value, f"{place}: {key}")
+
+
+def _items(field: Field, values: list[Any], key: str, place: str) -> Iterator[Any]:
+    for number, each in enumerate(values, 1):
+        where = f"{place}, {key.removesuffix('s')} {number}"
+        if field.fields is not None and not (field.items is not None and not isinstance(each, Mapping)):
+            yield read(field.fields, each, where)
+        elif field.items is not None:
+            yield _value(field.items, each, key, where)
+        else:
+            yield each
+
+
+def _is(kind: str, value: Any) -> bool:
+    return kind == ANY or (isinstance(value, _CLASSES[kind]) and (kind == SWITCH or not isinstance(value, bool)))
+
+
+def _either(choices: tuple[str, ...]) -> str:
+    return choices[0] if len(choices) == 1 else f"{', '.join(choices[:-1])} or {choices[-1]}"
+
+
+def json_schema(table: Table) -> dict[str, Any]:
+    """Return the JSON Schema of a mapping that read() takes."""
+    schema: dict[str, Any] = {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {key: _schema(field) for key, field in sorted(table.items())},
+    }
+    required = sorted(key for key, field in table.items() if field.required)
+    return {**schema, "required": required} if required else schema
+
+
+def _schema(field: Field) -> dict[str, Any]:
+    found: dict[str, Any] = {"description": field.description, "examples": [field.example]}
+    kinds = [_SCHEMA_TYPES[kind] for kind in field.kinds if kind in _SCHEMA_TYPES]
+    if any(kind in _UNITS for kind in field.kinds):
+        kinds = ["integer", "string"]
+    if kinds:
+        found["type"] = kinds[0] if len(kinds) == 1 else kinds
+    if field.choices:
+        found["enum"] = list(field.choices)
+    if field.least is not None:
+        found["minimum"] = field.least
+    if field.most is not None:
+        found["maximum"] = field.most
+    if field.fields is not None:
+        of_fields = json_schema(field.fields)
+        if LIST in field.kinds:
+            found["items"] = of_fields if field.items is None else {"anyOf": [of_fields, _schema(field.items)]}
+        else:
+            found.update({key: value for key, value in of_fields.items() if key != "type"})
+    elif field.items is not None:
+        found["items"] = _schema(field.items)
+    return found
