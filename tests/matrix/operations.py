@@ -13,7 +13,7 @@ import os
 import libvirt
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, files, flavors, rolling, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, files, flavors, instances, rolling, services
 from ansible_collections.drover.compute.tests.matrix.world import Run, TimedOut, Violation
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -126,6 +126,18 @@ class Delete(_OfInstance):
         super().prepare(world)
         # Its own disk may go.
         world.contents.pop(os.path.join(world.disks, "web.qcow2"))
+
+
+class Label(_OfInstance):
+    """The module instance_labels, in the running domain, its definition and the store."""
+
+    def run(self, run):
+        run.task("localhost", "instance_labels", instances=["web"], labels={"tier": "db"})
+
+    def check(self, world):
+        super().check(world)
+        with Store.open(world.url).read() as connection:
+            assert {row["name"]: row["labels"] for row in instances.listing(connection)}["web"] == {"tier": "db"}
 
 
 class LiveMove(Operation):
@@ -398,6 +410,7 @@ OPERATIONS = {
     "stop": Stop,
     "reboot": Reboot,
     "delete": Delete,
+    "label": Label,
     "live move": LiveMove,
     "cold move": ColdMove,
     "move shut down": StoppedMove,
