@@ -12,29 +12,18 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.drover.compute.plugins.module_utils._migration_trust import TrustProblem, destination
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.peers import ring
 from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import default_migration_uri
 
 
-def migration_peers(
-    hosts: Sequence[str], hostvars: Mapping[str, Any], of: str | None = None, most: int = 0, full: bool = False
-) -> list[dict[str, Any]]:
+def migration_peers(hosts: Sequence[str], hostvars: Mapping[str, Any]) -> list[dict[str, Any]]:
     """See _migration_peers.yml."""
-    names = ring(list(hosts), of, most) if of else list(hosts)
-    peers = [_peer(name, hostvars[name] if name in hostvars else {}, full) for name in names]  # noqa: SIM401
-    if full:
-        _refuse_shared_limits(peers)
+    peers = [_peer(name, hostvars[name]) for name in hosts]
+    _refuse_shared_limits(peers)
     return peers
 
 
-def _peer(host: str, variables: Mapping[str, Any], full: bool) -> dict[str, Any]:
-    if not full:
-        try:
-            return {"host": host, "uri": migration_uri(host, variables)}
-        except Exception:  # pylint: disable=broad-exception-caught
-            # A wrong variable of one host must not keep the others from being read; that host itself fails with its own message.
-            return {"host": host, "uri": None}
+def _peer(host: str, variables: Mapping[str, Any]) -> dict[str, Any]:
     uri = migration_uri(host, variables)
     own, root = _variable(variables, "hypervisor_account") or {}, _variable(variables, "hypervisor_root") or {}
     accounts = [each for each in (own, root) if each.get("user")]
@@ -51,7 +40,7 @@ def _peer(host: str, variables: Mapping[str, Any], full: bool) -> dict[str, Any]
         )
     return {
         "host": host,
-        "uri": uri if where else None,
+        "uri": uri,
         "keys": [{"user": each["user"], "public_key": each["public_key"]} for each in accounts],
         "host_keys": list(own.get("host_keys") or ()),
         "sources": _sources(host, _variable(variables, "drover_migration_source")),

@@ -98,6 +98,7 @@ WHERE = {
     ("filter", "explain"): (HERE,),
     ("filter", "_guest"): (HERE,),
     ("filter", "_migration_connections"): (HERE,),
+    ("filter", "_following"): (HERE,),
     ("filter", "_migration_peers"): (HERE,),
     ("filter", "_on_localhost"): (HERE,),
     ("filter", "_whole_fleet"): (HERE,),

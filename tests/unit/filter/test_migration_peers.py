@@ -8,6 +8,7 @@ from __future__ import annotations
 import pytest
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.drover.compute.plugins.filter._following import following
 from ansible_collections.drover.compute.plugins.filter._migration_peers import migration_peers
 from ansible_collections.drover.compute.plugins.filter._whole_fleet import whole_fleet
 
@@ -19,33 +20,34 @@ def account(user="root", key="A", **more):
 
 
 def test_each_host_is_as_often_a_destination_as_a_source():
-    rings = {host: [each["host"] for each in migration_peers(HOSTS, {}, host, 2)] for host in HOSTS}
+    peers = [{"host": host, "uri": f"qemu+ssh://{host}/system"} for host in HOSTS]
+    rings = {host: [each["host"] for each in following(peers, host, 2)] for host in HOSTS}
     assert rings["kvm4"] == ["kvm5", "kvm1"]
     assert all(sum(host in ring for ring in rings.values()) == 2 for host in HOSTS)
-    assert [each["host"] for each in migration_peers(HOSTS, {}, "kvm2")] == ["kvm3", "kvm4", "kvm5", "kvm1"]
-    assert migration_peers(["kvm1"], {}, "kvm1", 32) == []
+    assert following(peers, "kvm2") == [*peers[2:], peers[0]]
+    assert following(peers[:1], "kvm1", 32) == []
     # A host that is read with another pattern.
-    assert [each["host"] for each in migration_peers(["kvm1", "kvm2"], {}, "kvm9", 1)] == ["kvm1"]
+    assert following(peers[:2], "kvm9", 1) == peers[:1]
 
 
 def test_the_uri_is_that_of_discovery():
-    hostvars = {"kvm2": {"drover_migration_uri": "qemu+ssh://drover@10.0.0.2/system"}, "kvm3": {"drover_uris": ["test:///default"]}}
-    found = migration_peers(["kvm1", "kvm2", "kvm3", "a host"], hostvars)
-    assert [each["uri"] for each in found] == ["qemu+ssh://root@kvm1/system", "qemu+ssh://drover@10.0.0.2/system", None, None]
+    hostvars = {
+        "kvm1": {},
+        "kvm2": {"drover_migration_uri": "qemu+tls://kvm2/system"},
+        "kvm3": {"drover_uris": ["test:///default"]},
+        "a host": {},
+    }
+    found = migration_peers(list(hostvars), {host: {"hypervisor_account": account(), **each} for host, each in hostvars.items()})
+    assert [each["uri"] for each in found] == ["qemu+ssh://root@kvm1/system", "qemu+tls://kvm2/system", None, None]
 
 
-def test_a_wrong_variable_of_one_host_does_not_hold_up_the_others():
+def test_a_wrong_variable_is_that_host_s_error():
     class Wrong(dict):
         def __getitem__(self, name):
             raise AnsibleFilterError(f"{name} is undefined")
 
-    hostvars = {"kvm1": {}, "kvm2": Wrong(drover_migration_uri="{{ nothing }}")}
-    assert migration_peers(["kvm1", "kvm2"], hostvars) == [
-        {"host": "kvm1", "uri": "qemu+ssh://root@kvm1/system"},
-        {"host": "kvm2", "uri": None},
-    ]
     with pytest.raises(AnsibleFilterError, match="undefined"):
-        migration_peers(["kvm2"], hostvars, full=True)
+        migration_peers(["kvm1", "kvm2"], {"kvm1": {"hypervisor_account": account()}, "kvm2": Wrong(drover_migration_uri="{{ nothing }}")})
 
 
 def test_both_accounts_of_a_host_connect():
@@ -59,7 +61,7 @@ def test_both_accounts_of_a_host_connect():
         # Where Ansible is root, the second look was left out.
         "kvm2": {"hypervisor_account": account(key="C"), "hypervisor_root": {"changed": False, "skipped": True}},
     }
-    one, two = migration_peers(["kvm1", "kvm2"], hostvars, full=True)
+    one, two = migration_peers(["kvm1", "kvm2"], hostvars)
     assert one["keys"] == [{"user": "drover", "public_key": "A"}, {"user": "root", "public_key": "B"}] and one["sources"] == ["10.0.0.1"]
     assert two == {
         "host": "kvm2",
@@ -81,17 +83,17 @@ def test_both_accounts_of_a_host_connect():
 )
 def test_what_cannot_be_set_up_is_a_sentence(variables, word):
     with pytest.raises(AnsibleFilterError, match=word) as raised:
-        migration_peers(["kvm1"], {"kvm1": {"hypervisor_account": account(), **variables}}, full=True)
+        migration_peers(["kvm1"], {"kvm1": {"hypervisor_account": account(), **variables}})
     assert str(raised.value).startswith("Host kvm1: ") and "No line was written." in str(raised.value)
 
 
 def test_a_key_of_two_hosts_cannot_be_limited_to_one():
     hostvars = {name: {"hypervisor_account": account(), "drover_migration_source": f"10.0.0.{name[-1]}"} for name in ("kvm1", "kvm2")}
     with pytest.raises(AnsibleFilterError, match="kvm1, kvm2 have the same SSH key"):
-        migration_peers(["kvm1", "kvm2"], hostvars, full=True)
+        migration_peers(["kvm1", "kvm2"], hostvars)
     for variables in hostvars.values():
         variables["drover_migration_source"] = "10.0.0.0/24"
-    assert len(migration_peers(["kvm1", "kvm2"], hostvars, full=True)) == 2
+    assert len(migration_peers(["kvm1", "kvm2"], hostvars)) == 2
 
 
 GROUPS = {"all": ["kvm1", "kvm2", "desk"], "hypervisors": ["kvm1", "kvm2"], "site_a": ["kvm1"]}
