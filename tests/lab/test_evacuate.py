@@ -206,7 +206,7 @@ def test_a_domain_that_runs_on_both_is_not_touched(sharing):
         " qemu-img create -q -f qcow2 /tmp/web.qcow2 1G; virsh define /tmp/web.xml; virsh start web",
     )
     text = said(discover(fleet))
-    assert "web is on" in text and "at once" in text
+    assert "web" in text and "destroy and undefine the wrong one, but keep its disks" in text
     looked = fleet.look()
     assert [each["state"] for each in looked["kvm1"]] == ["running"]
     assert [each["state"] for each in looked[here[0]]] == ["running"]
