@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
@@ -21,10 +21,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports im
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.staged_moves import StagedMoves
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, RunOver
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import Arrival, Occupant, Occupants
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import Occupant, Occupants
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceSummary
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import DrainedHost, DrainResult, MoveOutcome, PrecheckReport
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import DrainMove, DrainPlan, UnmovableInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._report import drain as report
 from ansible_collections.drover.compute.plugins.plugin_utils._store import instances, occupancy, services
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import host_names
 
@@ -231,8 +232,8 @@ class Drain:
                 with self._store.read() as connection:
                     count_disks(connection, self.plan, copied)
                 return
-            for report in refused:
-                self._exclude(report, report["why"] or report["message"], report["reached"])
+            for each in refused:
+                self._exclude(each, each["why"] or each["message"], each["reached"])
             if not self.request.plan_only:
                 with self._store.write() as connection:
                     self._leasing.renew(connection, self.hosts[0])
@@ -290,16 +291,7 @@ class Drain:
     def _refuse_unmovable(self) -> None:
         if not self.staying or self.request.unmovable != FAIL:
             return
-        reasons = []
-        for each in self.staying:
-            name = f"{each['name']} on {each['host']}" if len(self.hosts) > 1 else each["name"]
-            reasons.append(f"{name}: {each['reason']}." + (f" Way out: {each['way_out']}." if each["way_out"] else ""))
-        raise DroverError(
-            f"{len(self.staying)} of the instances of {self.named} cannot move, so nothing was changed. {' '.join(reasons + self._said())} "
-            "Correct that, or say what to do about them: drover_unmovable=skip leaves them where they are, drover_unmovable=shutdown "
-            "shuts them down.",
-            staying=self.staying,
-        )
+        raise DroverError(report.cannot_move(self.hosts, self.staying, self._said()), staying=self.staying)
 
     # Carrying out
 
@@ -392,10 +384,11 @@ class Drain:
         """
         surprising = self._surprising(host, seen)
         if surprising or seen["arriving"]:
-            raise DroverError(self._not_empty(host, surprising, seen["arriving"]), migrations=self.migrations, staying=self.staying)
+            problem = report.not_empty(host, surprising, seen["arriving"], self.round - 1, self._said(host))
+            raise DroverError(problem, migrations=self.migrations, staying=self.staying)
         if not seen["running"]:
             self._set_state("maintenance", [host])
-        self.done[host] = {"host": host, "status": "disabled" if seen["running"] else "maintenance", "message": self._ending(host, seen)}
+        self.done[host] = {"host": host, "status": "disabled" if seen["running"] else "maintenance", "message": report.ending(host, seen)}
 
     def _look(self, host: str) -> Occupants:
         """Read a host; where moves to it are open, settle them and read it again."""
@@ -415,31 +408,6 @@ class Drain:
         """Return what a host shows and should not have, wherever the store has it."""
         expected = {each["uuid"] for each in [*self.staying, *self.stopping] if each["host"] == host}
         return [each for each in seen["running"] + seen["shut_off"] if each["uuid"] not in expected]
-
-    def _not_empty(self, host: str, surprising: Collection[Occupant], arriving: Iterable[Arrival]) -> str:
-        head = f"{host} is not empty"
-        if surprising:
-            head += f": {', '.join(each['name'] for each in surprising)} is still there after {self.round - 1} round(s)"
-        parts = [
-            f"{each['name']} is {each['state']} there, and the store has it {'on ' + each['host'] if each['host'] else 'nowhere'}."
-            for each in surprising
-            if each["host"] != host
-        ]
-        parts += [
-            f"{each['name']} is {'on its way there from ' + each['source'] if each['source'] else 'being built there'}."
-            for each in arriving
-        ]
-        return " ".join([f"{head}.", *parts, *self._said(host), "The host stays disabled. Correct the cause and run the drain again."])
-
-    def _ending(self, host: str, seen: Occupants) -> str:
-        back = "Bring it back with drover.compute.undrain."
-        if seen["running"]:
-            names = ", ".join(each["name"] for each in seen["running"])
-            return f"{host} is disabled but not in maintenance, as {names} still runs there (drover_unmovable=skip). {back}"
-        if seen["shut_off"]:
-            names = ", ".join(each["name"] for each in seen["shut_off"])
-            return f"{host} is in maintenance; {names} is there, shut off. {back}"
-        return f"{host} is empty and in maintenance. {back}"
 
     def _said(self, host: str | None = None) -> list[str]:
         """Return the sentences about a host, each once; None for all hosts."""

@@ -1,0 +1,62 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The sentences at the end of a drain: hosts that are empty, hosts that are not, and instances that cannot move."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import Arrival, Occupant, Occupants
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import UnmovableInstance
+
+
+def cannot_move(hosts: Sequence[str], staying: Sequence[UnmovableInstance], said: Sequence[str]) -> str:
+    """Say which instances cannot move, why, and what to do.
+
+    :param hosts: the hosts of the drain.
+    :param said: sentences on what else did not go well.
+    """
+    reasons = []
+    for each in staying:
+        name = f"{each['name']} on {each['host']}" if len(hosts) > 1 else each["name"]
+        reasons.append(f"{name}: {each['reason']}." + (f" Way out: {each['way_out']}." if each["way_out"] else ""))
+    return (
+        f"{len(staying)} of the instances of {', '.join(hosts)} cannot move, so nothing was changed. {' '.join([*reasons, *said])} "
+        "Correct that, or say what to do about them: drover_unmovable=skip leaves them where they are, drover_unmovable=shutdown "
+        "shuts them down."
+    )
+
+
+def not_empty(host: str, surprising: Sequence[Occupant], arriving: Iterable[Arrival], rounds: int, said: Sequence[str]) -> str:
+    """Say what is on a host that a drain has not emptied.
+
+    :param surprising: instances that the host shows, and that are not to be there.
+    :param arriving: instances that move there or are built there.
+    :param rounds: how many times the drain has planned and moved.
+    :param said: sentences on what did not go well.
+    """
+    head = f"{host} is not empty"
+    if surprising:
+        head += f": {', '.join(each['name'] for each in surprising)} is still there after {rounds} round(s)"
+    parts = [
+        f"{each['name']} is {each['state']} there, and the store has it {'on ' + each['host'] if each['host'] else 'nowhere'}."
+        for each in surprising
+        if each["host"] != host
+    ]
+    parts += [
+        f"{each['name']} is {'on its way there from ' + each['source'] if each['source'] else 'being built there'}." for each in arriving
+    ]
+    return " ".join([f"{head}.", *parts, *said, "The host stays disabled. Correct the cause and run the drain again."])
+
+
+def ending(host: str, seen: Occupants) -> str:
+    """Say how a host is at the end of its drain, by what it shows."""
+    back = "Bring it back with drover.compute.undrain."
+    if seen["running"]:
+        names = ", ".join(each["name"] for each in seen["running"])
+        return f"{host} is disabled but not in maintenance, as {names} still runs there (drover_unmovable=skip). {back}"
+    if seen["shut_off"]:
+        names = ", ".join(each["name"] for each in seen["shut_off"])
+        return f"{host} is in maintenance; {names} is there, shut off. {back}"
+    return f"{host} is empty and in maintenance. {back}"
