@@ -226,7 +226,7 @@ def test_a_destination_that_does_not_start_it(sharing):
     discover(fleet)
     die(fleet)
     done = evacuate(fleet, "--check")
-    first = "kvm2" if "web to kvm2" in said(done) else "kvm3"
+    first = "kvm2" if "web kvm1 -> kvm2" in said(done) else "kvm3"
     (other,) = {"kvm2", "kvm3"} - {first}
     fleet.make(first, Domain("web", state="shutoff", folder=LOCAL, memory_mb=8))
     done = evacuate(fleet, **OFF)
@@ -286,7 +286,7 @@ def test_killed_and_run_again(sharing, moment):
         elif moment == "started":
             eventually(lambda: any(copies(*domains)), 60)
         else:
-            run.until(r"^web0 to kvm\d")
+            run.until(r"^web0: kvm1 -> kvm\d")
             time.sleep(3)
     finally:
         run.kill()

@@ -72,7 +72,7 @@ def test_only_the_controllers_network_is_cut(with_bmcs, fleet, web):
         assert "You say that kvm1 is powered off, but kvm2 and kvm3 can reach it" in text
         # The plan is shown, with that sentence.
         done = evacuate(fleet, "--check")
-        assert "can reach it" in said(done) and "web to kvm" in said(done)
+        assert "can reach it" in said(done) and "web kvm1 -> kvm" in said(done)
         # Another rule's flag does not lift it.
         assert "drover_evacuate_force=peers_reach" in refused(fleet, drover_evacuate_force="many_down,storage_active")
         untouched(fleet, web)
