@@ -16,6 +16,7 @@ import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from xml.etree.ElementTree import Element
 
 from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _libvirt, _probe
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import nvram_path, parse_disk
@@ -28,6 +29,7 @@ TEMPORARY = ".drover-"
 
 CHANGED = "another file has its name by now"
 FOREIGN = "its name does not say that it is this instance's"
+THERE_BEFORE = f"it was there before it was attached, and {FOREIGN}"
 
 #: How the alias of a disk begins whose file was there before it was attached. libvirt keeps such an alias with the domain. That a guest writes to
 #: that file does not prove that the file is the guest's.
@@ -70,9 +72,8 @@ def candidates_of(conn: Any, texts: Sequence[str]) -> list[Candidate]:
             disk = parse_disk(element)
             if disk["source"] is not None:
                 candidate = _candidate(conn, disk)
-                alias = element.find("alias")
-                if alias is not None and (alias.get("name") or "").startswith(ATTACHED):
-                    candidate.by_use, candidate.foreign = False, f"it was there before it was attached, and {FOREIGN}"
+                if was_there_before(element):
+                    candidate.by_use, candidate.foreign = False, THERE_BEFORE
                 if number:
                     candidate.refused = candidate.refused or "it is not in the definition: a snapshot has it, or it is attached for a while"
                 found.setdefault(candidate.path, candidate)
@@ -80,6 +81,12 @@ def candidates_of(conn: Any, texts: Sequence[str]) -> list[Candidate]:
     if nvram is not None:
         found.setdefault(nvram, Candidate(nvram))
     return list(found.values())
+
+
+def was_there_before(element: Element) -> bool:
+    """Return whether the file of a disk was there before it was attached, as its alias says."""
+    alias = element.find("alias")
+    return alias is not None and (alias.get("name") or "").startswith(ATTACHED)
 
 
 def _candidate(conn: Any, disk: Mapping[str, Any]) -> Candidate:

@@ -39,8 +39,8 @@ def survey(source: Any, domain: Any, text: str) -> tuple[list[dict[str, Any]], l
     """The files and devices of the instance, as ``(files, reasons)``.
 
     A file is ``{target, path, kind (disk|media|nvram|network), type (file|block), format, cache, shareable, volume,
-    backing, capacity, inode, mode}``; ``mode`` is None until :meth:`Storage.decide` sets it to shared, copied,
-    carried or present.
+    backing, capacity, inode, attached, mode}``; ``attached`` says that the file was there before it was attached, ``mode`` is None
+    until :meth:`Storage.decide` sets it to shared, copied, carried or present.
     """
     files, reasons = [], []
     for element in parse(text).findall("devices/disk"):
@@ -74,6 +74,7 @@ def _file(target: str, path: str, kind: str, **more: Any) -> dict[str, Any]:
         "backing": [],
         "capacity": None,
         "inode": _inode(path),
+        "attached": False,
         "mode": None,
         "made": "no",
         "removed": False,
@@ -105,6 +106,7 @@ def _surveyed(source: Any, domain: Any, element: Element, disk: Mapping[str, Any
         volume=place["volume"],
         backing=list(dict.fromkeys([*chain.files, *backing_files(element)])),
         capacity=_capacity(domain, target, place["path"], disk["format"]),
+        attached=_ownership.was_there_before(element),
     )
 
 
@@ -464,7 +466,8 @@ class Storage:
             raise LibvirtProblem(
                 f"the copy of {entry['path']} on {self.where} has {there and there['physical']} bytes rather than {length}"
             )
-        if entry["kind"] == "disk" and there["capacity"] != entry["capacity"]:
+        # What libvirt reads of a raw image is what its guest has written into it, which may look like another format.
+        if entry["kind"] == "disk" and entry["format"] != "raw" and there["capacity"] != entry["capacity"]:
             raise LibvirtProblem(
                 f"the copy of {entry['path']} on {self.where} is a disk of {there['capacity']} bytes rather than {entry['capacity']}"
             )
@@ -521,9 +524,10 @@ class Storage:
         candidates = [
             _ownership.Candidate(
                 entry["path"],
-                entry["kind"] == "disk",
+                entry["kind"] == "disk" and not entry.get("attached"),
                 inode=tuple(entry["inode"]) if entry["inode"] else None,
                 pool=entry["volume"] and entry["volume"][0],
+                foreign=_ownership.THERE_BEFORE if entry.get("attached") else _ownership.FOREIGN,
             )
             for entry in entries
         ]

@@ -26,16 +26,20 @@ AGAIN_ATTACH, AGAIN_DETACH = "the task that attaches it", "the task that detache
 DEFINITIONS = 0x64656673
 
 
+def doing(row: Row) -> str:
+    """Say what an open order does with its instance, as the rest of a sentence."""
+    return {
+        SPAWNING: "is being built",
+        DELETING: "is being deleted",
+        ATTACHING: "has a device attached",
+        DETACHING: "has a device detached",
+    }.get(row.task_state, "has an open order")
+
+
 class Open(DroverError):
     """Another order is open for the instance (``row``), or was opened in place of this one."""
 
     def __init__(self, row: Row) -> None:
-        doing = {
-            SPAWNING: "is being built",
-            DELETING: "is being deleted",
-            ATTACHING: "has a device attached",
-            DETACHING: "has a device detached",
-        }.get(row.task_state, "has an open order")
         again = {
             SPAWNING: "drover.compute.place",
             DELETING: "drover.compute.instance_delete",
@@ -43,7 +47,7 @@ class Open(DroverError):
             DETACHING: AGAIN_DETACH,
         }.get(row.task_state)
         super().__init__(
-            f"Instance {row.name} ({row.uuid}) {doing}, by another run or by a run that was killed. "
+            f"Instance {row.name} ({row.uuid}) {doing(row)}, by another run or by a run that was killed. "
             + (f"Run {again} again, which finds out what became of that." if again else "")
         )
         self.row = row

@@ -104,6 +104,25 @@ def test_a_cold_move_copies_a_local_disk_and_removes_it_here(place):
     assert (record["storage"], record["removed"], record["leftovers"], record["kept"]) == ("copied", [path], [], [])
 
 
+def test_a_raw_disk_moves_whatever_its_guest_writes_into_it(place):
+    """libvirt reads the header of another format and its size; the disk is raw, and the copy has each of its bytes."""
+    path = place.local / "vm.raw"
+    content = open(qemu_img(place.shared / "inner.qcow2", size="64M"), "rb").read() + bytes(1 << 20)
+    path.write_bytes(content)
+    place.define(disk(path, kind="raw"))
+    place.moved()
+    assert place.far.read(str(path)) == content and os.listdir(place.local) == []
+
+
+def test_a_file_that_was_there_before_it_was_attached_stays_at_the_source(place):
+    """A move copies it; that a guest wrote to it does not prove that it is the guest's."""
+    path = qemu_img(place.local / "golden.qcow2")
+    place.define(disk(path, more="<alias name='ua-drover-attached-vda'/>"))
+    record = place.moved()
+    assert os.listdir(place.local) == ["golden.qcow2"] and place.far.read(path) is not None
+    assert record["leftovers"] == [path] and "was there before it was attached" in record["kept"][0]["reason"]
+
+
 @pytest.mark.parametrize("local", [True, False])
 def test_the_check_says_how_much_is_copied(place, local):
     path = place.local / "vm.raw" if local else place.shared / "vm.raw"

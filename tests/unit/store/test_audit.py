@@ -15,7 +15,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils import _certainty a
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit import audit, findings
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, orders, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, selection, uuid_of
 
@@ -155,6 +155,19 @@ def test_an_allocation_is_mended_where_the_domain_is(fleet_url, damage):
     assert fleets.where(fleet_url) == {"web": "kvm1", "mail": "kvm1", "db": "kvm3"}
     assert counted_right(fleet_url)
     assert heal(fleet_url)["changed"] is False
+
+
+def test_the_room_of_an_open_order_is_kept(fleet_url):
+    """A run that attached a disk was killed: its host may have the disk, so its room is neither wrong nor given away."""
+    hold(fleet_url, WEB, "kvm1", VCPU=2, MEMORY_MB=64, DISK_GB=5)
+    with Store.open(fleet_url).write() as connection:
+        orders.begin(connection, WEB, orders.ATTACHING, "cut off")
+    before = fleets.snapshot(fleet_url)
+    for found in (look(fleet_url), heal(fleet_url)):
+        assert kinds(found) == [("order_open", "web")] and found["sound"], found
+        (finding,) = found["findings"]
+        assert "has a device attached" in finding["why"] and finding["heal"] == "leaves it: an open order keeps its room"
+    assert fleets.snapshot(fleet_url) == before
 
 
 def test_what_runs_gets_its_room_over_capacity(fleet_url):

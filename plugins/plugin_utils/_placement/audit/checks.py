@@ -18,6 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit.fi
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit.snapshot import Snapshot
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.claims import BUILDING
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
+from ansible_collections.drover.compute.plugins.plugin_utils._store import orders
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Row
 
 CPU, MEMORY, DISK = "VCPU", "MEMORY_MB", "DISK_GB"
@@ -43,6 +44,11 @@ def examine_instances(seen: Snapshot, found: Findings) -> None:
             found.add("instance_missing", why, "leaves it: the domain may come back, and its disk may be there", what)
         problem = _problem(seen, instance, held, where, len(shown))
         if problem is None or (gone and problem[0] == "allocation_missing"):
+            continue
+        if instance.order_uuid is not None and problem[0] in ("allocation_wrong", "allocation_missing"):
+            # A part of its room is that of the order. Only the host knows if the order is done.
+            why = f"It {orders.doing(instance)}, by a run that goes on or was killed. {problem[1]}"
+            found.add("order_open", why, "leaves it: an open order keeps its room", what)
             continue
         should, reason = _remedy(seen, instance, held, shown)
         if should is None:

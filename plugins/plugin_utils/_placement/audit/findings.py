@@ -52,6 +52,10 @@ KINDS = {
     ),
     "use_miscounted": ("problem", "Run the audit with drover_audit_heal=true, which counts again."),
     "over_capacity": ("information", "Nothing new is claimed there. Drain it, or raise its allocation ratio or room."),
+    "order_open": (
+        "information",
+        "If no run works on it, run the last command for it again: it finds out at the host if the order was done.",
+    ),
     "migration_old": (
         "information",
         "Run the drain of its source host again, which finishes or undoes it; a resize drover.compute.instance_resize.",

@@ -84,7 +84,7 @@ def read(connection: Connection) -> Snapshot:
     return Snapshot(
         instances=_by(
             connection,
-            _columns(tables.instances, "uuid id name compute_node_id state order_uuid vcpus memory_mb disk_gb project user"),
+            _columns(tables.instances, "uuid id name compute_node_id state order_uuid task_state vcpus memory_mb disk_gb project user"),
             "uuid",
         ),
         nodes=_by(connection, _columns(tables.compute_nodes, "id uuid host hypervisor_hostname service_id"), "id"),
