@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
 from ansible_collections.drover.compute.plugins.plugin_utils._report.hosts import EMPTY, hosts_table
+from ansible_collections.drover.compute.plugins.plugin_utils._report.placing import capacity_lines
 from ansible_collections.drover.compute.plugins.plugin_utils._report.plans import evacuation_lines
 from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align, folded, instances_table, names_within, width
 
@@ -80,6 +81,12 @@ def test_names_of_a_plan_stay_different():
 def test_two_names_never_become_the_same():
     names = [f"production-cluster-eu-{region}-of-the-shop-worker-1" for region in ("west", "east")]
     assert [line.split()[0] for line in instances_named(names, 70)[1:]] == names
+
+
+def test_a_filter_that_gives_no_reason_is_named():
+    rejected = {"host": "kvm1", "node": "kvm1", "count": 0, "short": None, "rejected_by": "OwnFilter", "reason": None}
+    found = {"name": "small", "total": 0, "short": None, "with_loss": None, "hosts": [rejected]}
+    assert capacity_lines([found])[-1] == "kvm1         0  rejected by OwnFilter"
 
 
 @given(st.lists(st.text("abデ-", min_size=1, max_size=60), unique=True), st.integers(32, 60))
