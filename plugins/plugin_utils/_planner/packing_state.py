@@ -325,7 +325,11 @@ class PackingState:
             if candidate.source >= 0:
                 elsewhere[self.host_of[candidate.source]] = 0
             if elsewhere.any():
-                yield ServerGroupAffinityFilter.name, (elsewhere > 0)[self.host_of], lambda row: f"its server group {group.name} is on other hosts"
+                yield (
+                    ServerGroupAffinityFilter.name,
+                    (elsewhere > 0)[self.host_of],
+                    lambda row: f"its server group {group.name} is on other hosts",
+                )
 
     def _affinity_group(self, spec: RequestSpec) -> str | None:
         group = self.states.group_of(spec)

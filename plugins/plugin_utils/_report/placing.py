@@ -20,7 +20,7 @@ def schedule_lines(selections: Sequence[Mapping[str, Any]]) -> list[str]:
         return ["There is nothing to schedule."]
     rows = [[each["name"], _place(each), [_place(other) for other in each["alternates"]]] for each in selections]
     return [
-        *align(["INSTANCE", "HOST", "ELSE"], rows),
+        *align(["INSTANCE", "HOST", "ELSE"], rows, name="INSTANCE"),
         "Nothing was claimed: another run may take the room first.",
     ]
 

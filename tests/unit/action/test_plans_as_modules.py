@@ -121,7 +121,6 @@ def test_a_host_that_is_rejected_is_shown_with_the_filter_and_its_reason(url):
     huge = run("capacity_info", store_url=url, requests=["huge"])["lines"]
     assert huge[4].endswith("rejected by CoreFilter: CPU: asked 64 vCPU, 0 vCPU free of 4"), huge
 
-
     for name in ("small", "huge"):
         run("flavor", store_url=url, name=name, state="absent")
     assert failure("capacity_info", store_url=url).startswith("The store has no flavor to count. Make one with drover.compute.flavor, or")
