@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.terminal import WIDTH
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, differences, document, identity
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
@@ -26,6 +25,7 @@ class ActionModule(DroverAction):
         "server_groups": {"type": "list", "elements": "dict", "default": []},
         "write_back": {"type": "bool", "default": False},
         "mark_absent": {"type": "list", "elements": "raw", "default": []},
+        "show": {"type": "bool", "default": False},
         **STORE_SPEC,
     }
     REQUIREMENTS = {"required_one_of": [["path", "instances"]], "mutually_exclusive": [["path", "instances"]]}
@@ -61,7 +61,11 @@ class ActionModule(DroverAction):
                 placed.append(found)
                 differing += differences.lines(item, there[found["uuid"]], policies[found["uuid"]])
         result["differences"] = [*differing, differences.ADVICE] if differing else []
-        result["table"] = [*text.instances_table([there[found["uuid"]] for found in placed], WIDTH), *result["differences"]]
+        table = [*text.instances_table([there[found["uuid"]] for found in placed]), *result["differences"]]
+        if args["show"]:
+            for line in table:
+                self.show(line)
+        result["table"] = table
         if args["write_back"] and read is not None:
             result.update(self._write_back(read, placed))
         return result

@@ -10,7 +10,6 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.selecting import SELECTOR_SPEC, selector_of
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.terminal import WIDTH
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import HostStatus
 from ansible_collections.drover.compute.plugins.plugin_utils._report.hosts import hosts_table
 from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, hosts, labels, services
@@ -22,6 +21,7 @@ class ActionModule(DroverAction):
         **SELECTOR_SPEC,
         "capacity": {"type": "bool", "default": True},
         "service_down_time": {"type": "int", "default": 0},
+        "show": {"type": "bool", "default": False},
         **STORE_SPEC,
     }
     VARIABLES = ("service_down_time",)
@@ -43,7 +43,10 @@ class ActionModule(DroverAction):
                     services.get(connection, host)
                     result["resources"] = hosts.resource_rows(connection, host, listed)
                     found = [each for each in listed if each["host"] == host]
-            table = hosts_table(found, now, WIDTH)
+            table = hosts_table(found, now)
             if selector is not None and not found:
                 table = [labels.no_host(connection, selector)]
+        if args["show"]:
+            for line in table:
+                self.show(line)
         return {"hosts": found, "table": table, **result}

@@ -10,7 +10,6 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.selecting import SELECTOR_SPEC, selector_of
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.terminal import WIDTH
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import resize_destination
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_migrations import by_policy
 from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
@@ -38,6 +37,7 @@ class ActionModule(DroverAction):
         "state": {"type": "str", "choices": [*STATES, "building", "missing"]},
         "project": {"type": "str"},
         **SELECTOR_SPEC,
+        "show": {"type": "bool", "default": False},
         **STORE_SPEC,
     }
     _requires_connection = False
@@ -59,11 +59,14 @@ class ActionModule(DroverAction):
             if args["instances"] is not None and selector is None:
                 found = self._named(connection, found, args["instances"], unknown)
                 result["lines"] = self._lines(connection, found, now, task_vars)
-            table = text.instances_table(found, WIDTH)
+            table = text.instances_table(found)
             if not found and not services.any_host(connection):
                 table = [EMPTY]
             elif selector is not None and not found and not any(args[key] for key in FILTERS):
                 table = [label_rows.no_instance(connection, selector)]
+        if args["show"]:
+            for line in table:
+                self.show(line)
         return {"unknown": unknown or [], "instances": found, "table": table, **result}
 
     def _lines(self, connection: Connection, found: Iterable[Mapping[str, Any]], now: float, task_vars: Mapping[str, Any]) -> list[str]:

@@ -57,11 +57,14 @@ options:
       - name: drover_service_down_time
 """
 
-    # Modules that plan, schedule or count.
+    # Modules whose answer has lines for people.
     SHOW = r"""
 options:
   show:
-    description: Show the lines of the answer in the terminal or job log, too.
+    description:
+      - Show the lines of the answer in the terminal or job log, too.
+      - A row of a host that is down, or of an instance that is missing or has crashed, has the colour that Ansible gives to errors (red). A row of
+        a host that is disabled or in maintenance, or of a paused instance, has that of changes (yellow).
     type: bool
     default: false
 """

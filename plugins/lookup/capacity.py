@@ -69,7 +69,9 @@ _raw:
     hosts:
       description:
         - Each compute node with C(host), C(node), C(count), the number of instances that fit there, and C(short), the class that runs out
-          first, null if the node fails a host filter.
+          first, null if the node is rejected.
+        - C(rejected_by) is the host filter, or the limit of the request, that rejects the node whatever is on it, and C(reason) why, if it
+          gives a reason. Both are null if none does.
       type: list
       elements: dict
       returned: always

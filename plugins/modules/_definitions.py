@@ -52,6 +52,7 @@ options:
     elements: raw
     default: []
 extends_documentation_fragment:
+  - drover.compute.scheduler.show
   - drover.compute.store
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup

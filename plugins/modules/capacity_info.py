@@ -84,10 +84,16 @@ capacity:
         node: {description: The compute node., type: str, returned: always, sample: kvm1}
         count: {description: How many more fit there., type: int, returned: always, sample: 14}
         short:
-          description: The class that runs out first. Null if the node fails a host filter.
+          description: The class that runs out first. Null if the node is rejected.
           type: str
           returned: always
           sample: MEMORY_MB
+        rejected_by:
+          description: The host filter, or the limit of the request, that rejects the node whatever is on it. Null if none does.
+          type: str
+          returned: always
+          sample: ComputeFilter
+        reason: {description: "Why it rejects the node, null if it gives no reason.", type: str, returned: always, sample: "disabled, 'new fan'"}
     with_loss:
       description: The result if the worst host is lost. Null without O(loss), or without any host.
       type: dict

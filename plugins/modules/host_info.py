@@ -45,6 +45,7 @@ options:
     type: int
     default: 0
 extends_documentation_fragment:
+  - drover.compute.scheduler.show
   - drover.compute.store
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
@@ -56,13 +57,10 @@ EXAMPLES = r"""
   hosts: localhost
   gather_facts: false
   tasks:
-    - name: Read the hosts
-      drover.compute.host_info:
-      register: fleet
-
     - name: Show them as a table
-      drover.compute.show:
-        lines: "{{ fleet.table }}"
+      drover.compute.host_info:
+        show: true
+      register: fleet
 """
 
 RETURN = r"""
@@ -118,7 +116,7 @@ resources:
     memory_mb: {description: Memory in MiB., type: int, returned: always, sample: 65536}
     disk_gb: {description: Disk in GiB., type: int, returned: always, sample: 500}
 table:
-  description: The hosts as lines of a plain text table, with as many columns as the terminal has room for.
+  description: The hosts as lines of a plain text table. O(show) shows them with as many columns as the terminal has room for.
   returned: success
   type: list
   elements: str

@@ -49,6 +49,7 @@ options:
       - Not together with O(name), O(uuid) or O(instances).
     type: str
 extends_documentation_fragment:
+  - drover.compute.scheduler.show
   - drover.compute.store
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
@@ -60,19 +61,16 @@ EXAMPLES = r"""
   hosts: localhost
   gather_facts: false
   tasks:
-    - name: Read the instances of kvm1
+    - name: Show the instances of kvm1 as a table
       drover.compute.instance_info:
         host: kvm1
+        show: true
       register: here
 
     - name: Read those with two labels
       drover.compute.instance_info:
         selector: project=web,tier!=db
       register: web
-
-    - name: Show them as a table
-      drover.compute.show:
-        lines: "{{ here.table }}"
 """
 
 RETURN = r"""
@@ -138,7 +136,7 @@ unknown:
   elements: str
   sample: [web9]
 table:
-  description: The instances as lines of a plain text table, with as many columns as the terminal has room for.
+  description: The instances as lines of a plain text table. O(show) shows them with as many columns as the terminal has room for.
   returned: success
   type: list
   elements: str

@@ -74,6 +74,10 @@ def fill(url, **more):
         record.record(connection, reports, time.time())
 
 
+#: Columns of the terminal that a page shows.
+WIDTH = "160"
+
+
 @contextlib.contextmanager
 def store(*commands, **more):
     """A folder with an inventory and the fleet in a store; ``commands`` have run there. Yields a function that runs one and returns its output."""
@@ -87,7 +91,7 @@ def store(*commands, **more):
             if before:
                 with Store.open(url).write() as connection:  # pylint: disable=contextmanager-generator-missing-cleanup
                     before(connection)
-            done = examples.command(folder, words[0], "-i", "inventory.yml", *words[1:], url=url)
+            done = examples.command(folder, words[0], "-i", "inventory.yml", *words[1:], url=url, environment={"COLUMNS": WIDTH})
             text = done.stdout.replace(str(folder), "/home/you/fleet")
             return shown(text) if words[0] == "ansible-playbook" else text.rstrip().split("\n")
 

@@ -36,6 +36,10 @@ rm -r "$WORK/source/docs/docsite"
 export PATH="$VENV/bin:$PATH" ANSIBLE_COLLECTIONS_PATH="$WORK/collections"
 antsibull-docs collection --use-current --squash-hierarchy --fail-on-error \
     --dest-dir "$WORK/source/reference" drover.compute
+# Private modules and filters, which begin with "_", are in no index and no search. Their pages stay, as public pages link to them.
+PRIVATE='_[a-z_]+_(module|filter)'
+sed -i -E "/^\* :ansplugin:\`_/d; /^ +$PRIVATE\$/d" "$WORK/source/reference/index.rst"
+sed -i 's/^:orphan:$/:orphan:\n:nosearch:/' "$WORK"/source/reference/_*_{module,filter}.rst
 mkdir -p "$TARGET"
 sphinx-build -q -E -b html -d "$WORK/doctrees" "$WORK/source" "$TARGET" 2>"$WORK/warnings.txt" || {
     cat "$WORK/warnings.txt" >&2
@@ -43,6 +47,17 @@ sphinx-build -q -E -b html -d "$WORK/doctrees" "$WORK/source" "$TARGET" 2>"$WORK
 }
 if grep -vE "undefined label: '(ansible_collections\.ansible|ansible:|[a-z_]*'( \[ref.ref\])?$)" \
     "$WORK/warnings.txt" | grep -E "WARNING|ERROR"; then
+    exit 1
+fi
+if grep -HE "href=\"(reference/)?$PRIVATE\.html" "$TARGET"/{index,genindex,reference/index}.html ||
+    ! "$VENV/bin/python" - "$TARGET/searchindex.js" <<'END'; then
+import json, pathlib, re, sys
+
+found = json.loads(re.search(r"\{.*\}", pathlib.Path(sys.argv[1]).read_text()).group())
+private = {number for number, name in enumerate(found["docnames"]) if name.startswith("reference/_")}
+sys.exit(any(place[0] in private for places in found["alltitles"].values() for place in places))
+END
+    echo "docs: private modules or filters are in an index of the site, or in its search" >&2
     exit 1
 fi
 echo "docs: $TARGET/index.html"

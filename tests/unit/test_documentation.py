@@ -336,6 +336,11 @@ def test_every_option_of_migrations_is_on_its_page():
     assert {name for name in migration_options.SPEC if f"| `{name}` |" not in page} == set()
 
 
+def test_every_page_is_in_the_index_of_the_site():
+    listed = set(re.findall(r"docs/[a-z-]+", (ROOT / "docs" / "docsite" / "site" / "index.rst").read_text()))
+    assert {f"docs/{page.stem}" for page in (ROOT / "docs").glob("*.md")} - listed == set()
+
+
 @pytest.mark.parametrize("name", ROLES)
 def test_role_uses_fqcns(name):
     for path in named(f"roles/{name}", "tasks/**/*.yml") + named(f"roles/{name}", "handlers/*.yml"):

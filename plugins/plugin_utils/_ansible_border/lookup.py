@@ -28,7 +28,7 @@ def flat(terms: Iterable[Any]) -> list[Any]:
 class DroverLookup(LookupBase):
     """Collect the options, call ``answer`` and show each DroverError as a message. It never writes.
 
-    A subclass defines ``answer``, which returns plain types. It sets VARIABLES ({option: variable without ``drover_``}) and OPTIONS
+    A subclass defines ``answer``, which returns what to_plain() takes. It sets VARIABLES ({option: variable without ``drover_``}) and OPTIONS
     (options without a variable).
     """
 
@@ -38,7 +38,7 @@ class DroverLookup(LookupBase):
     def run(self, terms: Any, variables: Mapping[str, Any] | None = None, **kwargs: Any) -> list[Any]:
         try:
             self._collect(variables or {}, to_plain(kwargs))
-            return self.answer(to_plain(terms))
+            return [to_plain(each) for each in self.answer(to_plain(terms))]
         except DroverError as problem:
             raise AnsibleError(str(problem)) from None
 

@@ -5,20 +5,43 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 
+from ansible import constants as C
 from ansible.utils.display import Display
 
 from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
-from ansible_collections.drover.compute.plugins.plugin_utils._report.text import folded
+from ansible_collections.drover.compute.plugins.plugin_utils._report.text import BAD, NOTABLE, Row, folded
 
-#: Columns of a line: COLUMNS, else those of the terminal, else 160. Found when ansible-playbook loads its plugins, as its worker processes
-#: have no terminal.
-WIDTH = max(shutil.get_terminal_size(fallback=(160, 24)).columns, 40)
+#: The settings of Ansible that name the colour of a row, red and yellow by default.
+_COLOURS = {BAD: "COLOR_ERROR", NOTABLE: "COLOR_CHANGED"}
+
+
+def _width() -> int | None:
+    """Return COLUMNS, else the columns of the terminal; None where there is neither.
+
+    ansible-runner, and so AWX, gives ansible-playbook a pseudo-terminal of 80 columns, whatever the page has that shows the job.
+    """
+    nobody = "AWX_ISOLATED_DATA_DIR" in os.environ and not os.environ.get("COLUMNS")
+    columns = 0 if nobody else shutil.get_terminal_size(fallback=(0, 0)).columns
+    return max(columns, 20) if columns else None
+
+
+#: Columns of a line, None for any number. Found when ansible-playbook loads its plugins, as its worker processes have no terminal.
+WIDTH = _width()
 
 
 def show(text: str) -> None:
-    """Show a line, or several, none wider than the terminal. Characters that control a terminal are shown as unknown ones."""
+    """Show a line, or several, none wider than the terminal. Characters that control a terminal are shown as unknown ones.
+
+    A row of a table has the colour of its state, if Ansible shows colours.
+    """
+    colour = None
+    if isinstance(text, Row):
+        colour = getattr(C, _COLOURS[text.alarm]) if text.alarm else None
+        text = text.within(WIDTH) if WIDTH else text
     for line in text.splitlines() or [""]:
-        for part in folded(formatting.clean(line), WIDTH):
-            Display().display(part)
+        clean = formatting.clean(line)
+        for part in folded(clean, WIDTH) if WIDTH else [clean]:
+            Display().display(part, color=colour)

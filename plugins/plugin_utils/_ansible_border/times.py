@@ -1,32 +1,33 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Times in results: seconds since 1970, and beside each of them the same in ISO 8601."""
+"""Results: beside each time, in seconds since 1970, is the same in ISO 8601; lines are plain text."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
+from ansible_collections.drover.compute.plugins.plugin_utils._report.text import Row
 
 ISO = "_iso"
 
 
 def with_iso(value: Any) -> Any:
-    """Copy a result with ``created_at_iso`` beside each ``created_at``, and so on; None stays None.
+    """Copy a result with ``created_at_iso`` beside each ``created_at``, and so on; None stays None. Rows of tables become plain text.
 
     :param value: nested dicts and lists. The keys of times are ``last_seen_up`` and all that end in ``_at``.
     """
     if isinstance(value, dict):
         found: dict[Any, Any] = {}
         for key, item in value.items():
-            found[key] = with_iso(item) if isinstance(item, (dict, list)) else item
+            found[key] = with_iso(item) if isinstance(item, (dict, list, Row)) else item
             if _is_time(key, item):
                 found[key + ISO] = None if item is None else formatting.exact(item)
         return found
     if isinstance(value, list):
-        return [with_iso(item) if isinstance(item, (dict, list)) else item for item in value]
-    return value
+        return [with_iso(item) if isinstance(item, (dict, list, Row)) else item for item in value]
+    return str.__str__(value) if isinstance(value, Row) else value
 
 
 def _is_time(key: Any, value: Any) -> bool:

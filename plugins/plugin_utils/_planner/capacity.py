@@ -38,12 +38,15 @@ def plan_capacity(
     new = packing_state.add([(MigrationCandidate(spec, -1),)])[0]
     counts, short = more(packing_state, new)
     allowed = packing_state.masks[packing_state.kind[new]]
+    rejections = packing_state.rejections(new)
     hosts: list[HostCapacity] = [
         {
             "host": states.host[row],
             "node": states.node[row],
             "count": int(counts[row]),
             "short": packing_state.classes[short[row]] if allowed[row] else None,
+            "rejected_by": rejections[row].name if row in rejections else None,
+            "reason": rejections[row].reason if row in rejections else None,
         }
         for row in range(states.size)
     ]

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
 
 from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, IntArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.migration_candidates import MigrationCandidate
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.provider_load import Part, ProviderLoad
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.capacity import AggregateCapacityFilter, CapacityFilter
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.capacity import AggregateCapacityFilter, CapacityFilter, ClassFilter
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filtering import Filtering, ask_filter
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_filters.server_group_affinity_filter import (
     ServerGroupAffinityFilter,
@@ -31,6 +33,17 @@ Step = tuple[int, int, int]
 Found = tuple[Placed, list[int], list[Step], str]
 #: What is on the nodes and which are open: free, provided, count, open of a PackingState.
 Load = tuple[IntArray, dict[int, ProviderLoad], list[IntArray], BoolArray]
+
+
+class Rejection(NamedTuple):
+    """What rejects a node: the name of the host filter, pre-filter or limit, and why in words where it is known."""
+
+    name: str
+    reason: str | None
+
+
+#: A rule that no placing of an item changes: its name, the nodes that pass, and the reason by the row of one that does not.
+Rule = tuple[str, BoolArray, Callable[[int], str | None]]
 
 #: Host filters whose rule fits() keeps.
 KEPT = (CapacityFilter, ServerGroupAntiAffinityFilter, ServerGroupAffinityFilter)
@@ -266,27 +279,57 @@ class PackingState:
             self._static[key] = self._static_mask(candidate)
         return key
 
+    def rejections(self, item: int) -> dict[int, Rejection]:
+        """Return by row what rejects each node to which an item may never go; of several rules the first. The item has one candidate."""
+        (candidate,) = self.candidates[item]
+        left = ~self.masks[self.kind[item]]
+        found: dict[int, Rejection] = {}
+        if not left.any():
+            return found
+        for name, keep, reason in self._rules(candidate, self._filtering(candidate)):
+            found.update((row, Rejection(name, reason(row))) for row in np.flatnonzero(left & ~keep).tolist())
+            left &= keep
+        return found
+
+    def _filtering(self, candidate: MigrationCandidate) -> Filtering:
+        return Filtering(self.states, candidate.spec, self.policy, candidate.limits)
+
     def _static_mask(self, candidate: MigrationCandidate) -> BoolArray:
-        filtering = Filtering(self.states, candidate.spec, self.policy, candidate.limits)
+        filtering = self._filtering(candidate)
         keep = np.ones(self.size, dtype=bool)
-        for _name, mask in filtering.before:
+        for _name, mask, _reason in self._rules(candidate, filtering):
             keep &= mask
-        for rc, amount in candidate.spec.resources.items():
-            if rc in self.states.resources:
-                keep &= self.states.resources[rc].allowed(amount)
         for each in filtering.filters:
             if each.run_filter_once_per_request:
-                keep &= ask_filter(each, self.states, candidate.spec)
-            elif isinstance(each, AggregateCapacityFilter) or not (isinstance(each, KEPT) or each.not_applicable(candidate.spec)):
+                continue
+            if isinstance(each, AggregateCapacityFilter) or not (isinstance(each, KEPT) or each.not_applicable(candidate.spec)):
                 self.changing.add(each.name)
-        group = self.states.group_of(candidate.spec)
+        return keep
+
+    def _rules(self, candidate: MigrationCandidate, filtering: Filtering) -> Iterator[Rule]:
+        """Yield the rules for a candidate that hold whatever is placed."""
+        spec = candidate.spec
+        for name, keep in filtering.before:
+            yield name, keep, partial(filtering.reason, name)
+        by_class = {each.resource_class: each for each in filtering.filters if isinstance(each, CapacityFilter)}
+        for rc, amount in spec.resources.items():
+            room = by_class.get(rc) or ClassFilter(rc)
+            keep = self.states.resources[rc].allowed(amount) if rc in self.states.resources else np.zeros(self.size, dtype=bool)
+            yield room.name, keep, partial(room.reason, self.states, spec)
+        for each in filtering.filters:
+            if each.run_filter_once_per_request:
+                yield each.name, ask_filter(each, self.states, spec), partial(each.reason, self.states, spec)
+        group = self.states.group_of(spec)
         if group is not None and group.policy == "affinity":
             elsewhere = group.per_host.copy()
             if candidate.source >= 0:
                 elsewhere[self.host_of[candidate.source]] = 0
             if elsewhere.any():
-                keep &= (elsewhere > 0)[self.host_of]
-        return keep
+                yield (
+                    ServerGroupAffinityFilter.name,
+                    (elsewhere > 0)[self.host_of],
+                    lambda row: f"its server group {group.name} is on other hosts",
+                )
 
     def _affinity_group(self, spec: RequestSpec) -> str | None:
         group = self.states.group_of(spec)

@@ -282,8 +282,11 @@ class HostCapacity(TypedDict):
     host: str
     node: str
     count: int
-    #: The resource class that runs out first; None where host filters reject the node.
+    #: The resource class that runs out first; None where the node may not take the instance.
     short: str | None
+    #: The host filter, pre-filter or limit of the request that rejects the node first, and why; None where none does, or the reason is not known.
+    rejected_by: str | None
+    reason: str | None
 
 
 class HostLoss(TypedDict):

@@ -21,7 +21,7 @@ EMPTY = "The store has no hosts yet. Run the playbook drover.compute.discover."
 UNITS = {"vcpus": formatting.COUNT, "memory_mb": formatting.MEMORY, "disk_gb": formatting.DISK}
 
 
-def hosts_table(hosts: Sequence[Mapping[str, Any]], now: float, most: int | None = None) -> list[str]:
+def hosts_table(hosts: Sequence[Mapping[str, Any]], now: float) -> list[str]:
     """Hosts by name, one line each, and what is free on those that take instances; a sentence where there are none.
 
     :param hosts: dicts as the store's hosts.listing returns them: host, state (up or down), status
@@ -30,7 +30,6 @@ def hosts_table(hosts: Sequence[Mapping[str, Any]], now: float, most: int | None
         (total - reserved) x ratio; labels; disk_pool, with which the disk is marked as shared. What is missing is
         shown as ``-``; zones, labels and reasons that no host has are left out.
     :param now: seconds since 1970.
-    :param most: columns of a terminal that a line may take; None for any number.
     """
     if not hosts:
         return [EMPTY]
@@ -40,7 +39,7 @@ def hosts_table(hosts: Sequence[Mapping[str, Any]], now: float, most: int | None
     headings, rows = [HEADINGS[at] for at in shown], [[row[at] for at in shown] for row in rows]
     # What is free can be seen of what is used, and few have zones.
     optional = [each for each in ("LABELS", FREE, "ZONE") if each in headings]
-    lines = align(headings, rows, right=NUMBERS, most=most, optional=optional)
+    lines = align(headings, rows, right=NUMBERS, optional=optional)
     return lines + _free(hosts)
 
 

@@ -20,7 +20,7 @@ def schedule_lines(selections: Sequence[Mapping[str, Any]]) -> list[str]:
         return ["There is nothing to schedule."]
     rows = [[each["name"], _place(each), [_place(other) for other in each["alternates"]]] for each in selections]
     return [
-        *align(["INSTANCE", "HOST", "ELSE"], rows),
+        *align(["INSTANCE", "HOST", "ELSE"], rows, name="INSTANCE"),
         "Nothing was claimed: another run may take the room first.",
     ]
 
@@ -33,9 +33,15 @@ def capacity_lines(found: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = align(["SIZE", "MORE FIT", "RUNS OUT FIRST", "IF THE WORST HOST IS LOST"], rows, right=("MORE FIT",))
     if len(found) == 1:
         hosts = sorted(found[0]["hosts"], key=lambda each: (natural(each["host"]), natural(each["node"])))
-        rows = [[_place(each), each["count"], _word(each["short"]) if each["short"] else "fails a host filter"] for each in hosts]
+        rows = [[_place(each), each["count"], _word(each["short"]) or _rejection(each)] for each in hosts]
         lines += ["", *align(["HOST", "MORE FIT", "RUNS OUT FIRST"], rows, right=("MORE FIT",))]
     return lines
+
+
+def _rejection(each: Mapping[str, Any]) -> str | None:
+    if each["rejected_by"] is None:
+        return None
+    return f"rejected by {each['rejected_by']}" + (f": {each['reason']}" if each["reason"] else "")
 
 
 def _after_loss(loss: Mapping[str, Any] | None) -> str | None:

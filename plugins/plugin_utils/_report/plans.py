@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain_solver import AS_WEIGHED
@@ -25,7 +24,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.plans impo
     RollingPlan,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._report.formatting import duration, memory
-from ansible_collections.drover.compute.plugins.plugin_utils._report.text import SIZES, WIDEST, align, names_within, sizes
+from ansible_collections.drover.compute.plugins.plugin_utils._report.text import SIZES, align, sizes
 
 #: How a rate is known, in words.
 BASES = {
@@ -56,7 +55,7 @@ def drain_lines(plan: DrainPlan) -> list[str]:
         rows = [
             [
                 move["wave"],
-                name,
+                move["name"],
                 move["state"],
                 *sizes(move),
                 node_label(move["from_host"], move["from_node"]),
@@ -64,10 +63,10 @@ def drain_lines(plan: DrainPlan) -> list[str]:
                 node_label(move["host"], move["node"]),
                 _how(move),
             ]
-            for move, name in zip(moves, _cut(moves))
+            for move in moves
         ]
         headings = ["WAVE", "INSTANCE", "STATE", *SIZES, "FROM", "", "TO", "HOW"]
-        lines.extend(align(headings, rows, right=("WAVE", *SIZES), indent="  "))
+        lines.extend(align(headings, rows, right=("WAVE", *SIZES), indent="  ", name="INSTANCE"))
         lines.extend(estimate_lines(plan))
         if plan["method"] != AS_WEIGHED:
             lines.append(f"The destinations are not the ones with the highest weights. The method that found them: {plan['method']}.")
@@ -158,13 +157,13 @@ def rebalance_lines(plan: RebalancePlan) -> list[str]:
         rows = [
             [
                 each["wave"],
-                name,
+                each["name"],
                 memory(each["memory_mb"]),
                 f"{each['from_host']} -> {each['host']}",
                 "live" if each["live"] else "cold",
                 f"{each['gain']:.4f}",
             ]
-            for each, name in zip(moves, _cut(moves))
+            for each in moves
         ]
         lines.extend(
             align(
@@ -172,6 +171,7 @@ def rebalance_lines(plan: RebalancePlan) -> list[str]:
                 rows,
                 right=("WAVE", "MEMORY", "GAIN"),
                 indent="  ",
+                name="INSTANCE",
             )
         )
         lines.extend(estimate_lines(plan))
@@ -195,14 +195,9 @@ def evacuation_lines(host: str, plan: EvacuationPlan) -> list[str]:
     restarts = plan["restarts"]
     if not restarts:
         return [f"No instance of {host} is to be restarted."]
-    rows = [[name, host, "->", node_label(each["host"], each.get("node"))] for each, name in zip(restarts, _cut(restarts))]
-    table = align(("INSTANCE", "FROM", "", "TO"), rows, indent="  ")
+    rows = [[each["name"], host, "->", node_label(each["host"], each.get("node"))] for each in restarts]
+    table = align(("INSTANCE", "FROM", "", "TO"), rows, indent="  ", name="INSTANCE")
     return [f"Evacuation of {host}: {_count(len(restarts), 'instance')} to restart.", *table]
-
-
-def _cut(moves: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the names of the instances, short enough for a table whose width nobody knows."""
-    return names_within([each["name"] for each in moves], WIDEST)
 
 
 def _down(hosts: Iterable[BlockedHost], advice: str) -> list[str]:

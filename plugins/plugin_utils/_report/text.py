@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
@@ -76,12 +76,42 @@ def _without_middle(name: str, most: int) -> str:
     return head + tail
 
 
+#: How alarming the state of a row is.
+BAD, NOTABLE = "bad", "notable"
+#: The heading of the column of states, and those of their words that are not fine.
+STATE = "STATE"
+_ALARMS = {"down": BAD, "crashed": BAD, "missing": BAD, "disabled": NOTABLE, "maintenance": NOTABLE, "paused": NOTABLE}
+
+
+def alarm(words: str) -> str | None:
+    """Return how alarming a state is, in the words of state() or of an instance: BAD, NOTABLE or None."""
+    found = {_ALARMS.get(word) for word in words.split(", ")}
+    return BAD if BAD in found else NOTABLE if NOTABLE in found else None
+
+
+class Row(str):
+    """A line of a table as a whole, and the same within a terminal. It goes to no result: see times.with_iso().
+
+    alarm: of its state, see alarm().
+    """
+
+    alarm: str | None
+    #: Return the line within so many columns of a terminal, as far as the table can be made so narrow.
+    within: Callable[[int], str]
+
+    @classmethod
+    def of(cls, table: _Table, number: int) -> Row:
+        row = cls(table.lines(None)[number])
+        row.alarm = table.alarms[number]
+        row.within = lambda most: table.lines(most)[number]
+        return row
+
+
 def align(
     headings: Sequence[str],
     rows: Sequence[Sequence[Any]],
     right: Collection[str] = (),
     indent: str = "",
-    most: int | None = None,
     optional: Sequence[str] = (),
     name: str | None = None,
 ) -> list[str]:
@@ -89,41 +119,72 @@ def align(
 
     :param right: headings of the columns whose values (numbers) end under each other.
     :param indent: put before every line.
-    :param most: columns of a terminal that a line may take; None for any number.
-    :param optional: headings of the columns that are left out, one after the other, until the lines fit.
-    :param name: heading of the column of names that are cut where the lines do not fit even so, but never to less than WIDEST.
-    :returns: a list of lines without trailing blanks, the headings first.
+    :param optional: headings of the columns that a narrow terminal leaves out, one after the other, until the lines fit.
+    :param name: heading of the column of names that it cuts where the lines do not fit even so, but never to less than WIDEST.
+    :returns: a list of Rows without trailing blanks, the headings first.
     :raises ValueError: a row has another number of values than there are headings.
     """
-    lines = [list(headings)] + [[cell(value) for value in row] for row in rows]
-    for row in lines:
-        if len(row) != len(headings):
-            raise ValueError(f"a row has {len(row)} values, the table has {len(headings)} columns")
-    widths = [max(width(line[number]) for line in lines) for number in range(len(headings))]
-    shown = list(range(len(headings)))
+    table = _Table(headings, rows, right, indent, optional, name)
+    return [Row.of(table, number) for number in range(len(table.cells))]
 
-    def excess() -> int:
-        return 0 if most is None else len(indent) + sum(widths[number] for number in shown) + len(GAP) * (len(shown) - 1) - most
 
-    for heading in optional:
-        if excess() <= 0:
-            break
-        shown.remove(headings.index(heading))
-    if name is not None and excess() > 0:
-        at = headings.index(name)
-        cut = names_within([line[at] for line in lines], max(widths[at] - excess(), WIDEST))
-        for line, text in zip(lines, cut):
-            line[at] = text
-        widths[at] = max(map(width, cut))
+class _Table:
+    """The cells of a table, laid out for any terminal; see align().
 
-    def aligned(line: Sequence[str]) -> str:
-        cells = []
-        for number in shown:
-            blanks = " " * (widths[number] - width(line[number]))
-            cells.append(blanks + line[number] if headings[number] in right else line[number] + blanks)
-        return (indent + GAP.join(cells)).rstrip()
+    alarms: of each line, see alarm().
+    """
 
-    return [aligned(line) for line in lines]
+    def __init__(
+        self,
+        headings: Sequence[str],
+        rows: Sequence[Sequence[Any]],
+        right: Collection[str],
+        indent: str,
+        optional: Sequence[str],
+        name: str | None,
+    ) -> None:
+        self.cells = [list(headings)] + [[cell(value) for value in row] for row in rows]
+        for row in self.cells:
+            if len(row) != len(headings):
+                raise ValueError(f"a row has {len(row)} values, the table has {len(headings)} columns")
+        at = headings.index(STATE) if STATE in headings else None
+        self.alarms = [None if at is None else alarm(row[at]) for row in self.cells]
+        self._right, self._indent, self._optional, self._name = right, indent, optional, name
+        self._within: dict[int | None, list[str]] = {}
+
+    def lines(self, most: int | None) -> list[str]:
+        """Return the lines, wider than ``most`` columns only where the table cannot be narrower; None for the whole table."""
+        if most not in self._within:
+            self._within[most] = self._laid_out(most)
+        return self._within[most]
+
+    def _laid_out(self, most: int | None) -> list[str]:
+        headings, lines = self.cells[0], [list(row) for row in self.cells]
+        widths = [max(width(line[number]) for line in lines) for number in range(len(headings))]
+        shown = list(range(len(headings)))
+
+        def excess() -> int:
+            return 0 if most is None else len(self._indent) + sum(widths[number] for number in shown) + len(GAP) * (len(shown) - 1) - most
+
+        for heading in self._optional:
+            if excess() <= 0:
+                break
+            shown.remove(headings.index(heading))
+        if self._name is not None and excess() > 0:
+            at = headings.index(self._name)
+            cut = names_within([line[at] for line in lines], max(widths[at] - excess(), WIDEST))
+            for line, text in zip(lines, cut):
+                line[at] = text
+            widths[at] = max(map(width, cut))
+
+        def aligned(line: Sequence[str]) -> str:
+            cells = []
+            for number in shown:
+                blanks = " " * (widths[number] - width(line[number]))
+                cells.append(blanks + line[number] if headings[number] in self._right else line[number] + blanks)
+            return (self._indent + GAP.join(cells)).rstrip()
+
+        return [aligned(line) for line in lines]
 
 
 def folded(line: str, most: int) -> list[str]:
@@ -175,12 +236,11 @@ def sizes(row: Mapping[str, Any]) -> list[Any]:
     return [row.get("vcpus"), formatting.memory(row.get("memory_mb")), formatting.disk(row.get("disk_gb"))]
 
 
-def instances_table(instances: Sequence[Mapping[str, Any]], most: int | None = None) -> list[str]:
+def instances_table(instances: Sequence[Mapping[str, Any]]) -> list[str]:
     """Instances, one line each, or a sentence where there are none.
 
     :param instances: dicts as the store's instances.listing returns them: name, state, host, node,
         vcpus, memory_mb (MiB), disk_gb (GiB), server_group, project, and perhaps labels and addresses.
-    :param most: see align().
     """
     if not instances:
         return ["No instances."]
@@ -195,7 +255,7 @@ def instances_table(instances: Sequence[Mapping[str, Any]], most: int | None = N
         headings.append("ADDRESSES")
         rows = [[*row, each.get("addresses")] for row, each in zip(rows, instances)]
     optional = [each for each in ("LABELS", "PROJECT", "GROUP") if each in headings]
-    return align(headings, rows, right=SIZES, most=most, optional=optional, name="INSTANCE")
+    return align(headings, rows, right=SIZES, optional=optional, name="INSTANCE")
 
 
 def place(row: Mapping[str, Any]) -> str | None:
@@ -224,18 +284,17 @@ def audit_table(findings: Sequence[Mapping[str, Any]]) -> list[str]:
     """
     if not findings:
         return []
-    names = names_within([cell(each["name"] or each["provider"] or each["uuid"]) for each in findings], WIDEST)
     rows = [
         [
             each["kind"],
-            name,
+            each["name"] or each["provider"] or each["uuid"],
             shortened(each["host"], WIDEST),
             f"{each['why'].rstrip('.')}. Heal {each['heal']}",
         ]
-        for each, name in zip(findings, names)
+        for each in findings
     ]
     advice = {each["kind"]: each["advice"] for each in findings}
-    return [*align(FINDING_HEADINGS, rows), "", *(f"{kind}: {text}" for kind, text in advice.items())]
+    return [*align(FINDING_HEADINGS, rows, name="NAME"), "", *(f"{kind}: {text}" for kind, text in advice.items())]
 
 
 def audit_lines(table: Sequence[str], checked: Mapping[str, int]) -> list[str]:

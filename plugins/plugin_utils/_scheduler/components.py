@@ -90,6 +90,11 @@ class HostFilter(Component):
         """In words, why this filter rejects row ``index``. Only called where it does."""
         return f"{self.name} says no"
 
+    def reason(self, states: HostStates, spec: RequestSpec, index: int) -> str | None:
+        """rejection_reason(), None from a filter that gives no reason."""
+        text = self.rejection_reason(states, spec, index)
+        return None if text == f"{self.name} says no" else text
+
     def distance(self, states: HostStates, spec: RequestSpec, index: int) -> float:
         """How far row ``index`` is from passing; 0 is nearly, 1 and more is far.
 

@@ -15,7 +15,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.componen
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import SchedulerError
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.prefilters import pre_filters
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.prefilters import pre_filters, traits_asked
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
 
 #: What lets rows pass, and which ones.
@@ -83,6 +83,7 @@ class Filtering:
     def __init__(self, states: HostStates, spec: RequestSpec, policy: Policy, limits: Sequence[Limit] = ()) -> None:
         self._states = states
         self._spec = spec
+        self._policy = policy
         self._limits = list(limits) + request_limits(states, spec)
         self._filters = [each for each in policy.filters if not (spec.forced and each.skipped_when_forced)]
         covered = {each.resource_class for each in self._filters if each.resource_class}
@@ -113,6 +114,11 @@ class Filtering:
     def before(self) -> list[Mask]:
         """Limits and pre-filters."""
         return self._before
+
+    def reason(self, name: str, index: int) -> str | None:
+        """Return why a limit or pre-filter rejects a row, in words; None where the name says all that is known."""
+        asked = traits_asked(name, self._spec, self._policy)
+        return f"asked {asked}" if asked else next((words for limit, _keep, words in self._limits if limit == name), None)
 
     @property
     def room(self) -> list[Mask]:

@@ -207,8 +207,7 @@ def test_lists_that_are_empty_say_why(labelled):
     assert found["table"] == ["The selector rack=7 selects no host. No host has a label rack."] and found["hosts"] == []
 
 
-def test_hosts_have_labels(prepared_url, monkeypatch):
-    monkeypatch.setattr("ansible_collections.drover.compute.plugins.action.host_info.WIDTH", 160)
+def test_hosts_have_labels(prepared_url):
     given = {"store_url": prepared_url, "nodes": [{"host": "kvm2", "vcpus": 4}]}
     run("compute_node", {"drover_labels": {"rack": "7"}}, **given)
     for capacity in (True, False):

@@ -112,7 +112,15 @@ def test_one_flavor_is_shown_on_each_host(url):
     assert [line.split()[1] for line in lines[4:]] == ["0", "4", "4"]
 
 
-def test_without_a_flavor(url):
+def test_a_host_that_is_rejected_is_shown_with_the_filter_and_its_reason(url):
+    run("host", store_url=url, name="kvm2", state="disabled", reason="new fan")
+    found = run("capacity_info", store_url=url, requests=["small"])
+    assert found["lines"][5].split(maxsplit=2) == ["kvm2", "0", "rejected by ComputeFilter: disabled, 'new fan'"]
+    rejected = [(each["rejected_by"], each["reason"]) for each in found["capacity"][0]["hosts"]]
+    assert sorted(rejected, key=str) == [("ComputeFilter", "disabled, 'new fan'"), (None, None), (None, None)]
+    huge = run("capacity_info", store_url=url, requests=["huge"])["lines"]
+    assert huge[4].endswith("rejected by CoreFilter: CPU: asked 64 vCPU, 0 vCPU free of 4"), huge
+
     for name in ("small", "huge"):
         run("flavor", store_url=url, name=name, state="absent")
     assert failure("capacity_info", store_url=url).startswith("The store has no flavor to count. Make one with drover.compute.flavor, or")

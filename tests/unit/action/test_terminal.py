@@ -9,6 +9,7 @@ import fcntl
 import os
 import pty
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -17,8 +18,9 @@ import termios
 import pytest
 import yaml
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
-from ansible_collections.drover.compute.tests.unit.action.running import ansible
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, services
+from ansible_collections.drover.compute.tests.unit.action.running import ansible, run
+from ansible_collections.drover.compute.tests.unit.lookup.test_lookups import ask
 
 pytestmark = pytest.mark.long
 WIDE = 100
@@ -66,7 +68,7 @@ def discovered(folder):
 
 def widest(output):
     """The width of the widest line that is not of Ansible itself."""
-    ours = (line for line in output.splitlines() if not re.match(r"(PLAY|TASK) \[|\S+ +: ok=", line))
+    ours = (line for line in output.splitlines() if not re.match(r"(PLAY|TASK) (\[|RECAP)|\S+ +: ok=", line))
     return max(map(len, ours))
 
 
@@ -112,8 +114,8 @@ def test_one_host(discovered, folder):
 
 
 def test_the_plan_of_a_drain(discovered, folder):
-    """By the lookup: to the module all hosts of the test driver are one machine."""
-    show = {"drover.compute.show": {"lines": "{{ lookup('drover.compute.drain_plan', 'kvm1').lines }}"}}
+    """Without the checks of drain: to these all hosts of the test driver are one machine."""
+    show = {"drover.compute.plan_drain_info": {"host": "kvm1", "show": True}}
     (folder / "plan.yml").write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": [show]}]))
     output = see(folder, "plan.yml")
     assert_for_people(output)
@@ -135,20 +137,14 @@ def test_an_empty_store_says_what_to_run(tmp_path):
         assert code == 0 and "\nThe store has no hosts yet. Run the playbook drover.compute.discover.\n" in output, output
 
 
-def test_without_a_terminal_a_line_has_160_columns_and_no_colour(discovered, folder):
-    environment = {"DROVER_STORE_URL": f"sqlite:///{folder / 'store.db'}"}
-    code, output = ansible(folder, "playbook", "drover.compute.hosts", environment=environment)
-    assert code == 0 and "FREE VCPU, MEMORY, DISK" in output and "\x1b" not in output and 82 < widest(output) <= 160, output
-
-
-def test_a_terminal_says_its_width(discovered, folder):
-    """A narrow one, by a pseudo-terminal."""
+def watch(folder, *words, columns, status=0, **environment):
+    """What a terminal with so many columns gets from a run of ansible-playbook."""
     leader, follower = pty.openpty()
-    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 82, 0, 0))
-    environment = {name: os.environ[name] for name in ("PATH", "ANSIBLE_COLLECTIONS_PATH") if name in os.environ}
-    environment.update(HOME=str(folder), LC_ALL="C.UTF-8", TERM="xterm", DROVER_STORE_URL=f"sqlite:///{folder / 'store.db'}")
-    words = [sys.executable, "-m", "ansible", "playbook", "drover.compute.hosts"]
-    with subprocess.Popen(words, cwd=folder, env=environment, stdin=follower, stdout=follower, stderr=follower) as running:
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    kept = {name: os.environ[name] for name in ("PATH", "ANSIBLE_COLLECTIONS_PATH") if name in os.environ}
+    kept.update(HOME=str(folder), LC_ALL="C.UTF-8", TERM="xterm", DROVER_STORE_URL=f"sqlite:///{folder / 'store.db'}")
+    command = [sys.executable, "-m", "ansible", "playbook", *words]
+    with subprocess.Popen(command, cwd=folder, env={**kept, **environment}, stdin=follower, stdout=follower, stderr=follower) as running:
         os.close(follower)
         output = b""
         while True:
@@ -158,7 +154,108 @@ def test_a_terminal_says_its_width(discovered, folder):
                 break
             output += part
     os.close(leader)
-    text = re.sub(r"\x1b\[[\d;]*m", "", output.decode().replace("\r", ""))
-    assert running.returncode == 0 and "kvm1" in text, text
-    assert widest(text) <= 82, text
+    text = output.decode().replace("\r", "")
+    assert running.returncode == status, text
+    return text
+
+
+def plain(text):
+    return re.sub(r"\x1b\[[\d;]*m", "", text)
+
+
+NARROW = 64
+SIZE = ("-e", "drover_vcpus=1", "-e", "drover_memory_mb=64")
+# What is too wide for this terminal, and so is folded or cut; a pattern of a line that the run shows all the same.
+TABLES = {
+    "hosts": ((), r"^kvm1 +up "),
+    "instances": ((), rf"^{LONG[:14]}\S*\.\.\.\S*{LONG[-14:]} +running +kvm1/vm"),
+    "instance_show": (("-e", f"drover_instance={LONG}"), r"^  state +running on kvm1/vm"),
+    "report": ((), r"^  kvm1 +up "),
+    "audit": ((), r"^3 hosts, 3 instances, "),
+    "capacity": (SIZE, r"^kvm1/vm +\d+ +\S"),
+    "schedule": (SIZE, r"^INSTANCE +HOST +ELSE$"),
+    "rebalance": (("-e", "drover_rebalance_max_moves=2"), r"^  WAVE  INSTANCE "),
+    "rolling_maintenance": (("--check", "-e", "drover_rolling_reboot=always"), r"^  1\. kvm"),
+    "drain": (("--check", "-e", "drover_host=kvm1", "-e", "drover_unmovable=skip"), r"^  web1 \(running\): no host that has room takes it"),
+    "undrain": (("--check", "-e", "drover_host=kvm1"), r"kvm1"),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_no_table_is_wider_than_the_terminal(discovered, folder, name):
+    words, meant = TABLES[name]
+    text = plain(watch(folder, f"drover.compute.{name}", *words, columns=NARROW))
+    assert re.search(meant, text, re.MULTILINE), text
+    assert widest(text) <= NARROW, text
+
+
+def test_a_table_leaves_columns_out_in_a_narrow_terminal(discovered, folder):
+    text = plain(watch(folder, "drover.compute.hosts", columns=82))
+    assert "kvm1" in text and widest(text) <= 82, text
     assert "FREE" not in text and "ZONE" not in text and "REASON" not in text
+
+
+@pytest.fixture
+def troubled(discovered, folder, tmp_path):
+    """The same fleet, with kvm2 down and kvm3 disabled."""
+    for name in ("store.db", "inventory.yml", "ansible.cfg"):
+        shutil.copyfile(folder / name, tmp_path / name)
+    with Store.open(f"sqlite:///{tmp_path / 'store.db'}").write() as connection:
+        services.change(connection, services.get(connection, "kvm2"), {"forced_down": True})
+        services.change(connection, services.get(connection, "kvm3"), {"disabled": True, "disabled_reason": "new fan " * 20})
+    return tmp_path
+
+
+def coloured(text, host):
+    """The colour of the row of a host, and of what follows of it on further lines; None for none."""
+    row = next(line for line in text.splitlines() if plain(line).startswith(f"{host} "))
+    found = re.fullmatch(r"\x1b\[([\d;]+)m.*\x1b\[0m", row)
+    assert found or "\x1b" not in row, row
+    return found and found[1]
+
+
+def test_a_terminal_colours_rows_by_the_state_of_hosts(troubled):
+    text = watch(troubled, "drover.compute.hosts", columns=NARROW)
+    assert [coloured(text, host) for host in ("HOST", "kvm1", "kvm2", "kvm3")] == [None, None, "0;31", "0;33"], text
+    fan = [line for line in text.splitlines() if "fan" in line]
+    assert len(fan) > 1 and all(line.startswith("\x1b[0;33m") for line in fan), fan
+    # The colour is not the only sign.
+    assert re.search(r"^kvm2 +down ", plain(text), re.MULTILINE) and re.search(r"^kvm3 +up, disabled ", plain(text), re.MULTILINE), text
+    assert widest(plain(text)) <= NARROW, text
+
+
+def test_colours_are_those_of_ansible(troubled):
+    assert coloured(watch(troubled, "drover.compute.hosts", columns=NARROW, ANSIBLE_COLOR_ERROR="blue"), "kvm2") == "0;34"
+    assert "\x1b" not in watch(troubled, "drover.compute.hosts", columns=NARROW, ANSIBLE_NOCOLOR="1")
+    environment = {"DROVER_STORE_URL": f"sqlite:///{troubled / 'store.db'}"}
+    for settings, expected in (({}, None), ({"ANSIBLE_FORCE_COLOR": "1"}, "0;31")):
+        code, output = ansible(troubled, "playbook", "drover.compute.hosts", environment={**environment, **settings})
+        assert code == 0 and coloured(output, "kvm2") == expected, output
+
+
+def test_results_are_plain_whatever_a_terminal_shows(troubled):
+    url = f"sqlite:///{troubled / 'store.db'}"
+    lines = [
+        *run("host_info", store_url=url, show=True)["table"],
+        *run("instance_info", store_url=url, show=True)["table"],
+        *run("capacity_info", store_url=url, requests=[{"vcpus": 1, "memory_mb": 64}], show=True)["lines"],
+        *run("plan_rebalance_info", store_url=url, show=True)["plan"]["lines"],
+        *run("plan_drain_info", store_url=url, host="kvm1", show=True)["plan"]["lines"],
+        *ask("drain_plan", "kvm1", store_url=url)[0]["lines"],
+    ]
+    assert {type(line) for line in lines} == {str} and not any("\x1b" in line for line in lines)
+    assert any(LONG in line for line in lines) and max(map(len, lines)) > 160
+
+
+@pytest.mark.parametrize("runner", [False, True])
+def test_without_a_terminal_lines_are_whole(troubled, runner):
+    """ansible-runner, and so AWX, has a terminal whose width says nothing of the page that shows the job."""
+    if runner:
+        text = plain(watch(troubled, "drover.compute.hosts", columns=80, AWX_ISOLATED_DATA_DIR=str(troubled)))
+    else:
+        code, text = ansible(
+            troubled, "playbook", "drover.compute.hosts", environment={"DROVER_STORE_URL": f"sqlite:///{troubled / 'store.db'}"}
+        )
+        assert code == 0 and "\x1b" not in text, text
+    assert re.search(r"^kvm3 +up, disabled .*" + "new fan " * 19 + "new fan$", text, re.MULTILINE), text
+    assert "FREE VCPU, MEMORY, DISK" in text and widest(text) > 160, text

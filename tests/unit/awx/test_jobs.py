@@ -128,6 +128,12 @@ def test_hosts_with_a_host_shows_its_instances(fleet):
     assert "on-kvm2" in succeeded(fleet("hosts", drover_host="kvm2")).stdout
 
 
+def test_lines_of_a_job_are_whole(fleet):
+    """The terminal of ansible-runner has 80 columns, the page of the job any number."""
+    lines = succeeded(fleet("hosts")).stdout.splitlines()
+    assert any(line.startswith("HOST ") and "FREE VCPU, MEMORY, DISK" in line and len(line) > 80 for line in lines), lines
+
+
 def test_audit_leaves_its_data_as_artifact(fleet):
     job = succeeded(fleet("audit", drover_audit_heal="true", drover_audit_strict="true"))
     assert job.results["Keep the data as the job's artifact"][0]["ansible_stats"]["data"]["drover_audit"]["sound"] is True

@@ -68,6 +68,28 @@ def test_rebalancing_evens_out_and_stops():
     assert dear["moves"] == [] and dear["reason"] == "no further move gains more than it costs"
 
 
+@pytest.mark.parametrize(
+    ("more", "rejected"),
+    [
+        ({}, [None, None, None, None]),
+        ({"availability_zone": "east"}, [("AvailabilityZoneFilter", "zone: asked east, which no host is in (no host is in any zone)")] * 4),
+        (
+            {"flavor": {"name": "f", "extra_specs": {"trait:HW_CPU_X86_AVX": "required"}}},
+            [("required_traits", "asked HW_CPU_X86_AVX")] * 4,
+        ),
+        ({"node": "kvm2"}, [("node", "not the requested node kvm2"), None, *[("node", "not the requested node kvm2")] * 2]),
+        ({"resources": {"VGPU": 1}}, [("VGPU", "VGPU: asked 1, the host reports none at all")] * 4),
+        ({"server_group": "web"}, [None, *[("ServerGroupAffinityFilter", "its server group web is on other hosts")] * 3]),
+    ],
+)
+def test_capacity_names_what_rejects_a_node(more, rejected):
+    columns = fleet(*FOUR, instances=[guest("vm1", group="web")], groups={"web": ("affinity", 1)})
+    request = {"name": "new", "vcpus": 1, "memory_mb": 25, "disk_gb": 0, **more}
+    found = plan_capacity(columns, request, POLICY)["hosts"]
+    assert [(each["rejected_by"], each["reason"]) if each["rejected_by"] else None for each in found] == rejected
+    assert [each["short"] is None for each in found] == [each is not None for each in rejected]
+
+
 def test_capacity_with_and_without_the_loss_of_a_host():
     guests = half_full()
     found = plan_capacity(fleet(*FOUR, instances=guests), {"name": "new", "vcpus": 1, "memory_mb": 25, "disk_gb": 0}, POLICY, guests)

@@ -11,8 +11,18 @@ from hypothesis import strategies as st
 
 from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
 from ansible_collections.drover.compute.plugins.plugin_utils._report.hosts import EMPTY, hosts_table
+from ansible_collections.drover.compute.plugins.plugin_utils._report.placing import capacity_lines
 from ansible_collections.drover.compute.plugins.plugin_utils._report.plans import evacuation_lines
-from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align, folded, instances_table, names_within, width
+from ansible_collections.drover.compute.plugins.plugin_utils._report.text import (
+    BAD,
+    NOTABLE,
+    Row,
+    align,
+    folded,
+    instances_table,
+    names_within,
+    width,
+)
 
 
 def test_columns_line_up():
@@ -37,12 +47,17 @@ def test_rows_must_fit_the_headings():
     assert align(["A", "B"], []) == ["A  B"]
 
 
+def within(lines, most):
+    """What a terminal with so many columns shows of them, before long lines are folded; None for no terminal."""
+    return [line.within(most) if most and isinstance(line, Row) else line for line in lines]
+
+
 def test_columns_that_may_be_left_out_are_when_the_lines_do_not_fit():
     table = (["NAME", "FREE", "ZONE", "WHY"], [["kvm1", "12 GiB", "east", "broken"]])
-    whole = align(*table, most=30, optional=("FREE", "ZONE"))
+    whole = within(align(*table, optional=("FREE", "ZONE")), 30)
     assert whole == ["NAME  FREE    ZONE  WHY", "kvm1  12 GiB  east  broken"]
-    assert align(*table, most=26, optional=("FREE", "ZONE"), indent=" ") == [" NAME  ZONE  WHY", " kvm1  east  broken"]
-    assert align(*table, most=12, optional=("FREE", "ZONE")) == ["NAME  WHY", "kvm1  broken"]
+    assert within(align(*table, optional=("FREE", "ZONE"), indent=" "), 26) == [" NAME  ZONE  WHY", " kvm1  east  broken"]
+    assert within(align(*table, optional=("FREE", "ZONE")), 12) == ["NAME  WHY", "kvm1  broken"]
 
 
 WORKERS = [f"production-cluster-eu-west-worker-{number}" for number in (1, 2)]
@@ -53,7 +68,7 @@ def instances_named(names, most, **more):
         {"name": name, "state": "running", "host": "kvm1", "node": "kvm1", "vcpus": 1, "memory_mb": 64, "disk_gb": 1, **more}
         for name in names
     ]
-    return instances_table(rows, most)
+    return within(instances_table(rows), most)
 
 
 def test_names_are_whole_where_there_is_room():
@@ -74,12 +89,32 @@ def test_names_without_room_are_cut_in_the_middle():
 
 def test_names_of_a_plan_stay_different():
     plan = {"restarts": [{"name": name, "host": "kvm2", "node": "kvm2"} for name in WORKERS]}
-    assert len({line.split()[0] for line in evacuation_lines("kvm1", plan)[2:]}) == 2
+    lines = evacuation_lines("kvm1", plan)
+    assert [line.split()[0] for line in lines[2:]] == WORKERS
+    cut = [line.split()[0] for line in within(lines[2:], 40)]
+    assert len(set(cut)) == 2 and max(map(len, cut)) == 32
+
+
+@pytest.mark.parametrize(
+    ("state", "alarming"),
+    [("up", None), ("down", BAD), ("up, disabled", NOTABLE), ("up, maintenance", NOTABLE), ("down, maintenance", BAD), ("running", None)]
+    + [("missing", BAD), ("crashed", BAD), ("paused", NOTABLE), ("shutoff", None)],
+)
+def test_a_row_knows_how_alarming_its_state_is(state, alarming):
+    heading, row = align(["NAME", "STATE"], [["down", state]])
+    assert (heading.alarm, row.alarm) == (None, alarming) and state in row
+    assert align(["NAME", "MESSAGE"], [["a", state]])[1].alarm is None
 
 
 def test_two_names_never_become_the_same():
     names = [f"production-cluster-eu-{region}-of-the-shop-worker-1" for region in ("west", "east")]
     assert [line.split()[0] for line in instances_named(names, 70)[1:]] == names
+
+
+def test_a_filter_that_gives_no_reason_is_named():
+    rejected = {"host": "kvm1", "node": "kvm1", "count": 0, "short": None, "rejected_by": "OwnFilter", "reason": None}
+    found = {"name": "small", "total": 0, "short": None, "with_loss": None, "hosts": [rejected]}
+    assert capacity_lines([found])[-1] == "kvm1         0  rejected by OwnFilter"
 
 
 @given(st.lists(st.text("abデ-", min_size=1, max_size=60), unique=True), st.integers(32, 60))
@@ -189,7 +224,7 @@ def test_hosts():
         "HOST  STATE              ZONE          VCPU           MEMORY            DISK  INSTANCES  SEEN        FREE VCPU, MEMORY, DISK  REASON",
         "kvm1  up                 az1, az2   3/4 75%  192/256 MiB 75%    3/10 GiB 30%          1  1 min ago   1, 64 MiB, 7 GiB         -",
     ]
-    assert hosts_table(hosts, 1000, 100) == [
+    assert within(hosts_table(hosts, 1000), 100) == [
         "HOST  STATE                  VCPU           MEMORY            DISK  INSTANCES  SEEN        REASON",
         "kvm1  up                  3/4 75%  192/256 MiB 75%    3/10 GiB 30%          1  1 min ago   -",
         "kvm2  up, disabled       0/256 0%  1.5/63.5 GiB 2%  0/1,000 GiB 0%          0  never       new fan",
@@ -251,4 +286,4 @@ def test_instances():
         "web1      running   kvm1              1   64 MiB  1 GiB  web    -        app=shop, tier=front",
     ]
     # Only where there is room.
-    assert instances_table(rows, 80)[0].endswith("GROUP  PROJECT")
+    assert within(instances_table(rows), 80)[0].endswith("GROUP  PROJECT")
