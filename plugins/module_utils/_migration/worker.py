@@ -808,7 +808,9 @@ class Worker:
             # libvirt resumes a failed migration by itself; if it did not, that is for a human to know.
             message += "; it is paused at the source now, look at it and resume it (virsh resume)"
         notes = f" Left behind: {_with_reasons(self.record)}." if self.record["leftovers"] else ""
-        self._end("failed", f"{self._title()} failed: {message.rstrip('.')}. It is {self.record['source_state']} at the source.{notes}", **changes)
+        self._end(
+            "failed", f"{self._title()} failed: {message.rstrip('.')}. It is {self.record['source_state']} at the source.{notes}", **changes
+        )
 
 
 def _present(seen: Seen | None, side: str) -> Seen:
