@@ -113,20 +113,20 @@ class Explainer:
         return len(rows) > 0 and all(states.uuid[row] in given or states.node[row] in given for row in rows)
 
     def _refusals(self, given: Collection[str]) -> str:
-        """Return why nodes are excluded; equal reasons once, and so reasons that differ in the name of the host alone."""
+        """Return why nodes are excluded; equal reasons once, also where they differ in the name of the host alone."""
         states = self._states
         reasons = given if isinstance(given, Mapping) else dict.fromkeys(given, "a move there failed")
         # By the reason without the name of its host: the reason of the first one, the nodes with that very reason, and the others.
-        alike: dict[str, tuple[str, list[str], list[str]]] = {}
+        refused: dict[str, tuple[str, list[str], list[str]]] = {}
         for provider, reason in reasons.items():
             label = next((states.label(row) for row in range(states.size) if states.uuid[row] == provider), provider)
             text = reason.rstrip(". ")
             host = re.escape(label.partition("/")[0])
-            first, same, others = alike.setdefault(re.sub(rf"(?<![\w.-]){host}(?![\w-])", "", text), (text, [], []))
+            first, same, others = refused.setdefault(re.sub(rf"(?<![\w.-]){host}(?![\w-])", "", text), (text, [], []))
             (same if text == first else others).append(label)
         return "; ".join(
             f"{', '.join(sorted(same, key=natural))}: {first}" + (f"; the same for {some(sorted(others, key=natural))}" if others else "")
-            for first, same, others in alike.values()
+            for first, same, others in refused.values()
         )
 
     def _way_out(self, unit: Unit, seek: bool) -> tuple[NearestHost | None, str | None]:
