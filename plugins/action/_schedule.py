@@ -14,6 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lea
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import SCHEDULER_SPEC, policy_of
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import refusals, scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
+from ansible_collections.drover.compute.plugins.plugin_utils._report.placing import schedule_lines
 
 
 class ActionModule(DroverAction):
@@ -26,4 +27,4 @@ class ActionModule(DroverAction):
         policy = policy_of(args, task_vars)
         with refusals.kept(store, claims.PURPOSE, Actor.of_this_task().holder, now), store.read() as connection:
             found = scheduling.decide(connection, args["requests"], policy, now, args["service_down_time"])
-        return {"changed": False, "selections": found}
+        return {"changed": False, "selections": found, "lines": schedule_lines(found)}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 import stat
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -110,6 +111,14 @@ class Attachable:
         found = self.find(root)
         return None if found is None else _device_xml.facts_of(found)
 
+    def _refuse_odd_target(self, target: str, bus: str) -> None:
+        """Refuse a target for a new device that its bus does not have."""
+        begin = _device_xml.TARGETS[bus]
+        if not re.fullmatch(f"{begin}[a-z]{{1,2}}", target):
+            raise LibvirtProblem(
+                f"{target} is no target on the bus {bus}: write {begin} and one or two letters, such as {begin}b, or leave the target out."
+            )
+
     def _another(self, what: str, has: object, wanted: object) -> LibvirtProblem:
         return LibvirtProblem(
             f"{self.where} has {what} {has}, not {wanted}. That is not changed while it is attached: detach it first, or correct the option."
@@ -147,7 +156,8 @@ class Disk(Attachable):
 
     def _check_same(self, have: Mapping[str, Any], names: Sequence[str]) -> None:
         for name in names:
-            if self.given[name] not in (None, have[name]):
+            # An empty text is no target, as a template may leave it.
+            if self.given[name] not in (None, "", have[name]):
                 raise self._another(f"{self.path} with {name}", have[name], self.given[name])
 
     def prepare(self) -> None:
@@ -167,6 +177,8 @@ class Disk(Attachable):
         for root in self.forms:
             if not self.is_in(root) and target in _device_xml.targets([root]):
                 raise LibvirtProblem(f"{self.where} has another disk as {target}: choose another target, or leave it out.")
+        if self._there is None:
+            self._refuse_odd_target(target, bus)
         _attached_files.refuse_other_file(self.module.params["looked_up"], self.path, self.sighting.real)
         self._check_file(any(map(self.is_in, self.forms)), running)
         # In the other form of the domain it has its alias already, or it was made for it.
@@ -357,6 +369,7 @@ class Cdrom(Attachable):
         if self.find(self.config) is None:
             if self._target in _device_xml.targets([self.config]):
                 raise LibvirtProblem(f"{self.where} has another disk as {self._target}: choose another target, or leave it out.")
+            self._refuse_odd_target(self._target, "sata")
             self.element = _device_xml.with_medium(_device_xml.drive_element(self._target), self.path)
         _attached_files.refuse_other_file(self.module.params["looked_up"], self.path, self.sighting.real)
         _attached_files.refuse_written(self.conn, None, self.path, "medium")

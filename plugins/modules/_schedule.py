@@ -56,6 +56,11 @@ selections:
   returned: success
   type: list
   elements: dict
+lines:
+  description: The selections as lines of text for people.
+  returned: success
+  type: list
+  elements: str
 explanation:
   description: The number of hosts, the number that each host filter rejected, and the closest hosts.
   returned: on failure, if there is no valid host

@@ -17,12 +17,9 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration import state
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import ENDED, Records
+from ansible_collections.drover.compute.plugins.module_utils._migration.record import BEFORE, ENDED, Records
 
 POLL = 0.1
-
-#: The phases of a move that has not begun.
-BEFORE = ("checking", "waiting")
 
 
 class News:

@@ -32,6 +32,9 @@ ENDED = ("completed", "failed", "cancelled", "conflict", "lost")
 #: Those after which nothing is left to find out.
 SETTLED = ("completed", "failed", "cancelled")
 
+#: The phases of a move that has not begun; one that has failed in such a phase never began.
+BEFORE = ("checking", "waiting")
+
 
 def default_folder() -> str:
     """Where records are kept: root's with the host, those of others in the user's home, which may be many hosts'."""

@@ -27,6 +27,7 @@ from ansible_collections.drover.compute.plugins.module_utils._migration.certific
 from ansible_collections.drover.compute.plugins.module_utils._migration.flags import flags_and_parameters, version_reasons
 from ansible_collections.drover.compute.plugins.module_utils._migration.options import contradictions, merged, time_limit
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import (
+    BEFORE,
     SETTLED,
     Records,
     new_record,
@@ -236,7 +237,7 @@ class Worker:
             self.records.forget_abort(self.uuid)
         if status in SETTLED:
             # Of a lost move or a conflict the phase stays: a later call must know how far it had come.
-            changes["phase"] = "done"
+            changes.setdefault("phase", "done")
             if self.move.get("migration"):
                 # A call that is still on its way must not begin it anew.
                 _orders.withdraw(self.records, self.uuid, [self.move["migration"]])
@@ -314,6 +315,11 @@ class Worker:
     def _is_new(self) -> bool:
         """Whether nobody can have begun it: then nothing is asked for that could be under way, or over."""
         return self.previous is None or (self.previous["status"] in SETTLED and not self._was_of_this_migration(self.previous))
+
+    def _never_began(self) -> bool:
+        """Whether neither this worker nor one before it did more for the move than to check it and to wait."""
+        earlier = None if self._is_new() else self.previous
+        return self.record["phase"] in BEFORE and (earlier is None or earlier["phase"] in BEFORE)
 
     def _inherit(self, previous: Mapping[str, Any]) -> None:
         """Take what an earlier call on the same way has noted."""
@@ -782,6 +788,7 @@ class Worker:
 
     def _came_to_nothing(self, error: Exception | None = None) -> None:
         """At the source only: give it back as it was and remove the copies at the destination."""
+        changes: dict[str, Any] = {}
         given_back = self._give_back()
         here, there = self._look()
         storage = self.storage()
@@ -792,6 +799,8 @@ class Worker:
             message = _reason(error)
         elif self._abort_asked():
             message = "it was aborted as asked for"
+        elif self._never_began():
+            message, changes = "it had not begun", {"phase": self.record["phase"]}
         else:
             message = "the worker that moved it died and the migration did not go through"
         message += given_back
@@ -799,7 +808,9 @@ class Worker:
             # libvirt resumes a failed migration by itself; if it did not, that is for a human to know.
             message += "; it is paused at the source now, look at it and resume it (virsh resume)"
         notes = f" Left behind: {_with_reasons(self.record)}." if self.record["leftovers"] else ""
-        self._end("failed", f"{self._title()} failed: {message.rstrip('.')}. It is {self.record['source_state']} at the source.{notes}")
+        self._end(
+            "failed", f"{self._title()} failed: {message.rstrip('.')}. It is {self.record['source_state']} at the source.{notes}", **changes
+        )
 
 
 def _present(seen: Seen | None, side: str) -> Seen:

@@ -50,8 +50,9 @@ class DroverAction(ActionBase):
     def run(self, tmp: Any = None, task_vars: Mapping[str, Any] | None = None) -> dict[str, Any]:
         task_vars = task_vars or {}
         result = super().run(tmp, task_vars)
-        # A misspelt variable on the command line, such as one for the plan alone, must not begin a real run.
+        # A misspelt variable on the command line, or a misspelt value, such as one for the plan alone, must not begin a real run.
         typed = known_variables.unknown(load_extra_vars(self._loader))
+        typed += known_variables.neither_yes_nor_no(self.variables(task_vars), self._templar.template)
         if typed:
             raise AnsibleActionFail(f"Nothing was done. {' '.join(typed)}")
         # Ansible shows equal warnings of all tasks and hosts once.
@@ -103,13 +104,17 @@ class DroverAction(ActionBase):
 
     def _with_variables(self, message: str, given: Mapping[str, Any], task_vars: Mapping[str, Any]) -> str:
         """Name the variable in place of an option that a role sets from it: a person has typed the variable."""
+        pairs = [each for each in self.VARIABLES if not isinstance(each, str)]
+        variables = {option: f"{known_variables.PREFIX}{variable}" for option, variable in pairs}
         for option, value in given.items():
             if f"value of {option} " not in message and f"argument '{option}'" not in message:
                 continue
             typed = [
                 name
                 for name in (f"{known_variables.PREFIX}{option}", *sorted(known_variables.KNOWN))
-                if name.endswith(f"_{option}") and name in task_vars and self._templar.template(task_vars[name]) == value
+                if (name.endswith(f"_{option}") or name == variables.get(option))
+                and name in task_vars
+                and self._templar.template(task_vars[name]) == value
             ]
             if typed:
                 message = message.replace(f"value of {option} ", f"value of {typed[0]} ").replace(

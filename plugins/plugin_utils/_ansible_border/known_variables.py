@@ -6,9 +6,14 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import did_you_mean
+from ansible.errors import AnsibleError
+from ansible.module_utils.parsing.convert_bool import boolean
+
+from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import did_you_mean, shown
 
 PREFIX = "drover_"
 _NAMES = """
@@ -32,6 +37,12 @@ server_groups service_down_time shared_block_devices shared_pools shutdown_timeo
 vcpus
 """
 KNOWN = frozenset(PREFIX + name for name in _NAMES.split())
+_YES_OR_NO = """
+audit_heal audit_release_expired audit_strict delete_keep_disks despite_policy instance_force migrate_cold plan_only power_validate_certs
+probe_kvm rebalance_despite_maintenance reboot_hard rolling_all_hosts rolling_bring_back rolling_restart
+"""
+#: Those that are true or false. Ansible's filter bool takes any other word as false.
+YES_OR_NO = frozenset(PREFIX + name for name in _YES_OR_NO.split())
 #: Former names that have no likeness with the new ones.
 _RENAMED = {"apply": "plan_only", "bandwidth_mib": "migration"}
 #: From this likeness on, of 0 to 1, a name counts as mistyped rather than as one that lacks its scope.
@@ -47,13 +58,40 @@ def unknown(names: Iterable[str]) -> list[str]:
     ]
 
 
+def neither_yes_nor_no(variables: Mapping[str, Any], template: Callable[[Any], Any]) -> list[str]:
+    """Return a sentence for each variable that must be true or false and is neither.
+
+    A misspelt ``drover_plan_only=ture`` would count as false, and begin a real run.
+
+    :param template: evaluates a value that may be a template.
+    """
+    found = []
+    for name in sorted(each for each in YES_OR_NO if each in variables):
+        try:
+            value = to_plain(template(variables[name]))
+        except AnsibleError:
+            # What reads it fails, in Ansible's own words.
+            continue
+        try:
+            boolean(value)
+        except TypeError:
+            found.append(f"{name} is {shown(value)}, which is neither true nor false. Write true, yes, on or 1, or false, no, off or 0.")
+    return found
+
+
 def _meant(name: str) -> str:
     """Return a question in brackets with the names that may be meant; empty when there is none.
 
-    Names say what they belong to: "hooks" lacks its scope, and may be "rolling_hooks".
+    Names say what they belong to: "hooks" lacks its scope, and may be "rolling_hooks"; so may "hook", which is mistyped too.
     """
     bare = name.removeprefix(PREFIX).lower()
-    scoped = [PREFIX + _RENAMED[bare]] if bare in _RENAMED else sorted(each for each in KNOWN if each.endswith(f"_{bare}"))
-    if not scoped or difflib.get_close_matches(bare, [each.removeprefix(PREFIX) for each in KNOWN], 1, _MISTYPED):
+    whole = [each.removeprefix(PREFIX) for each in KNOWN]
+    if bare in _RENAMED:
+        scoped = [PREFIX + _RENAMED[bare]]
+    else:
+        ends = {each.partition("_")[2] for each in whole} - {""}
+        near = [bare] if any(each.endswith(f"_{bare}") for each in whole) else difflib.get_close_matches(bare, sorted(ends), 1, _MISTYPED)
+        scoped = sorted(each for each in KNOWN if near and each.endswith(f"_{near[0]}"))
+    if not scoped or difflib.get_close_matches(bare, whole, 1, _MISTYPED):
         return did_you_mean(name, KNOWN, PREFIX)
     return f" (did you mean {' or '.join(scoped)}?)"

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.move_endings import MoveEndings
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.move_endings import BEFORE, MoveEndings
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Clock
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import Progress
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.restarting import ACTIVE, Restarts
@@ -44,8 +44,6 @@ RENEW = 30
 PATIENCE = 3600
 LOOK_AGAIN = 2
 SAY_AGAIN = 60
-# The phases of a move that has not got its turn yet.
-BEFORE = ("checking", "waiting")
 
 #: (start, follow, wait, until) -> what the module _domain_migration at the source answers.
 AskHypervisor = Callable[[list[MoveOrder], list[MoveOrder], int, int], list[MoveAnswer]]
@@ -110,10 +108,16 @@ class Mover:
         if left:
             self._renew()
             names = ", ".join(order["name"] for order in left)
-            self.show(f"{host}: an earlier run left {len(left)} migration(s) open, looking after: {names}")
+            # Without begin, those that never began are not named: nothing becomes of them.
+            after = f": {names}" if begin else " them"
+            self.show(f"{host}: an earlier run left {len(left)} migration(s) open, looking after{after}")
         self._progress.expect(dict.fromkeys(order["uuid"] for order in left))
+        self._endings.hide_unbegun = not begin
         self._follow(left)
-        return self._follow_all()
+        outcomes = self._follow_all()
+        if self._endings.unbegun:
+            self.show(f"{host}: {len(self._endings.unbegun)} of them had not begun and are left out; their instances stay here")
+        return outcomes
 
     def abort(self, orders: Sequence[MoveOrder]) -> list[MoveOutcome]:
         """Follow migrations to their end whose hypervisor was made to abort whatever it is given to follow.
@@ -254,7 +258,8 @@ class Mover:
         """
         most, moving = self.limits.per_source, len(self._running.keys() - self._ahead)
         for order in orders:
-            if most is not None and moving >= most:
+            if not order["begin"] or (most is not None and moving >= most):
+                # What is only found out about may have begun or not.
                 self._ahead.add(order["uuid"])
                 continue
             moving += 1

@@ -25,7 +25,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.engine impor
 UNDONE = ("failed", "cancelled")
 #: How it ends where it is certain on which host the instance is.
 CERTAIN = ("completed", *UNDONE)
-
+#: The phases of a move that has not got its turn yet; one that has failed in such a phase never began.
+BEFORE = ("checking", "waiting")
 
 #: More than these (an exbibyte, 100 days) no move copies or takes.
 MOST_MIB, MOST_SECONDS = 1 << 40, 100 * 86400.0
@@ -43,6 +44,10 @@ class MoveEndings:
         self.given_up: set[str] = set()
         #: Hosts whose libvirt did not answer in this run.
         self.silent_hosts: set[str] = set()
+        #: Whether a move that never began is only counted, not shown.
+        self.hide_unbegun = False
+        #: Those that were only counted, by the uuids of their instances.
+        self.unbegun: set[str] = set()
 
     def record(self, order: MoveOrder, answer: MoveAnswer) -> None:
         """Write to the store how a move ended, as far as that is proven."""
@@ -70,7 +75,8 @@ class MoveEndings:
             self.given_up.add(order["migration"])
             if certainty.is_nowhere(answer):
                 self.note_nowhere([order], True)
-        self._end(order, status, message, answer)
+        never_began = status in UNDONE and answer.get("phase") in BEFORE and not order["restart"]
+        self._end(order, status, message, answer, hidden=self.hide_unbegun and never_began)
 
     def give_up(self, order: MoveOrder, message: str) -> None:
         """End a move that its source no longer mentions; its migration stays open."""
@@ -124,9 +130,13 @@ class MoveEndings:
         running: MoveAnswer = {**answer, "destination_state": "running"} if there else {**answer, "source_state": "running"}
         return status, message, running
 
-    def _end(self, ends: MoveEnds, status: str, message: str, answer: MoveAnswer | None = None) -> None:
+    def _end(self, ends: MoveEnds, status: str, message: str, answer: MoveAnswer | None = None, hidden: bool = False) -> None:
         outcome = outcome_of(ends, status, message, answer)
         self.outcomes.append(outcome)
+        if hidden:
+            self.unbegun.add(outcome["uuid"])
+            self._progress.leave_out([outcome["uuid"]])
+            return
         self._progress.ended(outcome, answer.get("destination_state") if answer else None)
 
 

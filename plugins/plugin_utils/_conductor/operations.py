@@ -34,6 +34,7 @@ NOT_DONE = {
 #: What such a run does, for those who wait for the lease.
 DOING = {"running": "starting", "stopped": "stopping", "rebooted": "rebooting", "absent": "removing", "labelled": "labelling"}
 LOST = "What became of its instances is not known: when it is back, run drover.compute.discover, and this again."
+UNCHECKED = "Its instances were not checked, and nothing was changed."
 AGAIN = "Run drover.compute.instance_delete again, which finds out what became of that."
 
 
@@ -118,7 +119,7 @@ class Operations:
             wanted = [{"uuid": each["uuid"], "name": each["name"] if each["named"] else None} for each in here]
             answer = self.hand.act(module, {**options, "uri": uri, "domains": wanted})
             if answer.outcome != certainty.DONE:
-                raise DroverError(f"Host {self.host}: {answer.message.rstrip('.')}. {LOST}")
+                raise DroverError(f"Host {self.host}: {answer.message.rstrip('.')}. {UNCHECKED if self.check_mode else LOST}")
             self._write_down(answer.result["domains"], module == "domain_power")
             answers += answer.result["domains"]
             differences += [answer.result["diff"]] if "diff" in answer.result else []

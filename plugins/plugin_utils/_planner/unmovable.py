@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural, some
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import greedy, infeasibility, packing, relocation_search
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain_solver import DrainSolver, Solution, undo_all
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.migration_candidates import MigrationCandidate, Unit
@@ -111,14 +113,21 @@ class Explainer:
         return len(rows) > 0 and all(states.uuid[row] in given or states.node[row] in given for row in rows)
 
     def _refusals(self, given: Collection[str]) -> str:
-        """Return why nodes are excluded; equal reasons once."""
+        """Return why nodes are excluded; equal reasons once, also where they differ in the name of the host alone."""
         states = self._states
         reasons = given if isinstance(given, Mapping) else dict.fromkeys(given, "a move there failed")
-        labels: dict[str, list[str]] = {}
+        # By the reason without the name of its host: the reason of the first one, the nodes with that very reason, and the others.
+        refused: dict[str, tuple[str, list[str], list[str]]] = {}
         for provider, reason in reasons.items():
             label = next((states.label(row) for row in range(states.size) if states.uuid[row] == provider), provider)
-            labels.setdefault(reason.rstrip(". "), []).append(label)
-        return "; ".join(f"{', '.join(sorted(nodes))}: {reason}" for reason, nodes in labels.items())
+            text = reason.rstrip(". ")
+            host = re.escape(label.partition("/")[0])
+            first, same, others = refused.setdefault(re.sub(rf"(?<![\w.-]){host}(?![\w-])", "", text), (text, [], []))
+            (same if text == first else others).append(label)
+        return "; ".join(
+            f"{', '.join(sorted(same, key=natural))}: {first}" + (f"; the same for {some(sorted(others, key=natural))}" if others else "")
+            for first, same, others in refused.values()
+        )
 
     def _way_out(self, unit: Unit, seek: bool) -> tuple[NearestHost | None, str | None]:
         """Return the nearest host once all planned moves are done, and the cheapest way out in words.

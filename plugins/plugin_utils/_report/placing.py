@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural, node_label
+from ansible_collections.drover.compute.plugins.plugin_utils._report.explanation import reasons
 from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align
 
 _WORDS = {"VCPU": "vCPUs", "PCPU": "dedicated CPUs", "MEMORY_MB": "memory", "DISK_GB": "disk"}
@@ -21,8 +22,16 @@ def schedule_lines(selections: Sequence[Mapping[str, Any]]) -> list[str]:
     rows = [[each["name"], _place(each), [_place(other) for other in each["alternates"]]] for each in selections]
     return [
         *align(["INSTANCE", "HOST", "ELSE"], rows, name="INSTANCE"),
+        *(f"{each['name']} on {_place(each)}: {why}." for each in selections for why in _why(each)),
         "Nothing was claimed: another run may take the room first.",
     ]
+
+
+def _why(selection: Mapping[str, Any]) -> list[str]:
+    """Return why the host of a selection is the best, in a few words; nothing where it has no explanation."""
+    top = (selection.get("explanation") or {}).get("top") or []
+    chosen = [each for each in top if _place(each) == _place(selection)]
+    return [", ".join(reasons(chosen[0], top)) or "no weigher prefers another host"] if chosen else []
 
 
 def capacity_lines(found: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -122,7 +122,12 @@ def test_instances_of_several_hosts_are_stopped_in_one_task(fleet_url, there):
     move(there, "db", "kvm1", "kvm2")
     fleets.discover(fleet_url, host("kvm1", domain("web", disk_gb=1)), host("kvm2", domain("db", disk_gb=1, state="shutoff")))
     there.hosts["kvm2"].reached = False
+    # A dry run has begun nothing of which anything could have become.
+    said = refused("instance", fleet_url, "web", "db", state="stopped", check=True)
+    assert said.endswith("Its instances were not checked, and nothing was changed.") and "What became of" not in said
+    assert states(fleet_url)["web"] == "running"
     said = refused("instance", fleet_url, "web", "db", state="stopped")
+    assert "What became of its instances is not known" in said
     assert "kvm2" in said and states(fleet_url)["web"] == "shutoff"
     there.hosts["kvm2"].reached = True
     done = run("instance", store_url=fleet_url, instances=["web", "db"], state="running")

@@ -14,7 +14,7 @@ import yaml
 from ansible.utils.display import Display
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import known_variables
-from ansible_collections.drover.compute.tests.unit.action.running import play, run
+from ansible_collections.drover.compute.tests.unit.action.running import failure, play, run
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PACKAGE = "ansible_collections.drover.compute.plugins"
@@ -96,9 +96,63 @@ def test_a_former_name_leads_to_the_new_one(former, now):
         assert said.startswith(f"drover.compute has no variable drover_{former} (did you mean drover_{now}?), so")
 
 
+@pytest.mark.parametrize(
+    "typed, meant",
+    [
+        ("max_move", "rebalance_max_moves"),
+        ("hook", "rolling_hooks"),
+        ("batch_sise", "rolling_batch_size"),
+        ("plan_onyl", "plan_only"),
+        ("instanc", "instance"),
+        ("unmoveable", "unmovable"),
+    ],
+)
+def test_a_mistyped_name_leads_to_the_right_one(typed, meant):
+    (said,) = known_variables.unknown([f"drover_{typed}"])
+    assert said.startswith(f"drover.compute has no variable drover_{typed} (did you mean drover_{meant}?), so")
+
+
 def test_known_variables_are_not_named(prepared_url, warned):
-    run("host_info", dict.fromkeys(known_variables.KNOWN - {"drover_store_url", "drover_service_down_time"}, "x"), store_url=prepared_url)
+    others = known_variables.KNOWN - {"drover_store_url", "drover_service_down_time"} - known_variables.YES_OR_NO
+    run("host_info", {**dict.fromkeys(others, "x"), **dict.fromkeys(known_variables.YES_OR_NO, "yes")}, store_url=prepared_url)
     assert warned == []
+
+
+def yes_or_no():
+    """What the roles declare as true or false, what playbooks and roles read as that, and such options of plugins."""
+    found = set()
+    for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
+        for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values():
+            found.update(name for name, option in (entry.get("options") or {}).items() if option.get("type") == "bool")
+    for path in (*ROOT.glob("playbooks/**/*.yml"), *ROOT.glob("roles/*/*/**/*.yml")):
+        found.update(re.findall(r"\b(drover_\w+) *\| *default\([^)]*\) *\| *bool\b", path.read_text(encoding="utf-8")))
+    for path in (ROOT / "plugins" / "action").glob("*.py"):
+        plugin = getattr(importlib.import_module(f"{PACKAGE}.action.{path.stem}"), "ActionModule", None)
+        for each in getattr(plugin, "VARIABLES", ()):
+            option, variable = (each, each) if isinstance(each, str) else each
+            if plugin.ARGUMENT_SPEC.get(option, {}).get("type") == "bool":
+                found.add(f"drover_{variable}")
+    return {name for name in found if not name.startswith("drover_awx_")}
+
+
+def test_all_variables_that_are_true_or_false_are_known_as_that():
+    lookups = {"drover_rebalance_despite_maintenance"}
+    assert yes_or_no() | lookups == known_variables.YES_OR_NO
+
+
+@pytest.mark.parametrize("value", ["maybe", "ture", "", None, 2, [], ["true"], {"a": 1}])
+@pytest.mark.parametrize("name", ["drover_plan_only", "drover_audit_heal"])
+def test_what_is_neither_true_nor_false_stops_a_task(prepared_url, name, value):
+    """Ansible's filter bool takes it for false: ``drover_plan_only=ture`` began a real drain."""
+    said = failure("host_info", {name: value}, store_url=prepared_url)
+    assert said == (
+        f"Nothing was done. {name} is {value!r}, which is neither true nor false. Write true, yes, on or 1, or false, no, off or 0."
+    )
+
+
+@pytest.mark.parametrize("value", [True, False, "true", "False", "YES", "no", "on", "off", "1", "0", 1, 0])
+def test_what_is_true_or_false_is_taken(prepared_url, value):
+    run("host_info", {"drover_plan_only": value}, store_url=prepared_url)
 
 
 def test_a_run_says_it_once(tmp_path, prepared_url):

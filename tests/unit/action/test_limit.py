@@ -12,6 +12,7 @@ import yaml
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.drover.compute.plugins.filter._on_localhost import on_localhost
+from ansible_collections.drover.compute.plugins.filter._some_host import some_host
 from ansible_collections.drover.compute.tests.unit.action.running import ansible
 
 PLAYBOOKS = sorted((pathlib.Path(__file__).resolve().parents[3] / "playbooks").glob("*.yml"))
@@ -70,3 +71,42 @@ def test_which_limits_have_localhost(limit, groups, works):
     else:
         with pytest.raises(AnsibleFilterError, match="leaves out localhost"):
             on_localhost(limit, groups)
+
+
+@pytest.mark.parametrize(
+    "pattern, limit, sentence",
+    [
+        ("kvm1", "", None),
+        ("kvm1,kvm2", "kvm2", None),
+        (["kvm1", "kvm2"], None, None),
+        ("hypervisors", "kvm1", None),
+        ("localhost", "", None),
+        ("kmv1", "", "the inventory has no host that matches kmv1 (did you mean kvm1?)."),
+        ("hypervisor", "", "the inventory has no host that matches hypervisor (did you mean hypervisors?)."),
+        ("kvm1", "kvm2", "--limit kvm2 leaves out every host that matches kvm1. Run it without --limit."),
+        ("hypervisors", "localhost", "--limit localhost leaves out every host that matches hypervisors."),
+    ],
+)
+def test_a_play_that_must_have_hosts(pattern, limit, sentence):
+    if sentence is None:
+        assert some_host(pattern, limit, GROUPS) == pattern
+    else:
+        with pytest.raises(AnsibleFilterError) as caught:
+            some_host(pattern, limit, GROUPS)
+        assert f"Nothing was done: {sentence}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "words, sentence",
+    [
+        (("migration_abort", "-e", "drover_host=kmv1"), "has no host that matches kmv1 (did you mean kvm1?)"),
+        (("migration_abort", "-e", "drover_host=kvm1", "--limit", "kvm2"), "--limit kvm2 leaves out every host that matches kvm1."),
+        (("discover", "--limit", "db1"), "--limit db1 leaves out every host that matches hypervisors."),
+    ],
+)
+def test_a_run_without_hosts_is_no_success(tmp_path, words, sentence):
+    """``migration_abort -e drover_host=kmv1`` ended with success, and the moves of kvm1 went on."""
+    (tmp_path / "hosts.yml").write_text("hypervisors: {hosts: {kvm1: {}, kvm2: {}}}\nothers: {hosts: {db1: {}}}\n", encoding="utf-8")
+    name, *options = words
+    status, output = ansible(tmp_path, "playbook", "-i", "hosts.yml", f"drover.compute.{name}", *options)
+    assert status != 0 and sentence in " ".join(output.split()), output

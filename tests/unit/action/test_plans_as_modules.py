@@ -206,6 +206,8 @@ def test_where_instances_would_go(url, tmp_path):
     status, output = playbook("schedule", url, *words, folder=tmp_path)
     assert status == 0, output
     assert "\nINSTANCE  HOST" in output and "\nnew-1     kvm10  kvm2" in output and "\nnew-2     kvm2   kvm10" in output, output
+    # Why, in a few words.
+    assert "\nnew-1 on kvm10: most free " in output and "\nnew-2 on kvm2: " in output, output
     assert "\nNothing was claimed:" in output and '"' not in output.partition("TASK [Pick hosts]")[2], output
 
 

@@ -126,6 +126,9 @@ def test_place_in_check_mode(discovered, folder):
     (folder / "fleet.yml").write_text(yaml.safe_dump({"instances": [{"name": "new", "vcpus": 1, "memory_mb": 64}]}))
     output = see(folder, "drover.compute.place", "-e", "drover_definitions=fleet.yml", "--check")
     assert_for_people(output)
+    assert re.search(r"^INSTANCE  HOST +ELSE$\n^new +kvm[123]", output, re.MULTILINE), output
+    assert re.search(r"^new on kvm[123]\S*: \w", output, re.MULTILINE) and "\nNothing was claimed" in output, output
+    assert "No instances." not in output, output
 
 
 def test_an_empty_store_says_what_to_run(tmp_path):

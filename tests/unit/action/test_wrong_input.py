@@ -205,6 +205,31 @@ ANSWERS = {
         "No instance wbe1 is in the store (did you mean web1?), so nothing was done.",
     ),
     "variable": ((*drain("kvm1"), "-e", "drover_plan_onyl=true"), "has no variable drover_plan_onyl (did you mean drover_plan_only?)"),
+    "neither true nor false": (
+        ("audit", "-e", "drover_audit_heal=maybe"),
+        "drover_audit_heal is 'maybe', which is neither true nor false. Write true, yes, on or 1, or false, no, off or 0.",
+    ),
+    "a misspelt true": (
+        ("drain", "-e", "drover_host=kvm1", "-e", "drover_plan_only=ture"),
+        "Nothing was done. drover_plan_only is 'ture', which is neither true nor false.",
+    ),
+    "a misspelt true of a rebalance": (
+        ("rebalance", "-e", "drover_plan_only=ture"),
+        "Nothing was done. drover_plan_only is 'ture', which is neither true nor false.",
+    ),
+    "a misspelt true of a delete": (
+        ("instance_delete", "-e", "drover_instance=web1", "-e", "drover_delete_keep_disks=ture"),
+        "Nothing was done. drover_delete_keep_disks is 'ture', which is neither true nor false.",
+    ),
+    "a list of reports": (
+        ("report", "-e", '{"drover_report": ["a.html", "b.html"]}'),
+        'drover_report is ["a.html", "b.html"], which is no path. Give the path of one page',
+    ),
+    "a text for a plan": (("report", "-e", "drover_plan=plan.json"), "drover_plan is a text", "use -e drover_plan_drain=kvm1"),
+    "a text for a policy": (
+        ("schedule", "-e", "drover_flavor=small", "-e", "drover_scheduler=policy.yml"),
+        "argument 'drover_scheduler' is of type str",
+    ),
     "drain in a report": (("report", "-e", "drover_plan_drain=kmv1"), "Host kmv1 is not in the store (did you mean kvm1?)"),
 }
 
@@ -236,7 +261,21 @@ def test_the_answer_of_a_playbook(folder, case):
 
 
 @pytest.mark.parametrize(
-    "case", ["two hosts", "no host", "power action", "server group", "plan", "flavor", "instance", "choice of a drain"]
+    "case",
+    [
+        "two hosts",
+        "no host",
+        "power action",
+        "a misspelt true",
+        "neither true nor false",
+        "a list of reports",
+        "a text for a policy",
+        "server group",
+        "plan",
+        "flavor",
+        "instance",
+        "choice of a drain",
+    ],
 )
 def test_the_answer_of_the_most_frequent(folder, case):
     """What is in no make test otherwise, as the others are too many."""

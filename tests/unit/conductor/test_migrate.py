@@ -595,6 +595,33 @@ def test_safety_15_an_undrain_begins_nothing(fleet_url):
     assert world.begun == [] and agree(fleet_url, world)
 
 
+class Undone(World):
+    """A hypervisor that says of a move that it had not begun, as the module _domain_migration does."""
+
+    def answer(self, order):
+        answer = super().answer(order)
+        return {**answer, "phase": "checking"} if answer["status"] == "failed" else answer
+
+
+def test_an_undrain_names_no_move_that_never_began(fleet_url):
+    """The drain was killed when the store had three moves and the hypervisor none, or the first one alone."""
+    world, lines = Undone(), []
+    world.killed_at = 1
+    with pytest.raises(Killed):
+        mover(fleet_url, world).run(plan(*NAMES))
+    web1 = uuid_of("web1")
+    with Store.open(fleet_url).read() as connection:
+        world.jobs[web1] = [next(order for order in migration_orders.pending(connection, "kvm1") if order["name"] == "web1"), 3]
+    outcomes = mover(fleet_url, world, lines=lines).settle("kvm1", begin=False)
+    assert statuses(outcomes) == {"web1": "completed", "web2": "failed", "web3": "failed"} and agree(fleet_url, world)
+    assert lines == [
+        "kvm1: an earlier run left 3 migration(s) open, looking after them",
+        "web1: kvm1 -> kvm2, live, started [0 of 1]",
+        "web1: kvm1 -> kvm2, running there after 1.5 s [1 of 1]",
+        "kvm1: 2 of them had not begun and are left out; their instances stay here",
+    ]
+
+
 def test_settling_concerns_one_host(fleet_url):
     world = World()
     world.killed_at = 1

@@ -23,7 +23,7 @@ libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils._migration import control, following, state
 from ansible_collections.drover.compute.plugins.module_utils._migration import worker as worker_module
-from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
+from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records, new_record
 from ansible_collections.drover.compute.plugins.module_utils._migration.turn import Turn
 from ansible_collections.drover.compute.plugins.module_utils._migration.worker import Worker
 
@@ -499,6 +499,21 @@ def test_another_migration_of_what_has_moved_already_is_answered_as_its_own(flee
     wanted = {"uuid": record["uuid"], "migration": "m2"}
     told = following.report(wanted, fleet.records, None)
     assert (told["status"], told["source_state"], told["destination_state"]) == ("completed", "absent", "running")
+
+
+@pytest.mark.parametrize("phase", [None, "checking", "waiting", "preparing", "migrating"])
+def test_what_never_began_is_told_from_what_did_not_go_through(fleet, phase):
+    """No worker was ever given the move, or it died at that point."""
+    if phase is not None:
+        wanted = {"uuid": UUID, "destination": "kvm2", "destination_uri": "test:///kvm2", "migration": "m1"}
+        fleet.records.prepare()
+        fleet.records.write({**new_record(wanted, "test:///kvm1"), "phase": phase})
+    record, dummy = fleet.move(may_start=False, migration="m1")
+    assert (record["status"], fleet.states(), fleet.calls) == ("failed", ("running", "absent"), [])
+    if phase in ("preparing", "migrating"):
+        assert record["phase"] == "done" and "the worker that moved it died" in record["message"]
+    else:
+        assert record["phase"] == (phase or "checking") and record["message"].endswith("it had not begun. It is running at the source.")
 
 
 def test_a_migration_that_has_ended_is_never_begun_again(fleet):

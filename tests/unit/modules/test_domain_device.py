@@ -283,6 +283,9 @@ def test_what_a_disk_must_not_be(vm, tmp_path):
     assert "has the format qcow2, not raw" in vm.refuses(disk={"path": path, "format": "raw"})
     assert "not 7 GiB" in vm.refuses(disk={"path": path, "size_gb": 7})
     assert "has another disk as vda" in vm.refuses(disk={"path": path, "target": "vda"})
+    for target in ("vdzzz", "sdb", "vd1", "vdb1", "b"):
+        words = f"{target} is no target on the bus virtio: write vd and one or two letters, such as vdb, or leave the target out."
+        assert words in vm.refuses(disk={"path": path, "target": target})
     for bus in ("sata", "ide"):
         assert "a running guest gets no disk on the bus" in vm.refuses(disk={"path": path, "bus": bus})
     vm.run(disk={"path": path})
@@ -293,6 +296,8 @@ def test_what_a_disk_must_not_be(vm, tmp_path):
         ({"format": "raw"}, "with format qcow2, not raw"),
     ):
         assert words in vm.refuses(disk={"path": path, **options})
+    # An empty target is none.
+    assert not vm.run(disk={"path": path, "target": ""})["changed"]
     assert "with target vdb, not vdc" in vm.refuses("absent", disk={"path": path, "target": "vdc"})
     assert "was another file a moment ago" in vm.refuses(disk={"path": qemu_img(tmp_path / "new.qcow2"), "size_gb": None}, looked_up=[vda])
 
@@ -404,6 +409,7 @@ def test_what_a_medium_must_not_be(make, domain_xml, tmp_path, guests):
     assert not vm.run("absent", cdrom={"path": iso})["changed"]
     vm.domain.destroy()
     assert "has another disk as vda" in vm.refuses(cdrom={"path": iso, "target": "vda"})
+    assert "sdx9 is no target on the bus sata: write sd and one" in vm.refuses(cdrom={"path": iso, "target": "sdx9"})
     assert "a disk that the domain other" in vm.refuses(cdrom={"path": other})
     assert vm.run(cdrom={"path": iso})["device"]["target"] == "sda", "a guest that is off gets a drive"
     vm.domain.create()

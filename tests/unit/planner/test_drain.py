@@ -214,6 +214,15 @@ def test_what_destinations_said_is_the_reason():
     assert plan["proof"] is None and "large enough" not in plan["unmovable"][0]["way_out"]
 
 
+def test_what_destinations_said_that_differs_in_their_names_alone_is_told_once():
+    """A fleet without SSH between its hosts had eleven long sentences for each instance."""
+    said = {host: f"No SSH connection to qemu+ssh://root@{host}/system: {host} refuses." for host in ("kvm2", "kvm3")}
+    plan, _columns = drain(THREE, [guest("a")], excluded={uuid_of("a"): said})
+    assert reasons(plan) == {
+        "a": "no host that has room takes it: kvm2: No SSH connection to qemu+ssh://root@kvm2/system: kvm2 refuses; the same for kvm3"
+    }
+
+
 def test_what_one_destination_said_stands_beside_the_room_of_the_others():
     plan, columns = drain(THREE, [guest("a", memory_mb=900_000)], excluded={uuid_of("a"): {"kvm2": "no network"}})
     assert "RamFilter rejected" in reasons(plan)["a"] and reasons(plan)["a"].endswith("; kvm2: no network")
