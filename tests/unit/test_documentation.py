@@ -160,6 +160,36 @@ def examples_of(document):
     return examples, parsed
 
 
+#: Words that a template may give: what stands before ``if`` and after ``else``, or alone.
+GIVEN = re.compile(r"'(\w+)' if |else '(\w+)'")
+
+
+def not_taken(documented, task):
+    """Options and values that a task gives a module of ours and that the module does not have."""
+    for key, given in task.items():
+        if not key.startswith(f"{COLLECTION}.") or ("module", key[len(COLLECTION) + 1 :]) not in documented or not isinstance(given, dict):
+            continue
+        options = document_of(documented, "module", key[len(COLLECTION) + 1 :])["doc"]["options"]
+        known = {name: option for first, option in options.items() for name in (first, *option.get("aliases", ()))}
+        yield from (f"{key}: {name}" for name in given if name not in known)
+        for name, value in given.items():
+            choices = known.get(name, {}).get("choices")
+            if choices and isinstance(value, str):
+                words = [first or second for first, second in GIVEN.findall(value)] if "{{" in value else [value]
+                yield from (f"{key}: {name}: {word}" for word in words if word not in choices)
+
+
+def test_roles_and_playbooks_give_modules_what_they_take(documented):
+    """Options and states are renamed; a role that is rarely run must not keep the former ones."""
+    found, seen = [], 0
+    for path in (*ROOT.glob("roles/*/tasks/**/*.yml"), *ROOT.glob("playbooks/*.yml"), *ROOT.glob("playbooks/tasks/*.yml")):
+        for task in tasks_of(yaml.safe_load(path.read_text(encoding="utf-8"))):
+            if isinstance(task, dict):
+                seen += any(key.startswith(f"{COLLECTION}.") for key in task)
+                found += [f"{path.relative_to(ROOT)}: {each}" for each in not_taken(documented, task)]
+    assert seen > 100 and found == []
+
+
 @pytest.mark.parametrize("kind, name", ALL)
 def test_plugin_is_documented(documented, kind, name):
     document = document_of(documented, kind, name)
