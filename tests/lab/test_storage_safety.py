@@ -147,7 +147,7 @@ def test_safety_06_pools_of_one_name_with_other_files(fleet):
             fleet, "web"
         )
         fleet.run("kvm2", f"virsh pool-destroy vols && virsh pool-undefine vols && {pool.format(folder)}")
-        act(fleet, "migrate", "web", drover_host="kvm2")
+        act(fleet, "migrate", "web", drover_destination="kvm2")
         assert fleet.where() == {"web": ("kvm2", "running")} and fleet.files(folder) == ["vol3.qcow2"]
     finally:
         fleet.everywhere(
@@ -193,7 +193,7 @@ def test_safety_17_and_21_a_library_and_a_kernel(fleet):
     images(fleet, "kvm2", f"echo a kernex > {kernel}")
     assert f"{kernel}, which it is started from, is another one on kvm2" in checked(fleet, "deb")
     images(fleet, "kvm2", f"echo a kernel > {kernel}")
-    act(fleet, "migrate", "deb", drover_host="kvm2")
+    act(fleet, "migrate", "deb", drover_destination="kvm2")
     assert fleet.where() == {"deb": ("kvm2", "shutoff")}
     assert sorted(fleet.files(LOCAL, "kvm1")) == ["debian-12.iso", "vmlinuz"]
     assert sorted(fleet.files(LOCAL, "kvm2")) == ["deb.qcow2", "debian-12.iso", "vmlinuz"]
@@ -234,7 +234,7 @@ def test_storage_what_the_destination_does_not_see(fleet):
             f"its disk {base} is on shared storage here ({SHARED}, as the operator has declared), which kvm2 does not see: mount it there"
             in text
         )
-        done = act(fleet, "migrate", "base", drover_host="kvm2", drover_migration={"copy_storage": "always"})
+        done = act(fleet, "migrate", "base", drover_destination="kvm2", drover_migration={"copy_storage": "always"})
         assert f"left at the source: {base} (a domain of another hypervisor uses it)" in said(done)
         assert fleet.where()["base"] == ("kvm2", "shutoff")
         fleet.run("kvm2", "virsh undefine base")
@@ -259,7 +259,7 @@ def test_storage_a_device_that_both_hosts_have(fleet):
         discover(fleet)
         assert f"of its device {device} cannot be proven that kvm2 has the same one" in refused(fleet, "web")
         discover(fleet, drover_shared_block_devices=["/dev/loop*"])
-        act(fleet, "migrate", "web", drover_host="kvm2")
+        act(fleet, "migrate", "web", drover_destination="kvm2")
         assert fleet.where() == {"web": ("kvm2", "running")}
     finally:
         fleet.everywhere("virsh destroy web; true")
