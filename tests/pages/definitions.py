@@ -154,27 +154,28 @@ def schema() -> str:
 
 # --- ansible-doc ------------------------------------------------------------------------------------------
 
-_TYPES = {fields.TEXT: "str", fields.WHOLE: "int", fields.SWITCH: "bool", fields.LIST: "list", fields.MAPPING: "dict"}
-
 
 def fragment() -> str:
-    """Return the documentation fragment for what reads definitions."""
-    options: dict[str, Any] = {
-        "path": {
-            "description": [
-                "A YAML file with definitions. A relative path is relative to the folder in which the playbook is started, else to the "
-                "playbook's own folder.",
-                "It has the sections C(instances), as O(instances), and C(server_groups), as O(server_groups).",
-                *(_of_section(name) for name in tables.FILE if name not in ("instances", "server_groups")),
-            ],
-            "type": "path",
-        },
-    }
-    for name, default in (("instances", None), ("server_groups", [])):
-        options[name] = _option(tables.FILE[name])
-        options[name]["description"] = [f"{_markup(tables.FILE[name].description)} As data in place of O(path)."]
-        if default is not None:
-            options[name]["default"] = default
+    """Return the documentation fragment for what reads definitions.
+
+    The keys are texts and no suboptions: Ansible would refuse values by suboptions in its own words, without the line of the file.
+    """
+    path = [
+        "A YAML file with definitions. A relative path is relative to the folder in which the playbook is started, else to the "
+        "playbook's own folder.",
+        "It has the sections C(instances), as O(instances), and C(server_groups), as O(server_groups).",
+    ]
+    for name in tables.FILE:
+        if name not in ("instances", "server_groups"):
+            path += [
+                f"C({name}) is a list of mappings. {_markup(tables.FILE[name].description)}",
+                *_keys(tables.SECTIONS[name], f"{name}."),
+            ]
+    options: dict[str, Any] = {"path": {"description": path, "type": "path"}}
+    for name in ("instances", "server_groups"):
+        text = [f"{_markup(tables.FILE[name].description)} As data in place of O(path).", *_keys(tables.SECTIONS[name])]
+        options[name] = {"description": text, "type": "list", "elements": "dict"}
+    options["server_groups"]["default"] = []
     text = yaml.safe_dump({"options": options}, sort_keys=False, width=120, allow_unicode=True)
     head = "".join(f"# {line}\n" for line in _COPYRIGHT)
     return (
@@ -184,27 +185,13 @@ def fragment() -> str:
     )
 
 
-def _of_section(name: str) -> str:
-    keys = " ".join(f"C({key}): {_markup(field.description)}" for key, field in tables.SECTIONS[name].items())
-    return f"C({name}) is a list of mappings. {_markup(tables.FILE[name].description)} {keys}"
-
-
-def _option(field: Field) -> dict[str, Any]:
-    """Return a field as an option of ansible-doc."""
-    kind = _TYPES.get(field.kinds[0], "raw") if len(field.kinds) == 1 else "raw"
-    found: dict[str, Any] = {"description": [_markup(field.description)], "type": kind}
-    if kind == "list":
-        of = "dict" if field.fields is not None else _TYPES.get(field.items.kinds[0], "raw") if field.items is not None else "raw"
-        found["elements"] = of
-    if field.required:
-        found["required"] = True
-    if field.choices:
-        found["choices"] = list(field.choices)
-    if field.fields is not None and (kind == "dict" or found.get("elements") == "dict"):
-        found["suboptions"] = {key: _option(each) for key, each in field.fields.items()}
-    elif field.fields is not None:
-        found["description"].append("A mapping has " + ", ".join(f"C({key})" for key in field.fields) + ".")
-    return found
+def _keys(table: Table, outer: str = "") -> Iterator[str]:
+    """Yield a paragraph for each key of a table, and for the keys in it."""
+    for key, field in table.items():
+        required = ", required" if field.required else ""
+        yield f"C({outer}{key}) ({_markup(_value(field))}{required}). {_markup(field.description)}"
+        if field.fields is not None:
+            yield from _keys(field.fields, f"{outer}{key}.")
 
 
 def _markup(text: str) -> str:
