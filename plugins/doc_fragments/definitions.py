@@ -68,7 +68,7 @@ options:
     - C(networks.mac) (text). Its MAC address. By default libvirt makes one.
     - C(networks.model) (text). The model of the network card. The default is C(virtio).
     - 'C(image) (text or mapping). The image: its name under C(images) or in the store, or a mapping with name and properties.
-      Host filters read its properties.'
+      Host filters read its properties. The content of a disk comes from C(image) of the disk.'
     - C(image.name) (text). Its name.
     - C(image.id) (text). Its id, for IsolatedHostsFilter.
     - C(image.disk_format) (text). The format of its file, for a pre-filter of the scheduler.

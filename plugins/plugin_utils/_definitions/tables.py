@@ -267,7 +267,8 @@ INSTANCE: Table = {
     "networks": Field(LIST, "Its network interfaces.", [{"bridge": "br0"}], fields=NETWORK),
     "image": Field(
         (TEXT, MAPPING),
-        "The image: its name under `images` or in the store, or a mapping with name and properties. Host filters read its properties.",
+        "The image: its name under `images` or in the store, or a mapping with name and properties. Host filters read its properties. "
+        "The content of a disk comes from `image` of the disk.",
         "debian-12",
         fields=IMAGE,
     ),
