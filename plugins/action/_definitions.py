@@ -6,16 +6,17 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, differences, document, identity
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction, difference
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, differences, document, identity, keeping
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils._report import text
-from ansible_collections.drover.compute.plugins.plugin_utils._store import instances
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, instances
 
 
 class ActionModule(DroverAction):
@@ -23,6 +24,7 @@ class ActionModule(DroverAction):
         "path": {"type": "path"},
         "instances": {"type": "list", "elements": "dict"},
         "server_groups": {"type": "list", "elements": "dict", "default": []},
+        "keep": {"type": "bool", "default": False},
         "write_back": {"type": "bool", "default": False},
         "mark_absent": {"type": "list", "elements": "raw", "default": []},
         "show": {"type": "bool", "default": False},
@@ -34,29 +36,35 @@ class ActionModule(DroverAction):
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         read = None
         if args["path"] is None:
-            items, groups, where = args["instances"], args["server_groups"], _of_variables
+            items, given, where = args["instances"], {"server_groups": args["server_groups"]}, _of_variables
         else:
             read = document.Document(self._file(args["path"]))
-            items, groups, where = read.section("instances"), read.section("server_groups"), read.where
-        groups = to_plain(check.server_groups(groups, where))
+            items, given, where = read.section("instances"), {name: read.section(name) for name in keeping.CHECKS}, read.where
+        sections = {name: to_plain(rule(given.get(name, []), where)) for name, rule in keeping.CHECKS.items()}
         checked = to_plain(check.instances(items, where))
-        places = {item["name"]: where(item) for item in items}
+        places = {name: where(item) for item in items for name in check.names_of(item)}
         if args["mark_absent"]:
             return self._mark_absent(read, args["mark_absent"])
-        wanted = [item for item in checked if item.get("state") != "absent"]
-        absent = [item for item in checked if item.get("state") == "absent"]
-        with self.store(args, task_vars).read() as connection:
+        store = self.store(args, task_vars)
+        if args["keep"]:
+            return self._keep(store, sections)
+        with store.read() as connection:
             known = instances.listing(connection)
+            flavors, images = keeping.known(connection, sections)
             stored = server_groups.names(connection)
-            resolved = identity.resolve(wanted, known, groups)
-            check.known_groups(zip(wanted, resolved), {*stored, *(group["name"] for group in groups)}, places)
+            wanted = check.with_flavors([item for item in checked if item.get("state") != "absent"], flavors, places)
+            resolved = identity.resolve(wanted, known, sections["server_groups"], flavors, images, places)
+            both = list(zip(wanted, resolved))
+            check.known_names("server_groups", both, {*stored, *(group["name"] for group in sections["server_groups"])}, places)
+            check.known_names("images", both, images, places)
             policies = instances.policies(connection, [each["uuid"] for each in resolved])
-        result = {"changed": False, "instances": resolved, "server_groups": groups}
+        absent = [item for item in checked if item.get("state") == "absent"]
+        result = {"changed": False, "instances": resolved, "sections": sections, "server_groups": sections["server_groups"]}
         result["absent"] = sorted(item["name"] for item in absent)
         result["still_there"] = sorted(item["name"] for item in absent if any(_is_of(item, each) for each in known))
         there = {each["uuid"]: each for each in known}
         placed, differing = [], []
-        for item, found in zip(wanted, resolved):
+        for item, found in both:
             if found["state"] not in ("new", "building", identity.UNSEEN):
                 placed.append(found)
                 differing += differences.lines(item, there[found["uuid"]], policies[found["uuid"]])
@@ -70,6 +78,17 @@ class ActionModule(DroverAction):
             result.update(self._write_back(read, placed))
         return result
 
+    def _keep(self, store: Store, sections: keeping.Sections) -> dict[str, Any]:
+        """Make and change flavors, images, aggregates and server groups in the store."""
+        if not any(sections.values()):
+            return {"changed": False}
+        with store.write() as connection:
+            changes = keeping.keep(connection, sections, time.time())
+        result: dict[str, Any] = {"changed": bool(changes)}
+        if self._task.diff:
+            result["diff"] = [difference(*each) for each in changes]
+        return result
+
     def _file(self, path: str) -> str:
         """Where somebody who gives a file on the command line means it to be: not beside the collection's playbook."""
         beside = self._loader.path_dwim(path)
@@ -78,7 +97,8 @@ class ActionModule(DroverAction):
     def _write_back(self, read: document.Document, placed: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         by_name = {instance["name"]: instance for instance in placed}
         for number, item in enumerate(read.section("instances")):
-            instance = by_name.get(item["name"], {})
+            # The store knows each instance of a count by its name.
+            instance = by_name.get(item["name"], {}) if item.get("count") is None else {}
             values = {key: instance[key] for key in ("host", "uuid") if instance and item.get(key) != instance[key]}
             read.set(number, values)
         return self._save(read)
@@ -88,10 +108,17 @@ class ActionModule(DroverAction):
         if read is None:
             raise DroverError("mark_absent works on a definitions file: give its path.")
         gone = [each if isinstance(each, dict) else {"name": str(each), "uuid": str(each)} for each in gone]
+        unmarked: list[str] = []
         for number, item in enumerate(read.section("instances")):
-            if item.get("state") != "absent" and any(_is_of(item, each) for each in gone):
+            parts = [{**item, "name": name} for name in check.names_of(item)]
+            marked = [part["name"] for part in parts if any(_is_of(part, each) for each in gone)]
+            if item.get("state") == "absent" or not marked:
+                continue
+            if len(marked) == len(parts):
                 read.set(number, {"state": "absent"})
-        return {"changed": False, **self._save(read)}
+            else:
+                unmarked += marked
+        return {"changed": False, "unmarked": unmarked, **self._save(read)}
 
     def _save(self, read: document.Document) -> dict[str, Any]:
         after = read.text()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -13,18 +14,29 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.act
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import SCHEDULER_SPEC, policy_of
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import refusals, scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import keeping
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils._report.placing import schedule_lines
 
 
 class ActionModule(DroverAction):
-    ARGUMENT_SPEC = {"requests": {"type": "list", "elements": "dict", "required": True}, **SCHEDULER_SPEC, **STORE_SPEC}
+    ARGUMENT_SPEC = {
+        "requests": {"type": "list", "elements": "dict", "required": True},
+        "sections": {"type": "dict", "default": {}},
+        **SCHEDULER_SPEC,
+        **STORE_SPEC,
+    }
     VARIABLES = ("service_down_time",)
     _requires_connection = False
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         now, store = time.time(), self.store(args, task_vars)
         policy = policy_of(args, task_vars)
-        with refusals.kept(store, claims.PURPOSE, Actor.of_this_task().holder, now), store.read() as connection:
+        # In check mode the task before this one has kept nothing: what it would keep is kept here and rolled back.
+        sections = args["sections"] if self._task.check_mode else {}
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(refusals.kept(store, claims.PURPOSE, Actor.of_this_task().holder, now))
+            connection = stack.enter_context(store.write() if any(sections.values()) else store.read())
+            keeping.keep(connection, sections, now)
             found = scheduling.decide(connection, args["requests"], policy, now, args["service_down_time"])
         return {"changed": False, "selections": found, "lines": schedule_lines(found)}

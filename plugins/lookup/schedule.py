@@ -27,13 +27,16 @@ options:
         and disk may be texts such as V(4GiB) or V(2T).
       - C(resources) is a mapping of other resource classes to amounts, such as C(VGPU) or C(CUSTOM_LICENCE). The extra specs of a flavor
         have them as C(resources:CLASS), which also overrides C(vcpus), C(memory_mb) and C(disk_gb) for their classes.
+      - C(extra_specs) is a mapping of requirements by Nova's names, which override those of the flavor. C(traits) is a mapping with
+        C(required) and C(forbidden), lists of traits of the host.
       - C(uuid) is that of the instance. By default a new one is made.
       - C(availability_zone) is the zone it must be in.
       - C(flavor) is the name of a flavor in the store, or a mapping with C(name), amounts and C(extra_specs). Amounts of the request itself
         override them.
-      - C(image) is a name, or a mapping with C(name), C(id), C(disk_format) and C(properties).
+      - C(image) is the name of an image, with the properties that the store has for it, or a mapping with C(name), C(id), C(disk_format) and
+        C(properties).
       - C(scheduler) is a mapping of keys of O(policy) for this request only.
-      - C(num_instances) is a number of equal instances, named NAME-1, NAME-2 and so on, with the uuids in C(uuids) if given.
+      - C(count), or C(num_instances) as in Nova, is a number of equal instances, named NAME-1, NAME-2 and so on, with the uuids in C(uuids) if given.
       - C(server_group) is the name of a server group in the store, or a mapping with C(name), C(policy) (V(affinity), V(anti-affinity),
         V(soft-affinity) or V(soft-anti-affinity)) and C(max_server_per_host) for a group that may be new.
       - C(hints) is a mapping with C(same_host) or C(different_host), each a uuid or name of an instance, or a list of them;
@@ -118,7 +121,12 @@ _raw:
     project: {description: The project of the request., type: str, returned: always}
     user: {description: The user of the request., type: str, returned: always}
     flavor: {description: The name of the flavor., type: str, returned: always}
+    extra_specs:
+      description: The extra specs that are recorded with the instance. Those of a flavor in the store are not, they are read by its name.
+      type: dict
+      returned: always
     image: {description: The properties of the image., type: dict, returned: always}
+    image_name: {description: The name of the image., type: str, returned: always}
     alternates:
       description: Other hosts of the same cell, best first, each with C(host), C(node), C(provider) and C(weight), and C(allocations) if
         returned.

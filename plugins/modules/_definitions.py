@@ -17,28 +17,12 @@ description:
   - With O(write_back=true) it writes the host and the uuid of each instance back into the file. Comments, order and quoting do not change,
     so that the file can be in git.
 options:
-  path:
+  keep:
     description:
-      - A YAML file with the keys C(instances) and, if any, C(server_groups). A relative path is relative to the folder in which the
-        playbook is started, else to the playbook's own folder.
-    type: path
-  instances:
-    description:
-      - Definitions as data instead of a file. Each has C(name) and C(memory_mb) (MiB, or a size such as V(4GiB)), and may have C(vcpus) (default 1),
-        C(disks) (each C(size_gb) (GiB, or a size), and optionally C(image), C(image_format), C(path)), C(networks) (each a C(bridge)
-        or a C(network), and optionally C(mac), C(model)), C(server_group), C(availability_zone), C(hints), C(project), C(user),
-        C(cloud_init) (C(user_data), C(meta_data),
-        C(network_config)), C(autostart), C(uuid), C(policy) (C(move), C(on_drain), C(priority), C(migration), see the role place),
-        C(domain_type), C(cpu) (C(mode), C(model)), C(state). A definition with the C(state) V(absent) is left out of RV(instances) and is
-        not built.
-    type: list
-    elements: dict
-  server_groups:
-    description:
-      - Server groups of definitions as data, each C(name), C(policy), C(max_server_per_host), C(max_moving).
-    type: list
-    elements: dict
-    default: []
+      - Only keep the flavors, images, aggregates and server groups of the definitions in the store. What is there already is changed where the
+        definitions differ; nothing is removed.
+    type: bool
+    default: false
   write_back:
     description:
       - Write host and uuid of each instance that is in the store back into O(path).
@@ -47,12 +31,13 @@ options:
   mark_absent:
     description:
       - Only write C(state) V(absent) into O(path) at these instances, which were removed. Each is a name, a uuid, or a mapping with C(name)
-        and C(uuid). Remove that line to have an instance built again.
+        and C(uuid). Remove that line to have an instance built again. A definition with C(count) is marked if all its instances were removed.
     type: list
     elements: raw
     default: []
 extends_documentation_fragment:
   - drover.compute.scheduler.show
+  - drover.compute.definitions
   - drover.compute.store
   - drover.compute.attributes
   - drover.compute.attributes.actiongroup
@@ -91,8 +76,9 @@ EXAMPLES = r"""
 RETURN = r"""
 instances:
   description:
-    - The definitions with defaults filled in; their figures are not those of the instances, see RV(differences). Each has C(uuid),
-      C(disk_gb), C(metadata) (the texts of the policy and of the labels), the C(host),
+    - The definitions with defaults filled in, one for each instance of a C(count), without those with the C(state) V(absent).
+    - Their figures are not those of the instances, see RV(differences).
+    - Each has C(uuid), C(disk_gb), the names C(flavor) and C(image), C(metadata) (the texts of the policy and of the labels), the C(host),
       C(node) and C(state) of the store (C(new) for an instance that is not in it), C(request) for P(drover.compute.schedule#lookup) and
       C(selection) for M(drover.compute.allocation).
   returned: success
@@ -103,6 +89,15 @@ server_groups:
   returned: success
   type: list
   elements: dict
+sections:
+  description: What is kept in the store, the lists C(flavors), C(images), C(aggregates) and C(server_groups).
+  returned: success
+  type: dict
+unmarked:
+  description: Names of removed instances of a C(count) whose definition still wants others, so that it was not marked.
+  returned: with O(mark_absent)
+  type: list
+  elements: str
 absent:
   description: Names of the instances that are marked as absent.
   returned: success

@@ -21,6 +21,12 @@ options:
     type: list
     elements: dict
     required: true
+  sections:
+    description:
+      - RV(drover.compute._definitions#module:sections). In check mode they are kept in the store for the decision and taken back, because the task
+        before has kept nothing.
+    type: dict
+    default: {}
 attributes:
   check_mode:
     support: full

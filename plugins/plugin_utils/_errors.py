@@ -54,6 +54,11 @@ def natural(name: str) -> tuple[list[int | str], str]:
     return [int(part) if place % 2 else part for place, part in enumerate(parts)], name
 
 
+def either(choices: Sequence[str]) -> str:
+    """Several texts for a sentence, of which one is wanted: ``a, b or c``."""
+    return choices[0] if len(choices) == 1 else f"{', '.join(choices[:-1])} or {choices[-1]}"
+
+
 def some(names: Sequence[str], most: int = 8) -> str:
     """The first of a list of names for a sentence, and how many more there are."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -19,6 +19,9 @@ _BYTES = {MIB: 1 << 20, GIB: 1 << 30}
 _LETTERS = "KMGTP"
 _SIZE = re.compile(rf"([0-9]{{1,18}}(?:\.[0-9]{{1,9}})?)\s*([{_LETTERS}])(iB|B)?", re.IGNORECASE)
 
+#: A size as a text, for JSON Schema.
+PATTERN = rf"^\s*[0-9]+(\.[0-9]+)?(\s*[{_LETTERS}{_LETTERS.lower()}]([iI]?[bB])?)?\s*$"
+
 
 def read(where: str, value: Any, unit: str, least: int = 0, refuse: Refusal = DroverError) -> int:
     """Return a size in MIB or GIB.

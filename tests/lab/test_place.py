@@ -138,6 +138,55 @@ def test_a_definitions_file(fleet):
     assert len(re.findall(r"^changed: \[.*-> kvm", done.stdout, re.M)) == 1
 
 
+def test_flavors_images_and_counts(fleet):
+    """The file has all that its instances name, a dry run included; what runs has the size of its flavor, on hosts that suit."""
+    file = fleet.folder / "fleet.yml"
+    text = f"""\
+flavors:
+  - {{name: tiny, vcpus: 2, memory_mb: 64, disk_gb: 1}}
+images:
+  - {{name: x86, properties: {{hw_architecture: x86_64}}}}
+aggregates:
+  - {{name: fast, hosts: [kvm2, kvm3], metadata: {{fast: "true"}}}}
+server_groups:
+  - {{name: apart, policy: anti-affinity}}
+instances:
+  - name: web
+    count: 2
+    flavor: tiny
+    image: x86
+    extra_specs: {{"aggregate_instance_extra_specs:fast": "true"}}
+    server_group: apart
+    disks: [{{image: {IMAGE}}}]
+  - {{name: bare, flavor: {{name: mine, vcpus: 1, memory_mb: 96}}, requested_destination: {{host: kvm1}}}}
+"""
+    file.write_text(text, encoding="utf-8")
+    policy = {
+        "enabled_filters": ["ComputeFilter", "ServerGroupAntiAffinityFilter", "AggregateInstanceExtraSpecsFilter", "ImagePropertiesFilter"]
+    }
+    before = fleet.dump()
+    done = fleet.place(file, "--check", "--diff", drover_scheduler=policy)
+    assert "flavor tiny" in done.stdout and fleet.dump() == before
+    fleet.place(file, drover_scheduler=policy)
+    where = fleet.settled()
+    assert {name: host for name, (host, dummy) in where.items() if name != "bare"} in (
+        {"web-1": "kvm2", "web-2": "kvm3"},
+        {"web-1": "kvm3", "web-2": "kvm2"},
+    )
+    assert where["bare"][0] == "kvm1" and {state for dummy, state in where.values()} == {"running"}
+    domains = {domain["name"]: domain for found in fleet.look().values() for domain in found}
+    assert [(domains[name]["vcpus"], domains[name]["memory_mb"]) for name in ("web-1", "web-2", "bare")] == [(2, 64), (2, 64), (1, 96)]
+    found = fleet.query("SELECT name, flavor, image_name FROM instances ORDER BY name")
+    assert found == [("bare", "mine", None), ("web-1", "tiny", "x86"), ("web-2", "tiny", "x86")]
+    assert "<drover:flavor>tiny</drover:flavor>" in fleet.run(where["web-1"][0], "virsh dumpxml web-1")
+    # The file says where bare is; the store knows web-1 and web-2.
+    written = file.read_text(encoding="utf-8")
+    assert written.count("uuid: ") == 1 and domains["bare"]["uuid"] in written
+    assert changed(fleet.place(file, drover_scheduler=policy)) == 0
+    file.write_text(written.replace("count: 2", "count: 1"), encoding="utf-8")
+    assert changed(fleet.place(file, drover_scheduler=policy)) == 0 and set(fleet.where()) == set(where)
+
+
 def test_a_dry_run_says_what_the_host_would_refuse(fleet):
     """And speaks of nothing that was made or removed."""
     before = fleet.dump()

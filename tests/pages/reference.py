@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import known_variables
+from ansible_collections.drover.compute.tests.pages import definitions
 from ansible_collections.drover.compute.tests.unit import examples
 
 ROOT = examples.ROOT
@@ -288,4 +289,7 @@ PAGES = {
     DOCS / "variables.md": variables,
     DOCS / "playbooks.md": playbooks,
     DOCS / "docsite" / "rst" / "guides.rst": guides,
+    DOCS / "definitions.md": lambda: definitions.page(f"{HEAD}\n{MADE}"),
+    DOCS / "definitions.schema.json": definitions.schema,
+    ROOT / "plugins" / "doc_fragments" / "definitions.py": definitions.fragment,
 }

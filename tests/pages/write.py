@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Bring the pages up to date with the code.
 
-    write.py              the output that pages show, the lists of variables, playbooks and guides
+    write.py              the output that pages show, the lists of variables, playbooks and guides, the keys of definitions
     write.py pictures     docs/pictures, for which Chromium is needed
 
 In a page the output is the block of text after a line <!-- shown: NAME -->; the names are in recorded.OUTPUTS.

@@ -47,6 +47,7 @@ WHERE = {
     ("module", "drain"): (LAB,),
     ("module", "evacuate"): (HERE,),
     ("module", "flavor"): (HERE,),
+    ("module", "image"): (HERE,),
     ("module", "host"): (HERE,),
     ("module", "host_info"): (HERE,),
     ("module", "_host_probe"): (HERE,),

@@ -22,6 +22,7 @@ from ansible.parsing.splitter import parse_kv
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import known_variables
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check
+from ansible_collections.drover.compute.tests.pages import definitions
 from ansible_collections.drover.compute.tests.unit import examples, pages
 
 ROOT = examples.ROOT
@@ -195,8 +196,9 @@ def test_yaml(page, tmp_path):
     for block in yaml_blocks(page):
         data = yaml.safe_load(block)
         assert data is not None
-        if isinstance(data, dict) and "plugin" not in data and ("instances" in data or "server_groups" in data):
-            check.instances(data.get("instances") or [], lambda item: page.name)
+        if isinstance(data, dict) and "plugin" not in data and set(data) <= set(check.WORDS):
+            for section, items in data.items():
+                getattr(check, section)(items or [], lambda item: page.name)
         elif isinstance(data, list) and all("hosts" in item for item in data):
             plays += [play for play in data if not any(name in block for name in ELSEWHERE)]
         elif isinstance(data, list) and all(any("." in key for key in item) for item in data):
@@ -206,6 +208,14 @@ def test_yaml(page, tmp_path):
         examples.inventory(tmp_path)
         done = examples.command(tmp_path, "ansible-playbook", "-i", "inventory.yml", "--syntax-check", "example.yml")
         assert done.returncode == 0, done.stdout
+
+
+def test_every_definitions_file_names_its_schema_for_editors():
+    blocks = [(page.name, block) for page in PAGES for block in yaml_blocks(page) if block.startswith("# fleet.yml\n")]
+    assert len(blocks) >= 4
+    assert [name for name, block in blocks if block.splitlines()[1] != definitions.COMMENT] == []
+    path = definitions.URL.rpartition("/main/")[2]
+    assert (ROOT / path).is_file() and not {"docs", path} & set(yaml.safe_load((ROOT / "galaxy.yml").read_text())["build_ignore"])
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.suffix == ".md"], ids=lambda page: page.name)

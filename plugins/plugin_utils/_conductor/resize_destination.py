@@ -40,8 +40,10 @@ def request(connection: Connection, instance: NamedInstance) -> dict[str, Any]:
     found: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     if instance["flavor"] and flavors.find(connection, instance["flavor"]) is not None:
         found["flavor"] = instance["flavor"]
-    if instance["image"]:
-        found["image"] = {"properties": instance["image"]}
+    if instance["extra_specs"]:
+        found["extra_specs"] = instance["extra_specs"]
+    if instance["image"] or instance["image_name"]:
+        found["image"] = {"name": instance["image_name"], "properties": instance["image"]}
     return found
 
 

@@ -30,18 +30,23 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns
     ColumnQuery,
     read_columns,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._store.images import read_images
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_instances
 from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import ProviderArrays
 
 
 def read_specs(connection: Connection, requests: Iterable[Any]) -> list[RequestSpec]:
-    """Make specs of request mappings; flavors by name come from the store.
+    """Make specs of request mappings; flavors and images by name come from the store.
 
     :raises RequestError: naming the key and what was expected.
     """
-    named = {request["flavor"] for request in requests if isinstance(request, dict) and is_line(request.get("flavor"))}
-    flavors = read_flavors(connection, named) if named else None
-    return [spec for request in requests for spec in RequestSpec.expand(request, flavors)]
+    flavors, images = _named(requests, "flavor"), _named(requests, "image")
+    of_store = read_flavors(connection, flavors) if flavors else None, read_images(connection, images) if images else None
+    return [spec for request in requests for spec in RequestSpec.expand(request, *of_store)]
+
+
+def _named(requests: Iterable[Any], key: str) -> set[str]:
+    return {request[key] for request in requests if isinstance(request, dict) and is_line(request.get(key))}
 
 
 def read_states(

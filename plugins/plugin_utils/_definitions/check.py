@@ -1,189 +1,192 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an instance definition may hold, checked before anything is decided or built."""
+"""The definitions of a file, checked before anything is decided or built. tables.py has the keys; here are the rules between them."""
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
-from ansible_collections.drover.compute.plugins.plugin_utils import _sizes as sizes
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files, guest
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files, fields, guest, requests, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural, some
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import policy as move_policy
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups as placement_groups
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import request_fields
 
-KEYS = {
-    "name": str,
-    "uuid": str,
-    "host": str,
-    "vcpus": int,
-    # Of a size sizes.read() says what is wrong.
-    "memory_mb": object,
-    "disks": list,
-    "networks": list,
-    "server_group": str,
-    "availability_zone": str,
-    "hints": dict,
-    "project": str,
-    "user": str,
-    "cloud_init": dict,
-    "autostart": bool,
-    "policy": dict,
-    "labels": dict,
-    "domain_type": str,
-    "cpu": dict,
-    "state": str,
-}
-STATES = ("present", "absent")
-DISK_KEYS = {"size_gb": object, "image": str, "image_format": str, "path": str}
-NETWORK_KEYS = {"bridge": str, "network": str, "mac": str, "model": str}
-GROUP_KEYS = {"name": str, "policy": str, "max_server_per_host": int, "max_moving": int}
-CLOUD_INIT_KEYS = {"user_data": (str, dict), "meta_data": (str, dict), "network_config": (str, dict)}
-_WORDS = {str: "a text", int: "a whole number", list: "a list", dict: "a mapping", bool: "true or false", object: "a size such as 4GiB"}
+#: Returns where an item of a section stands.
+Where = Callable[[Any], str]
+
+#: What one item of a section is called.
+WORDS = {"instances": "instance", "server_groups": "server group", "flavors": "flavor", "images": "image", "aggregates": "aggregate"}
+#: Keys that only one instance can have, so not one of several of a count.
+OF_ONE = ("uuid", "host")
 
 
-def instances(items: Any, where: Callable[[Any], str]) -> list[dict[str, Any]]:
+def instances(items: Any, where: Where) -> list[dict[str, Any]]:
     """Check a list of instance definitions.
 
     :param where: a function item -> text that says where it stands.
-    :returns: a list of plain dicts with defaults filled in and disk_gb summed up.
+    :returns: a list of plain dicts, one for each instance, so several of a definition with ``count``. With the sizes of
+        requests.complete(), unless their flavor is only named.
     :raises DroverError: the first thing that is wrong, in words.
     """
-    if not isinstance(items, list):
-        raise DroverError(f"{where(items)}: instances must be a list of mappings, each with a name.")
-    checked = []
+    checked: list[dict[str, Any]] = []
     names: dict[str, str] = {}
     uuids: dict[str, str] = {}
     paths: dict[str, str] = {}
-    for item in items:
-        place = where(item)
-        if not isinstance(item, dict) or not isinstance(item.get("name"), str) or not item["name"].strip():
-            raise DroverError(f"{place}: each instance is a mapping with a name that is not empty.")
-        place = f"{place}: instance {item['name']}"
-        _unique(names, item["name"], place, "name")
-        _keys(item, KEYS, place)
-        _name(item["name"], place)
-        _at_least(item, "vcpus", 1, place, default=1)
-        memory_mb = sizes.read(f"{place}: memory_mb", item.get("memory_mb"), sizes.MIB, 1)
-        if item.get("state") not in (None, *STATES):
-            raise DroverError(f"{place}: state must be {' or '.join(STATES)}, not {item['state']!r}.")
+    for item, place in _read("instances", items, where):
+        for name in names_of(item):
+            _unique(names, name, place, "name")
         if item.get("uuid"):
-            validation.check_uuid(place, item["uuid"])
             _unique(uuids, item["uuid"], place, "uuid")
-        disks = [_disk(disk, f"{place}, disk {number}") for number, disk in enumerate(item.get("disks") or [], 1)]
-        # What is absent may have left its disk to another.
-        for number, disk in enumerate(disks if item.get("state") != "absent" else [], 1):
-            if disk.get("path"):
+        _one_of_many(item, place)
+        for number, disk in enumerate(item.get("disks", []), 1):
+            # What is absent may have left its disk to another.
+            if disk.get("path") and item.get("state") != "absent":
                 _unique(paths, disk_files.normal(disk["path"]), f"{place}, disk {number}", "path")
-        for number, network in enumerate(item.get("networks") or [], 1):
-            _network(network, f"{place}, network {number}")
-        _keys(item.get("cloud_init") or {}, CLOUD_INIT_KEYS, f"{place}, cloud_init")
-        guest.checked_type(item.get("domain_type"), place)
+        for number, network in enumerate(item.get("networks", []), 1):
+            if bool(network.get("bridge")) == bool(network.get("network")):
+                raise DroverError(f"{place}, network {number}: name either a bridge or a libvirt network.")
         guest.checked_cpu(item.get("cpu"), place)
-        checked.append(
-            {
-                **item,
-                "vcpus": item.get("vcpus", 1),
-                "memory_mb": memory_mb,
-                "disks": disks,
-                "networks": item.get("networks") or [],
-                "policy": move_policy.checked(item.get("policy") or {}, place),
-                "labels": labels.checked(item.get("labels"), place),
-                "disk_gb": sum(disk["size_gb"] for disk in disks),
-            }
-        )
+        if isinstance(item.get("server_group"), dict):
+            _group(item["server_group"], f"{place}, server_group")
+        item["policy"] = move_policy.checked(item.get("policy") or {}, place)
+        item = {"labels": {}, "networks": [], **item}
+        if not requests.names_flavor(item):
+            item = requests.complete(item, None, place)
+        checked.extend({**{key: value for key, value in item.items() if key != "count"}, "name": name} for name in names_of(item))
     return checked
 
 
-def server_groups(items: Any, where: Callable[[Any], str]) -> list[dict[str, Any]]:
-    """Check a list of server groups: name, policy, max_server_per_host, max_moving."""
-    if not isinstance(items, list):
-        raise DroverError(f"{where(items)}: server_groups must be a list of mappings with name and policy.")
+def names_of(item: Mapping[str, Any]) -> list[str]:
+    """Return the names of the instances of a definition."""
+    name, count = item["name"], item.get("count")
+    return [name] if count is None else [f"{name}-{number}" for number in range(1, count + 1)]
+
+
+def server_groups(items: Any, where: Where) -> list[dict[str, Any]]:
+    """Check a list of server groups."""
+    return _section("server_groups", items, where, _group)
+
+
+def flavors(items: Any, where: Where) -> list[dict[str, Any]]:
+    """Check a list of flavors."""
+    return _section("flavors", items, where, _extra_specs)
+
+
+def images(items: Any, where: Where) -> list[dict[str, Any]]:
+    """Check a list of images."""
+    return _section("images", items, where, _image)
+
+
+def aggregates(items: Any, where: Where) -> list[dict[str, Any]]:
+    """Check a list of host aggregates."""
+    return _section("aggregates", items, where, lambda item, place: None)
+
+
+def _section(name: str, items: Any, where: Where, rule: Callable[[dict[str, Any], str], None]) -> list[dict[str, Any]]:
     names: dict[str, str] = {}
+    found = []
+    for item, place in _read(name, items, where):
+        _unique(names, item["name"], place, "name")
+        rule(item, place)
+        found.append(item)
+    return found
+
+
+def _read(section: str, items: Any, where: Where) -> Iterator[tuple[dict[str, Any], str]]:
+    """Read the items of a section by its table; yield each with what begins a sentence about it."""
+    word = WORDS[section]
+    required = " and ".join(key for key, field in tables.SECTIONS[section].items() if field.required)
+    if not isinstance(items, list):
+        raise DroverError(f"{where(items)}: {section} must be a list of mappings, each with {required}.")
     for item in items:
         place = where(item)
-        if not isinstance(item, dict) or not item.get("name") or not item.get("policy"):
-            raise DroverError(f"{place}: each server group is a mapping with name and policy.")
-        place = f"{place}: server group {item['name']}"
-        _keys(item, GROUP_KEYS, place)
-        _unique(names, item["name"], place, "name")
-        if item["policy"] not in placement_groups.POLICIES:
-            raise DroverError(f"{place}: policy must be {' or '.join(placement_groups.POLICIES)}, not {item['policy']!r}.")
-        if item.get("max_server_per_host") is not None and item["policy"] != placement_groups.ANTI_AFFINITY:
-            raise DroverError(f"{place}: max_server_per_host goes with the policy anti-affinity only.")
-        if item.get("max_server_per_host") is not None:
-            _at_least(item, "max_server_per_host", 1, place)
-        if item.get("max_moving") is not None:
-            _at_least(item, "max_moving", 1, place)
-    return [dict(item) for item in items]
+        if not isinstance(item, dict) or not isinstance(item.get("name"), str) or not item["name"].strip():
+            raise DroverError(f"{place}: each {word} is a mapping with a name that is not empty.")
+        place = f"{place}: {word} {item['name']}"
+        yield fields.read(tables.SECTIONS[section], item, place), place
 
 
-def known_groups(
-    instances: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]], known: Collection[str], places: Mapping[str, str]
+def _one_of_many(item: Mapping[str, Any], place: str) -> None:
+    """Refuse what several instances of one definition cannot share."""
+    if item.get("count") is None:
+        return
+    given = [key for key in OF_ONE if item.get(key)]
+    given += [f"the path of disk {number}" for number, disk in enumerate(item.get("disks", []), 1) if disk.get("path")]
+    given += [f"the mac of network {number}" for number, network in enumerate(item.get("networks", []), 1) if network.get("mac")]
+    if given and item["count"] > 1:
+        raise DroverError(f"{place}: {given[0]} can be of one instance only, and count is {item['count']}. Take one of them out.")
+
+
+def _group(item: dict[str, Any], place: str) -> None:
+    if item.get("max_server_per_host") is not None and item["policy"] != placement_groups.ANTI_AFFINITY:
+        raise DroverError(f"{place}: max_server_per_host goes with the policy anti-affinity only.")
+
+
+def _extra_specs(item: dict[str, Any], place: str) -> None:
+    """Check extra specs and write them as texts; a value of None, which removes a key, stays."""
+    given = item.get("extra_specs") or {}
+    read = request_fields.extra_specs({"extra_specs": {key: value for key, value in given.items() if value is not None}}, place)
+    item["extra_specs"] = {**{str(key): None for key in given}, **read}
+
+
+def _image(item: dict[str, Any], place: str) -> None:
+    request_fields.read_image({"name": item["name"], "properties": item.get("properties")}, place)
+
+
+def with_flavors(
+    items: Iterable[dict[str, Any]], flavors: Mapping[str, Mapping[str, Any]], places: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    """Fill in the sizes of instances that name a flavor.
+
+    :param items: as instances() returns them.
+    :param flavors: by name, those of the file and of the store.
+    :param places: where each instance stands, by name.
+    :raises DroverError: there is no such flavor.
+    """
+    found = []
+    for item in items:
+        if requests.names_flavor(item):
+            if item["flavor"] not in flavors:
+                raise _unknown(item, "flavors", item["flavor"], flavors, places)
+            item = requests.complete(item, flavors[item["flavor"]], f"{places[item['name']]}: instance {item['name']}")
+        found.append(item)
+    return found
+
+
+def known_names(
+    section: str,
+    instances: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]],
+    known: Collection[str],
+    places: Mapping[str, str],
 ) -> None:
-    """Refuse an unknown server group of an instance that is not built yet.
+    """Refuse the name of a server group or an image that nothing describes, of an instance that is not built yet.
 
+    :param section: server_groups or images.
     :param instances: each with what identity.resolve() made of it.
-    :param known: the names of the server groups of the file and of the store.
+    :param known: the names of those of the file and of the store.
     :param places: where each instance stands, by name.
     """
     for item, resolved in instances:
-        group = item.get("server_group")
-        if group and group not in known and resolved["state"] in ("new", "building"):
-            has = f"There are: {some(sorted(known, key=natural))}" if known else "There is none"
-            raise DroverError(
-                f"{places[item['name']]}: instance {item['name']}: server group {group} is neither under server_groups nor in the "
-                f"store{validation.which_name(group, known)}. {has}. Correct the name, or add the group with name and policy to "
-                "server_groups. Nothing was placed."
-            )
+        name = item.get(section.removesuffix("s"))
+        if isinstance(name, str) and name and name not in known and resolved["state"] in ("new", "building"):
+            raise _unknown(item, section, name, known, places)
 
 
-def _keys(item: Any, known: Mapping[str, Any], place: str) -> None:
-    if not isinstance(item, dict):
-        raise DroverError(f"{place}: must be a mapping.")
-    validation.check_keys(place, item, sorted(known))
-    for key, value in item.items():
-        if value is None:
-            continue
-        wanted = known[key]
-        kinds = wanted if isinstance(wanted, tuple) else (wanted,)
-        if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            words = " or ".join(_WORDS[kind] for kind in kinds)
-            raise DroverError(f"{place}: {key} must be {words}, not {value!r}.")
-
-
-def _name(name: str, place: str) -> None:
-    # libvirt refuses / and line breaks; other control characters, halves of surrogate pairs and the
-    # last two characters of a plane cannot stand in XML at all.
-    odd = any(unicodedata.category(character) in ("Cc", "Cs") or ord(character) & 0xFFFE == 0xFFFE for character in name)
-    if "/" in name or name in (".", "..") or odd or len(name) > 200:
-        raise DroverError(f"{place}: a name has at most 200 characters, no / and no control characters, and is not . or ..")
-
-
-def _at_least(item: Mapping[str, Any], key: str, least: int, place: str, default: int | None = None) -> None:
-    validation.check_whole(f"{place}: {key}", item.get(key, default), least)
+def _unknown(item: Mapping[str, Any], section: str, name: str, known: Collection[str], places: Mapping[str, str]) -> DroverError:
+    word, needs = WORDS[section], " and ".join(key for key, field in tables.SECTIONS[section].items() if field.required)
+    has = f"There are: {some(sorted(known, key=natural))}" if known else "There is none"
+    return DroverError(
+        f"{places[item['name']]}: instance {item['name']}: {word} {name} is neither under {section} nor in the "
+        f"store{validation.which_name(name, known)}. {has}. Correct the name, or add the {word} with {needs} to {section}. "
+        "Nothing was placed."
+    )
 
 
 def _unique(seen: dict[Any, str], value: Any, place: str, what: str) -> None:
     if value in seen:
         raise DroverError(f"{place}: the {what} {value} stands twice; first at {seen[value]}. Nothing was placed.")
     seen[value] = place
-
-
-def _disk(disk: Mapping[str, Any], place: str) -> dict[str, Any]:
-    _keys(disk, DISK_KEYS, place)
-    size_gb = sizes.read(f"{place}: size_gb", disk.get("size_gb"), sizes.GIB, 1)
-    if disk.get("path") and not str(disk["path"]).startswith("/"):
-        raise DroverError(f"{place}: path must be absolute, not {disk['path']!r}.")
-    return {**disk, "size_gb": size_gb}
-
-
-def _network(network: Mapping[str, Any], place: str) -> None:
-    _keys(network, NETWORK_KEYS, place)
-    if bool(network.get("bridge")) == bool(network.get("network")):
-        raise DroverError(f"{place}: name either a bridge or a libvirt network.")

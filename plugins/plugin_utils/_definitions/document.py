@@ -21,10 +21,10 @@ except ImportError:
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
 from ansible_collections.drover.compute.plugins.plugin_utils import _yaml_errors as yaml_errors
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import tables
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, require
 from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
 
-SECTIONS = ("instances", "server_groups")
 _TAGS = {f"tag:yaml.org,2002:{name}" for name in ("map", "seq", "str", "int", "float", "bool", "null", "timestamp", "merge")}
 
 
@@ -54,10 +54,10 @@ class Document:
         self._check_tags(self._root)
         if not isinstance(self.data, dict):
             raise DroverError(f"The definitions file {path} must be a mapping with the key instances.")
-        validation.check_keys(path, self.data, SECTIONS)
+        validation.check_keys(path, self.data, tables.SECTIONS)
 
     def section(self, name: str) -> Any:
-        """One of SECTIONS; an empty list when the file has none."""
+        """One of tables.SECTIONS; an empty list when the file has none."""
         found = self.data.get(name)
         return [] if found is None else found
 
@@ -66,7 +66,7 @@ class Document:
         mark = getattr(item, "lc", None)
         if mark is not None:
             return f"{self.path} line {mark.line + 1}"
-        for section in SECTIONS:
+        for section in tables.SECTIONS:
             for number, other in enumerate(self.section(section) if hasattr(self.section(section), "lc") else []):
                 if other is item:
                     return f"{self.path} line {self.section(section).lc.item(number)[0] + 1}"

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _sizes as sizes
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, either
 
 #: The kinds of values, as a sentence names them and as JSON Schema does.
 TEXT, WHOLE, SWITCH, LIST, MAPPING, MIB, GIB, ANY = "text", "whole", "switch", "list", "mapping", "mib", "gib", "any"
@@ -81,7 +81,7 @@ def _value(field: Field, value: Any, key: str, place: str) -> Any:
         validation.check_whole(f"{place}: {key}", value, field.least, field.most if field.most is not None else validation.MOST)
     if field.choices and isinstance(value, str) and value not in field.choices:
         meant = validation.did_you_mean(value, field.choices)
-        raise DroverError(f"{place}: {key} must be {_either(field.choices)}, not {validation.shown(value)}{meant}.")
+        raise DroverError(f"{place}: {key} must be {either(field.choices)}, not {validation.shown(value)}{meant}.")
     if isinstance(value, Mapping) and field.fields is not None:
         value = read(field.fields, value, f"{place}, {key}")
     elif isinstance(value, list):
@@ -104,10 +104,6 @@ def _is(kind: str, value: Any) -> bool:
     return kind == ANY or (isinstance(value, _CLASSES[kind]) and (kind == SWITCH or not isinstance(value, bool)))
 
 
-def _either(choices: tuple[str, ...]) -> str:
-    return choices[0] if len(choices) == 1 else f"{', '.join(choices[:-1])} or {choices[-1]}"
-
-
 def json_schema(table: Table) -> dict[str, Any]:
     """Return the JSON Schema of a mapping that read() takes."""
     schema: dict[str, Any] = {
@@ -124,6 +120,7 @@ def _schema(field: Field) -> dict[str, Any]:
     kinds = [_SCHEMA_TYPES[kind] for kind in field.kinds if kind in _SCHEMA_TYPES]
     if any(kind in _UNITS for kind in field.kinds):
         kinds = ["integer", "string"]
+        found["pattern"] = sizes.PATTERN
     if kinds:
         found["type"] = kinds[0] if len(kinds) == 1 else kinds
     if field.choices:

@@ -10,29 +10,35 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
-from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files, guest
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files, guest, requests
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import policy as move_policy
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
 from ansible_collections.drover.compute.plugins.plugin_utils._store import orders
-
-REQUEST_KEYS = ("name", "uuid", "vcpus", "memory_mb", "disk_gb", "availability_zone", "hints", "project", "user")
-
 
 #: The file says where it is, and the store has never seen it: it was placed with another store, or this one came back from a backup.
 UNSEEN = "unseen"
 
 
 def resolve(
-    definitions: Iterable[Mapping[str, Any]], known: Iterable[Mapping[str, Any]], groups: Iterable[Mapping[str, Any]] = ()
+    definitions: Iterable[Mapping[str, Any]],
+    known: Iterable[Mapping[str, Any]],
+    groups: Iterable[Mapping[str, Any]] = (),
+    flavors: Mapping[str, Mapping[str, Any]] | None = None,
+    images: Mapping[str, Mapping[str, Any]] | None = None,
+    places: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
     """Give each definition its uuid: its own, that of the instance of its name, or a new one.
 
+    :param definitions: with their sizes, see requests.complete().
     :param known: the store's instances (dicts with uuid, name, host, state, definition).
+    :param groups: the server groups of the file.
+    :param flavors, images: by name, those of the file and of the store.
+    :param places: where each definition stands, by name.
     :returns: the definitions with uuid, with state and host of the store (new and None for an unknown
         one, UNSEEN and the host of the definition where that was written back once), with request (what the lookup
-        schedule takes) and, for one that has its claim, selection.
-    :raises DroverError: a name is on several instances, uuid and name belong to different ones, or a disk's path
+        schedule takes) and, for one that has its claim, selection. Of a flavor and an image it has the names.
+    :raises DroverError: a request is malformed, a name is on several instances, uuid and name belong to different ones, or a disk's path
         is what another instance's file is called.
     """
     # The budget of a group is for moves; the scheduler does not know it.
@@ -59,15 +65,18 @@ def resolve(
                 f"{definition['uuid']}. Rename one, or take uuid out of the definition to mean that one."
             )
         if found is None and len(same_name) > 1:
-            places = ", ".join(f"{instance['uuid']} on {instance['host']}" for instance in same_name)
-            raise DroverError(f"Instance {name}: several instances have this name: {places}. Say which with uuid.")
+            there = ", ".join(f"{instance['uuid']} on {instance['host']}" for instance in same_name)
+            raise DroverError(f"Instance {name}: several instances have this name: {there}. Say which with uuid.")
         if found is None and same_name:
             found = same_name[0]
         if found is None and definition.get("host") and definition.get("uuid"):
             found = {"uuid": definition["uuid"], "host": definition["host"], "node": None, "state": UNSEEN}
         if found is None:
             found = {"uuid": definition.get("uuid") or str(uuid.uuid4()), "host": None, "node": None, "state": "new"}
-        resolved.append(_resolved(definition, found, named))
+        place = f"{places[name]}: instance {name}" if places else f"Instance {name}"
+        instance = {**definition, **{key: found[key] for key in ("uuid", "host", "node", "state")}}
+        asked = _request(instance, named)
+        resolved.append(_resolved(instance, asked, requests.spec(asked, flavors or {}, images or {}, place)))
     disk_files.refuse_borrowed(resolved)
     return resolved
 
@@ -94,20 +103,31 @@ def _shown(project: str | None) -> str:
     return f"project {project}" if project else "no project"
 
 
-def _resolved(definition: Mapping[str, Any], found: Mapping[str, Any], groups: Mapping[str, Any]) -> dict[str, Any]:
-    instance = {**definition, **{key: found[key] for key in ("uuid", "host", "node", "state")}}
-    request = {key: instance[key] for key in REQUEST_KEYS if instance.get(key) is not None}
+def _request(instance: Mapping[str, Any], groups: Mapping[str, Any]) -> dict[str, Any]:
+    asked = requests.request(instance)
     group = instance.get("server_group")
     if group is not None:
-        request["server_group"] = groups.get(group, group)
-    resources = resource_classes.to_resources(instance)
+        asked["server_group"] = groups.get(group, group) if isinstance(group, str) else group
+    return asked
+
+
+def _resolved(instance: Mapping[str, Any], asked: Mapping[str, Any], spec: RequestSpec) -> dict[str, Any]:
+    group, hinted = asked.get("server_group"), spec.server_group
+    if group is None and hinted is not None:
+        group = hinted.name if hinted.policy is None else {key: value for key, value in vars(hinted).items() if value is not None}
     selection = {key: instance[key] for key in ("name", "uuid", "host", "node")}
-    selection |= {key: request[key] for key in ("availability_zone", "server_group", "project", "user") if key in request}
+    selection |= {key: asked[key] for key in ("availability_zone", "project", "user") if key in asked}
+    selection |= spec.recorded()
+    if group is not None:
+        selection["server_group"] = group
     return {
         **instance,
+        "flavor": spec.flavor.name if spec.flavor is not None else None,
+        "image": spec.image.name if spec.image is not None else None,
+        "server_group": group["name"] if isinstance(group, Mapping) else group,
         "metadata": {**move_policy.to_metadata(instance.get("policy")), **labels.to_metadata(instance.get("labels"))},
         # A claim has a domain_type too: what its host offers.
         "guest": {key: instance[key] for key in guest.KEYS if instance.get(key)},
-        "request": request,
-        "selection": {**selection, "resources": resources},
+        "request": asked,
+        "selection": {**selection, "resources": dict(spec.resources)},
     }

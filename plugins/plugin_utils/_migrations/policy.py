@@ -15,7 +15,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils._migration import options as migration_options
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, either
 
 KEYS = ("move", "on_drain", "priority", "migration")
 #: Of move. cold: shut off for the move, started again after it; live: only while it runs.
@@ -84,7 +84,7 @@ def _mapping(text: str, who: str) -> Any:
 
 def _one_of(found: Mapping[str, Any], key: str, choices: Sequence[str], who: str) -> None:
     if key in found and found[key] not in choices:
-        raise DroverError(f"{who}: {key} must be {' or '.join(choices)}, not {found[key]!r}.")
+        raise DroverError(f"{who}: {key} must be {either(choices)}, not {found[key]!r}.")
 
 
 def _migration(options: Any, who: str) -> None:

@@ -280,7 +280,9 @@ def _instance(selection: ClaimRequest, nodes: claim_nodes.Nodes, found: Mapping[
         "project": selection.get("project"),
         "user": selection.get("user"),
         "flavor": selection.get("flavor"),
-        "image": selection.get("image"),
+        "extra_specs": selection.get("extra_specs") or None,
+        "image": selection.get("image") or None,
+        "image_name": selection.get("image_name"),
         "definition": orders.definition_of(selection.get("project"), selection["name"]) if defined else None,
         "created_at": now,
     }

@@ -270,6 +270,7 @@ class PackingState:
             spec.ignore_nodes,
             self._affinity_group(spec),
             spec.flavor,
+            spec.own_specs,
             spec.image,
             spec.project,
             candidate.limits_key,

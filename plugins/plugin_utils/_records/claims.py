@@ -83,11 +83,20 @@ class Destination(TypedDict):
     allocations: NotRequired[Allocations | None]
 
 
-class Selection(Destination):
-    """The host for one instance, and alternates in the order in which to try them.
+class Recorded(TypedDict):
+    """What an instance was asked with, beside its resources.
 
-    flavor: its name; image: its properties.
+    flavor: its name; extra_specs: those that go with the instance itself; image: its properties.
     """
+
+    flavor: str | None
+    extra_specs: dict[str, str] | None
+    image: dict[str, Any] | None
+    image_name: str | None
+
+
+class Selection(Destination, Recorded):
+    """The host for one instance, and alternates in the order in which to try them."""
 
     name: str
     uuid: str | None
@@ -97,8 +106,6 @@ class Selection(Destination):
     availability_zone: str | None
     project: str | None
     user: str | None
-    flavor: str | None
-    image: dict[str, Any] | None
     alternates: list[Destination]
     explanation: Explanation
 
@@ -122,7 +129,9 @@ class ClaimRequest(Alternate):
     project: NotRequired[str | None]
     user: NotRequired[str | None]
     flavor: NotRequired[str | None]
+    extra_specs: NotRequired[dict[str, str] | None]
     image: NotRequired[dict[str, Any] | None]
+    image_name: NotRequired[str | None]
     alternates: NotRequired[list[Alternate]]
     explanation: NotRequired[Explanation]
 

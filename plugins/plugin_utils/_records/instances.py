@@ -115,8 +115,11 @@ class NamedInstance(Instance):
     #: The name of its flavor.
     flavor: str | None
     user: str | None
+    #: Those of the instance itself, which go over those of its flavor.
+    extra_specs: dict[str, str] | None
     #: The properties of its image.
     image: dict[str, Any] | None
+    image_name: str | None
     policy: dict[str, Any] | None
     #: Of its open order.
     task_state: str | None
@@ -155,10 +158,11 @@ class PlannedInstance(InstanceAmounts):
     """An instance with what planners need of it (store.instances_for_plans); no key of InstanceAmounts is missing."""
 
     user: str | None
-    #: Of its flavor as it is now.
+    #: Of its flavor as it is now, and of itself.
     extra_specs: dict[str, str]
     #: The properties of its image.
     image: dict[str, Any] | None
+    image_name: str | None
     #: never, cold, live, shutdown or None.
     move_policy: str | None
     #: Why the policy cannot be read, as a sentence.

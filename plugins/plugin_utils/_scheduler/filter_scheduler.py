@@ -239,8 +239,7 @@ def make_selection(states: HostStates, spec: RequestSpec, index: int, weight: fl
         "availability_zone": spec.availability_zone,
         "project": spec.project,
         "user": spec.user,
-        "flavor": spec.flavor.name if spec.flavor is not None else None,
-        "image": dict(spec.image.properties) if spec.image is not None else None,
+        **spec.recorded(),
         "alternates": [],
         "explanation": {"hosts": states.size, "filters": [], "weighers": [], "top": []},
     }

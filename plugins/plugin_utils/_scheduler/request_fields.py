@@ -22,6 +22,7 @@ GROUP_POLICIES = ("affinity", "anti-affinity", "soft-affinity", "soft-anti-affin
 HINTS = ("same_host", "different_host", "query", "build_near_host_ip", "cidr", "group")
 FLAVOR_KEYS = ("name", "vcpus", "memory_mb", "disk_gb", "root_gb", "ephemeral_gb", "swap_mb", "extra_specs")
 IMAGE_KEYS = ("name", "id", "disk_format", "properties")
+TRAIT_KEYS = ("required", "forbidden")
 DESTINATION_KEYS = ("host", "node", "cell", "allow_cross_cell_move")
 GROUP_KEYS = ("name", "policy", "max_server_per_host")
 
@@ -44,10 +45,14 @@ class ServerGroupRequest:
 
 @dataclass(frozen=True)
 class Flavor:
-    """A flavor as the request names it; extra_specs maps keys to text."""
+    """A flavor as the request names it; extra_specs maps keys to text.
+
+    ``in_place``: the request has the flavor itself, not only its name.
+    """
 
     name: str
     extra_specs: Mapping[str, str] = field(default_factory=dict)
+    in_place: bool = False
 
 
 @dataclass(frozen=True)
@@ -189,7 +194,7 @@ def read_flavor(
     if isinstance(value, Mapping):
         check_keys(f"{who}: 'flavor'", value, FLAVOR_KEYS, refuse=RequestError)
         found = value
-        flavor = Flavor(read_text(value, "name", f"{who}: the flavor", required=True), extra_specs(value, who))
+        flavor = Flavor(read_text(value, "name", f"{who}: the flavor", required=True), extra_specs(value, who), in_place=True)
     elif value is not None and value != "":
         name = read_text(request, "flavor", who)
         if flavors and name in flavors:
@@ -249,12 +254,36 @@ def extra_specs(flavor: Mapping[str, Any], who: str) -> dict[str, str]:
     return specs
 
 
-def read_image(value: Any, who: str) -> Image | None:
-    """Read the image: a name, or a mapping with IMAGE_KEYS."""
+def own_extra_specs(request: Mapping[str, Any], who: str) -> dict[str, str]:
+    """Read what a request asks for beside its flavor, as extra specs: its extra_specs and its traits.
+
+    :raises RequestError: naming the key and what was expected.
+    """
+    specs = extra_specs(request, who)
+    value = request.get("traits")
+    if value is None:
+        return specs
+    if not isinstance(value, Mapping):
+        raise RequestError(f"{who}: 'traits' must be a mapping with required and forbidden, not {shown(value)}.")
+    check_keys(f"{who}: 'traits'", value, TRAIT_KEYS, refuse=RequestError)
+    for word in TRAIT_KEYS:
+        for trait in read_names(value.get(word), f"traits.{word}", who):
+            if specs.setdefault(f"trait:{trait}", word) != word:
+                raise RequestError(f"{who}: the trait {trait} is required and forbidden; keep one.")
+    return specs
+
+
+def read_image(value: Any, who: str, images: Mapping[str, Mapping[str, Any]] | None = None) -> Image | None:
+    """Read the image: a name, or a mapping with IMAGE_KEYS.
+
+    :param images: {name: mapping with IMAGE_KEYS}, those of the store. A name that is not there is an image without properties.
+    """
     if value is None or value == "":
         return None
     if isinstance(value, str):
-        return Image(str(value))
+        if images is None or value not in images:
+            return Image(str(value))
+        value = {**{key: item for key, item in images[value].items() if key in IMAGE_KEYS}, "name": str(value)}
     if not isinstance(value, Mapping):
         raise RequestError(f"{who}: 'image' must be a name or a mapping with name and properties, not {shown(value)}.")
     check_keys(f"{who}: 'image'", value, IMAGE_KEYS, refuse=RequestError)

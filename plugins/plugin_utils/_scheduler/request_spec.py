@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Recorded
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import resource_specs
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import RequestError
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_fields import (
@@ -19,6 +20,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_
     ServerGroupRequest,
     extra_specs,
     optional_uuid,
+    own_extra_specs,
     read_amount,
     read_destination,
     read_flavor,
@@ -38,6 +40,8 @@ KEYS = (
     "vcpus",
     "memory_mb",
     "disk_gb",
+    "extra_specs",
+    "traits",
     "resources",
     "availability_zone",
     "server_group",
@@ -48,6 +52,7 @@ KEYS = (
     "force_hosts",
     "force_nodes",
     "requested_destination",
+    "count",
     "num_instances",
     "uuids",
     "flavor",
@@ -78,6 +83,7 @@ class RequestSpec:
     ``retry``: (host, node) pairs that were tried and failed.
     ``scheduler``: policy keys for this request alone (Policy.of); None without any.
     ``preferred_cell``, ``cross_cell``: where a move would like to stay, and whether it may leave.
+    ``own_specs``: extra specs that the request has beside its flavor, which override the flavor's.
     ``ignore_nodes`` (compute node names or provider uuids) is for planners; requests cannot set it.
     """
 
@@ -103,6 +109,7 @@ class RequestSpec:
     scheduler: Mapping[str, object] | None = None
     groups: tuple[resource_specs.ResourceGroup, ...] = ()
     group_policy: str | None = None
+    own_specs: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def forced(self) -> bool:
@@ -111,11 +118,26 @@ class RequestSpec:
 
     @property
     def extra_specs(self) -> Mapping[str, str]:
-        return self.flavor.extra_specs if self.flavor is not None else {}
+        of_flavor = self.flavor.extra_specs if self.flavor is not None else {}
+        return {**of_flavor, **self.own_specs} if self.own_specs else of_flavor
+
+    @property
+    def kept_specs(self) -> Mapping[str, str]:
+        """The extra specs that go with the instance itself; those of a flavor that has only a name are read by the name again."""
+        return self.extra_specs if self.flavor is not None and self.flavor.in_place else self.own_specs
 
     @property
     def image_properties(self) -> Mapping[str, Any]:
         return self.image.properties if self.image is not None else {}
+
+    def recorded(self) -> Recorded:
+        """Return what of the flavor and the image a selection has, for the record of the instance."""
+        return {
+            "flavor": self.flavor.name if self.flavor is not None else None,
+            "extra_specs": dict(self.kept_specs) or None,
+            "image": dict(self.image.properties) or None if self.image is not None else None,
+            "image_name": self.image.name or None if self.image is not None else None,
+        }
 
     def is_equivalent(self, other: RequestSpec | None) -> bool:
         """Return whether two requests differ in name and uuid at most, so that one answer serves both."""
@@ -132,32 +154,46 @@ class RequestSpec:
         return resource_classes.size_text(self.resources)
 
     @classmethod
-    def from_request(cls, request: Mapping[str, Any], flavors: Mapping[str, Mapping[str, Any]] | None = None) -> RequestSpec:
+    def from_request(
+        cls,
+        request: Mapping[str, Any],
+        flavors: Mapping[str, Mapping[str, Any]] | None = None,
+        images: Mapping[str, Mapping[str, Any]] | None = None,
+        who: str | None = None,
+    ) -> RequestSpec:
         """Make the spec of a request as users write it.
 
         :param request: mapping with the keys in KEYS; vcpus and memory_mb (MiB) >= 1, disk_gb (GiB) >= 0, all whole numbers; a size
-            that is missing is the flavor's. For num_instances above 1 there is ``expand``.
-        :param flavors: {name: mapping with FLAVOR_KEYS}, those of the store.
+            that is missing is the flavor's. For a count above 1 there is ``expand``.
+        :param flavors, images: {name: mapping with FLAVOR_KEYS or IMAGE_KEYS}, those of the store.
+        :param who: what begins an error; by default the name of the request.
         :raises RequestError: naming the key and what was expected.
         """
-        specs = cls.expand(request, flavors)
+        specs = cls.expand(request, flavors, images, who)
         if len(specs) != 1:
-            raise RequestError(f"Request '{request['name']}': 'num_instances' must be 1 here.")
+            raise RequestError(f"{who or _who(request['name'])}: 'count' must be 1 here.")
         return specs[0]
 
     @classmethod
-    def expand(cls, request: Mapping[str, Any], flavors: Mapping[str, Mapping[str, Any]] | None = None) -> list[RequestSpec]:
-        """Make as many specs of a request as its num_instances says; see from_request.
+    def expand(
+        cls,
+        request: Mapping[str, Any],
+        flavors: Mapping[str, Mapping[str, Any]] | None = None,
+        images: Mapping[str, Mapping[str, Any]] | None = None,
+        who: str | None = None,
+    ) -> list[RequestSpec]:
+        """Make as many specs of a request as its count says; see from_request.
 
         If there are several, their names are NAME-1, NAME-2, ... and the uuids those of ``uuids``.
         """
         if not isinstance(request, Mapping):
             raise RequestError(f"A request must be a mapping with name, vcpus, memory_mb and disk_gb, not {shown(request)}.")
         name = read_text(request, "name", "A request", required=True)
-        who = f"Request '{name}'"
+        who = who or _who(name)
         check_keys(who, request, KEYS, refuse=RequestError)
         flavor, amounts = read_flavor(request, who, flavors)
-        specs = flavor.extra_specs if flavor is not None else {}
+        own = own_extra_specs(request, who)
+        specs = {**(flavor.extra_specs if flavor is not None else {}), **own}
         overrides, groups, group_policy = resource_specs.from_extra_specs(specs, who)
         amounts = {**resource_specs.not_replaced(amounts, overrides, groups), **overrides}
         amounts.update(resource_specs.from_request(request.get("resources"), resource_classes.KEYS, who))
@@ -186,15 +222,19 @@ class RequestSpec:
             force_hosts=read_names(request.get("force_hosts"), "force_hosts", who),
             force_nodes=read_names(request.get("force_nodes"), "force_nodes", who),
             flavor=flavor,
-            image=read_image(request.get("image"), who),
+            image=read_image(request.get("image"), who, images),
             retry=read_retry(request.get("retry"), who),
             project=read_text(request, "project", who),
             user=read_text(request, "user", who),
             scheduler=read_scheduler(request.get("scheduler"), who),
+            own_specs=own,
         )
-        count = read_amount(request, "num_instances", who, least=1, default=1)
+        if request.get("count") is not None and request.get("num_instances") is not None:
+            raise RequestError(f"{who}: 'count' and 'num_instances' are the same; keep one.")
+        key = "num_instances" if request.get("num_instances") is not None else "count"
+        count = read_amount(request, key, who, least=1, default=1)
         if count > MAX_INSTANCES:
-            raise RequestError(f"{who}: 'num_instances' is {count}; ask for {MAX_INSTANCES} at a time at most.")
+            raise RequestError(f"{who}: '{key}' is {count}; ask for {MAX_INSTANCES} at a time at most.")
         uuids = read_names(request.get("uuids"), "uuids", who)
         if uuids and len(uuids) != count:
             raise RequestError(f"{who}: 'uuids' has {len(uuids)} entries for {count} instances; give one each.")
@@ -212,11 +252,13 @@ class RequestSpec:
         """Make the spec of an instance that exists, to find it another host.
 
         :param instance: mapping with name, uuid, vcpus, memory_mb and disk_gb, and if known
-            availability_zone, server_group, project, user, flavor (name), extra_specs and image (properties).
+            availability_zone, server_group, project, user, flavor (name), extra_specs, image (properties) and image_name.
         :raises RequestError: an extra spec of its flavor cannot be read.
         """
         amounts = resource_classes.to_resources(instance)
-        flavor, image, group = instance.get("flavor"), instance.get("image"), instance.get("server_group")
+        flavor, group = instance.get("flavor"), instance.get("server_group")
+        image, name = instance.get("image"), instance.get("image_name")
+        specs = extra_specs(instance, f"Instance {instance['name']}")
         return cls(
             name=instance["name"],
             uuid=instance["uuid"],
@@ -225,9 +267,14 @@ class RequestSpec:
             server_group=ServerGroupRequest(group) if group else None,
             project=instance.get("project") or None,
             user=instance.get("user") or None,
-            flavor=Flavor(flavor, extra_specs(instance, f"Instance {instance['name']}")) if flavor else None,
-            image=Image("", dict(image)) if image else None,
+            flavor=Flavor(flavor, specs) if flavor else None,
+            own_specs={} if flavor else specs,
+            image=Image(name or "", dict(image or {})) if image or name else None,
         )
+
+
+def _who(name: str) -> str:
+    return f"Request '{name}'"
 
 
 #: Everything of a spec but its name and uuid.

@@ -40,6 +40,21 @@ def find(connection: Connection, name: str) -> dict[str, Any] | None:
     return None if row is None else {"name": name, "uuid": row.uuid, **{field: getattr(row, field) for field in FIELDS}}
 
 
+def merged(name: str, before: Mapping[str, Any] | None, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a flavor after a change, see ensure().
+
+    :param before: by FIELDS; None for a new flavor.
+    """
+    after = dict(before or {"vcpus": None, "memory_mb": None, "disk_gb": 0, "extra_specs": {}})
+    after.update({field: values[field] for field in FIELDS[:3] if values.get(field) is not None})
+    specs = {**after["extra_specs"], **(values.get("extra_specs") or {})}
+    after["extra_specs"] = {key: value for key, value in specs.items() if value is not None}
+    for field, least in (("vcpus", 1), ("memory_mb", 1), ("disk_gb", 0)):
+        if after[field] is None or after[field] < least:
+            raise DroverError(f"Flavor {name}: {field} must be given and be {least} or more.")
+    return after
+
+
 def ensure(connection: Connection, name: str, values: Mapping[str, Any], now: float) -> tuple[dict[str, Any], bool]:
     """Make a flavor or change it.
 
@@ -51,13 +66,7 @@ def ensure(connection: Connection, name: str, values: Mapping[str, Any], now: fl
     table = tables.flavors
     row = connection.execute(sa.select(table).where(table.c.name == name)).one_or_none()
     before = {field: getattr(row, field) for field in FIELDS} if row is not None else None
-    after = dict(before or {"vcpus": None, "memory_mb": None, "disk_gb": 0, "extra_specs": {}})
-    after.update({field: values[field] for field in FIELDS[:3] if values.get(field) is not None})
-    specs = {**after["extra_specs"], **(values.get("extra_specs") or {})}
-    after["extra_specs"] = {key: value for key, value in specs.items() if value is not None}
-    for field, least in (("vcpus", 1), ("memory_mb", 1), ("disk_gb", 0)):
-        if after[field] is None or after[field] < least:
-            raise DroverError(f"Flavor {name}: {field} must be given and be {least} or more.")
+    after = merged(name, before, values)
     if row is None:
         uuid = bulk.new_uuid()
         connection.execute(sa.insert(table).values(uuid=uuid, name=name, created_at=now, **after))

@@ -44,7 +44,7 @@ def read_instances(connection: Connection, hosts: Collection[str] | None = None,
     """
     instances, domains, flavors = tables.instances, tables.domains, tables.flavors
     query = (
-        located(flavors.c.extra_specs, domains.c.persistent, domains.c.autostart, domains.c.facts)
+        located(flavors.c.extra_specs.label("flavor_specs"), domains.c.persistent, domains.c.autostart, domains.c.facts)
         .outerjoin(flavors, flavors.c.name == instances.c.flavor)
         .where(tables.compute_nodes.c.id.is_not(None))
         .order_by(instances.c.name, instances.c.uuid)
@@ -52,7 +52,8 @@ def read_instances(connection: Connection, hosts: Collection[str] | None = None,
     held = _held(connection, hosts, but)
     found: list[PlannedInstance] = []
     for row in connection.execute(_of_hosts(query, hosts, but)):
-        facts, extra_specs, policy = row.facts or {}, row.extra_specs or {}, row.policy or {}
+        facts, policy = row.facts or {}, row.policy or {}
+        extra_specs = {**(row.flavor_specs or {}), **(row.extra_specs or {})}
         found.append(
             {
                 "uuid": row.uuid,
@@ -75,6 +76,7 @@ def read_instances(connection: Connection, hosts: Collection[str] | None = None,
                     key.partition(":")[2] for key, value in extra_specs.items() if key.startswith("trait:") and value == "required"
                 ),
                 "image": row.image,
+                "image_name": row.image_name,
                 "move_policy": policy.get("on_drain") or policy.get("move"),
                 "move_policy_error": policy.get("error"),
                 "priority": int(policy.get("priority") or 0),

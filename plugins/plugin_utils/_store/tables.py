@@ -175,6 +175,20 @@ if sa:
         sa.Column("created_at", sa.Double, nullable=False),
     )
 
+    images = sa.Table(
+        "images",
+        metadata,
+        columns.identifier(),
+        columns.uuid(),
+        sa.Column("name", sa.String(255), nullable=False, unique=True),
+        sa.Column("disk_format", sa.String(64)),
+        sa.Column("properties", sa.JSON, nullable=False),
+        # A URL or a path, and sha256:DIGITS.
+        sa.Column("source", sa.Text),
+        sa.Column("checksum", sa.String(255)),
+        sa.Column("created_at", sa.Double, nullable=False),
+    )
+
     # In the store from its claim on.
     instances = sa.Table(
         "instances",
@@ -193,8 +207,11 @@ if sa:
         sa.Column("project", sa.String(255)),
         sa.Column("user", sa.String(255)),
         sa.Column("flavor", sa.String(255)),
+        # Those of the instance itself, which go over those of its flavor.
+        sa.Column("extra_specs", sa.JSON(none_as_null=True)),
         # The properties of its image.
         sa.Column("image", sa.JSON(none_as_null=True)),
+        sa.Column("image_name", sa.String(255)),
         # How a drain may move it: move, on_drain, priority.
         sa.Column("policy", sa.JSON(none_as_null=True)),
         # Of its domain's metadata.

@@ -32,16 +32,16 @@ CONTRADICTIONS = [
 MALFORMED = [
     ("never", "must be a mapping"),
     ({"moves": "never"}, "unknown key moves"),
-    ({"move": "warm"}, "move must be never or cold or live, not 'warm'"),
+    ({"move": "warm"}, "move must be never, cold or live, not 'warm'"),
     ({"on_drain": "leave"}, "on_drain must be shutdown"),
     ({"priority": "high"}, "priority must be a whole number"),
     ({"priority": True}, "priority must be a whole number"),
     ({"migration": [1]}, "migration must be a mapping"),
     ({"migration": {"speed": 1}}, "unknown key speed"),
-    ({"migration": {"bandwidth_mib": 0}}, "bandwidth_mib is 0: give 1 or more"),
+    ({"migration": {"bandwidth_mib": 0}}, "bandwidth_mib must be a whole number from 1"),
     ({"migration": {"bandwidth_mib": True}}, "must be a whole number"),
     ({"migration": {"post_copy": "yes"}}, "must be true or false"),
-    ({"migration": {"on_timeout": "cry"}}, "on_timeout must be abort or"),
+    ({"migration": {"on_timeout": "cry"}}, "on_timeout must be abort, post_copy, pause or shutdown"),
 ]
 
 

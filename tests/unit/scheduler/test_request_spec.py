@@ -85,7 +85,16 @@ def test_amounts_from_the_command_line_are_text():
             "'disk_gb' must be a whole number of GiB from 0 to 2147483647, or a size such as 512MiB, 4GiB or 2T, not 1099511627776",
         ),
         ({"uuid": "nonsense"}, "'uuid' must be a uuid such as"),
-        ({"count": 3}, "unknown key count"),
+        ({"number": 3}, "unknown key number"),
+        ({"count": 0}, "'count' must be a whole number from 1"),
+        ({"count": 10001}, "'count' is 10001; ask for 10000 at a time at most"),
+        ({"count": 2, "num_instances": 2}, "'count' and 'num_instances' are the same; keep one"),
+        ({"extra_specs": ["x"]}, "'extra_specs' must be a mapping"),
+        ({"extra_specs": {"trait:HW_X": "maybe"}}, "the extra spec 'trait:HW_X' must be required or forbidden"),
+        ({"traits": ["x"]}, "'traits' must be a mapping with required and forbidden"),
+        ({"traits": {"needed": ["x"]}}, "unknown key needed"),
+        ({"traits": {"required": ["A"], "forbidden": ["A"]}}, "the trait A is required and forbidden; keep one"),
+        ({"traits": {"required": [3]}}, "'traits.required' must hold names only"),
         ({"vcpu": 3}, "unknown key vcpu (did you mean vcpus?)"),
         ({"hints": ["x"]}, "'hints' must be a mapping"),
         ({"hints": {"near": "x"}}, "unknown hint near. Known: same_host, different_host"),
@@ -112,3 +121,46 @@ def test_what_is_refused_names_the_key(change, says):
 def test_a_request_is_a_mapping(odd):
     with pytest.raises(RequestError, match="must be a mapping"):
         RequestSpec.from_request(odd)
+
+
+def test_count_is_nova_s_num_instances():
+    found = RequestSpec.expand({**GOOD, "count": 3})
+    assert [spec.name for spec in found] == ["web1-1", "web1-2", "web1-3"]
+    assert [spec.name for spec in RequestSpec.expand({**GOOD, "num_instances": 3})] == [spec.name for spec in found]
+
+
+def test_extra_specs_of_the_request_go_over_those_of_the_flavor():
+    flavors = {"m": {"vcpus": 1, "memory_mb": 64, "extra_specs": {"a": "1", "b": "2", "resources:VGPU": "1"}}}
+    spec = RequestSpec.from_request(
+        {"name": "x", "flavor": "m", "extra_specs": {"b": 3, "resources:VGPU": 2}, "traits": {"required": ["T"], "forbidden": ["F"]}},
+        flavors,
+    )
+    own = {"b": "3", "resources:VGPU": "2", "trait:T": "required", "trait:F": "forbidden"}
+    assert spec.extra_specs == {"a": "1", **own} and spec.resources["VGPU"] == 2
+    # The flavor is read again by its name.
+    assert spec.recorded() == {"flavor": "m", "extra_specs": own, "image": None, "image_name": None}
+
+
+def test_a_flavor_in_place_is_recorded_whole():
+    flavor = {"name": "m", "vcpus": 1, "memory_mb": 64, "extra_specs": {"a": "1", "b": "2"}}
+    spec = RequestSpec.from_request({"name": "x", "flavor": flavor, "extra_specs": {"b": "3"}})
+    assert spec.recorded()["extra_specs"] == {"a": "1", "b": "3"}
+
+
+def test_an_image_by_name_has_the_properties_of_the_store():
+    images = {"debian": {"disk_format": "raw", "properties": {"hw_architecture": "aarch64"}, "source": "/x", "checksum": None}}
+    spec = RequestSpec.from_request({**GOOD, "image": "debian"}, None, images)
+    assert (spec.image.name, spec.image.disk_format, spec.image_properties) == ("debian", "raw", {"hw_architecture": "aarch64"})
+    assert spec.recorded()["image_name"] == "debian" and spec.recorded()["image"] == {"hw_architecture": "aarch64"}
+    assert RequestSpec.from_request({**GOOD, "image": "another"}, None, images).image_properties == {}
+
+
+def test_who_asks_begins_the_error():
+    with pytest.raises(RequestError, match="^fleet.yml line 3: instance x: 'hints' must be"):
+        RequestSpec.from_request({**GOOD, "hints": 3}, who="fleet.yml line 3: instance x")
+
+
+def test_an_instance_moves_by_what_it_was_asked_with():
+    instance = {"name": "x", "uuid": None, "vcpus": 1, "memory_mb": 64, "disk_gb": 0, "flavor": None}
+    spec = RequestSpec.from_instance({**instance, "extra_specs": {"trait:T": "required"}, "image": None, "image_name": "debian"})
+    assert spec.extra_specs == {"trait:T": "required"} and spec.flavor is None and spec.image.name == "debian"

@@ -131,6 +131,12 @@ INSERT INTO domain_files (id, compute_node_id, uuid, path) VALUES (2, 1, '{uuid_
 UPDATE instances SET labels = '{"project": "web"}' WHERE id = 1;
 UPDATE services SET labels = '{"rack": "7"}' WHERE host = 'kvm1';
 """,
+    "0013": f"""
+INSERT INTO images (id, uuid, name, disk_format, properties, source, checksum, created_at)
+VALUES (1, '{uuid_of("image")}', 'debian-12', 'qcow2', '{{"hw_architecture": "x86_64"}}', 'https://example.com/debian-12.qcow2',
+ 'sha256:{"0" * 64}', 1700000000.0);
+UPDATE instances SET extra_specs = '{{"trait:CUSTOM_SSD": "required"}}', image_name = 'debian-12' WHERE id = 1;
+""",
 }
 
 

@@ -1,0 +1,69 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The sections of a definitions file that are kept in the store: flavors, images, aggregates and server groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
+from ansible_collections.drover.compute.plugins.plugin_utils._store import aggregates, flavors, images
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+
+#: Each section that is kept -> what checks it, in the order in which they are kept.
+CHECKS = {"flavors": check.flavors, "images": check.images, "aggregates": check.aggregates, "server_groups": check.server_groups}
+
+#: {section: its items}, as check.py returns them.
+Sections = Mapping[str, Sequence[Mapping[str, Any]]]
+
+
+class Change(NamedTuple):
+    """What was made or changed in the store; ``before`` is None for what was made."""
+
+    name: str
+    before: Mapping[str, Any] | None
+    after: Mapping[str, Any] | None
+
+
+def keep(connection: Connection, sections: Sections, now: float) -> list[Change]:
+    """Make what the sections describe, or change it; the rest of the store stays as it is.
+
+    :raises DroverError: an aggregate has an unknown host, a host would be in two zones, or a server group has another policy.
+    """
+    changes: list[Change] = []
+    for section, items in sections.items():
+        for item in items:
+            before, after, changed = _keep(connection, section, item, now)
+            if changed:
+                changes.append(Change(f"{check.WORDS[section]} {item['name']}", before, after))
+    return changes
+
+
+def _keep(
+    connection: Connection, section: str, item: Mapping[str, Any], now: float
+) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None, bool]:
+    """Keep one item; return it before, it afterwards, and whether it changed."""
+    name = item["name"]
+    if section == "flavors":
+        return flavors.find(connection, name), *flavors.ensure(connection, name, item, now)
+    if section == "images":
+        return images.find(connection, name), *images.ensure(connection, name, item, now)
+    if section == "aggregates":
+        found = aggregates.find(connection, name)
+        return found, *aggregates.ensure(connection, name, item.get("metadata"), item.get("hosts", ()), item.get("remove_hosts", ()))
+    group = server_groups.described(server_groups.by_name(connection, name))
+    row, changed = server_groups.ensure(connection, name, item["policy"], item.get("max_server_per_host"), item.get("max_moving"))
+    return group, server_groups.described(row), changed
+
+
+def known(connection: Connection, sections: Sections) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
+    """Return the flavors and the images by name, as they would be after keep()."""
+    of_store = flavors.read_all(connection), images.read_images(connection)
+    for each in sections["flavors"]:
+        of_store[0][each["name"]] = flavors.merged(each["name"], of_store[0].get(each["name"]), each)
+    for each in sections["images"]:
+        of_store[1][each["name"]] = images.merged(of_store[1].get(each["name"]), each)
+    return of_store

@@ -1,0 +1,99 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a definition asks the scheduler for: its sizes, with those of its flavor, and the request."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+
+#: The keys of a definition that go to the scheduler as they are, by the names of the lookup schedule.
+KEYS = (
+    "name",
+    "uuid",
+    "vcpus",
+    "memory_mb",
+    "disk_gb",
+    "flavor",
+    "extra_specs",
+    "resources",
+    "traits",
+    "image",
+    "availability_zone",
+    "hints",
+    "requested_destination",
+    "ignore_hosts",
+    "force_hosts",
+    "force_nodes",
+    "scheduler",
+    "project",
+    "user",
+)
+
+
+def names_flavor(definition: Mapping[str, Any]) -> bool:
+    """Tell whether a definition has the name of a flavor, which the file or the store describes."""
+    return isinstance(definition.get("flavor"), str) and bool(definition["flavor"])
+
+
+def complete(definition: Mapping[str, Any], flavor: Mapping[str, Any] | None, place: str) -> dict[str, Any]:
+    """Fill in the sizes of a definition.
+
+    :param flavor: the flavor that it names, with vcpus, memory_mb and disk_gb; None if it names none.
+    :param place: what begins a refusal.
+    :returns: the definition with vcpus, memory_mb (MiB), disks, each with size_gb (GiB), and disk_gb, their sum.
+    :raises DroverError: a size is missing, or given twice.
+    """
+    of_flavor = flavor or (definition["flavor"] if isinstance(definition.get("flavor"), Mapping) else {})
+    vcpus, memory_mb = (definition.get(key) or of_flavor.get(key) for key in ("vcpus", "memory_mb"))
+    if memory_mb is None:
+        raise DroverError(f"{place}: memory_mb is missing. Give a size such as 4GiB, or a flavor.")
+    disks = _disks(definition, definition.get("disk_gb"), of_flavor.get("disk_gb"), place)
+    return {
+        **definition,
+        "vcpus": vcpus or 1,
+        "memory_mb": memory_mb,
+        "disks": disks,
+        "disk_gb": sum(disk["size_gb"] for disk in disks),
+    }
+
+
+def _disks(definition: Mapping[str, Any], own: int | None, of_flavor: int | None, place: str) -> list[dict[str, Any]]:
+    """Return the disks with their sizes; the first one may have that of the definition or of the flavor."""
+    first = own if own is not None else of_flavor
+    disks = definition.get("disks")
+    if disks is None:
+        return [{"size_gb": first}] if first else []
+    if own and not (disks and disks[0].get("size_gb") is None):
+        raise DroverError(f"{place}: disk_gb is the size of the first disk, and disks says it too, or has no disk. Take one of them out.")
+    found = []
+    for number, disk in enumerate(disks, 1):
+        size_gb = disk.get("size_gb") or (first if number == 1 else None)
+        if not size_gb:
+            also = ", or a flavor with a disk" if number == 1 else ""
+            raise DroverError(f"{place}, disk {number}: size_gb is missing. Give a size such as 20 or 2T{also}.")
+        found.append({**disk, "size_gb": size_gb})
+    return found
+
+
+def request(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the request of a definition with its sizes, as the lookup schedule takes it, without its server group."""
+    return {key: definition[key] for key in KEYS if definition.get(key) is not None}
+
+
+def spec(
+    asked: Mapping[str, Any],
+    flavors: Mapping[str, Mapping[str, Any]],
+    images: Mapping[str, Mapping[str, Any]],
+    place: str,
+) -> RequestSpec:
+    """Return what a request asks for.
+
+    :param flavors, images: by name, those of the file and of the store.
+    :raises DroverError: the request is malformed.
+    """
+    return RequestSpec.from_request(asked, flavors, images, place)
