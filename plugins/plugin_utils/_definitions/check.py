@@ -12,11 +12,14 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
 from ansible_collections.drover.compute.plugins.plugin_utils import _sizes as sizes
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files, guest
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files, guest, hardware_fields
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions.fields import Table, read
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural, some
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import policy as move_policy
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups as placement_groups
 
+#: The tables of hardware_fields check these.
+_ANY = (object, bool)
 KEYS = {
     "name": str,
     "uuid": str,
@@ -36,12 +39,12 @@ KEYS = {
     "policy": dict,
     "labels": dict,
     "domain_type": str,
-    "cpu": dict,
     "state": str,
+    **dict.fromkeys(hardware_fields.INSTANCE_FIELDS, _ANY),
 }
 STATES = ("present", "absent")
-DISK_KEYS = {"size_gb": object, "image": str, "image_format": str, "path": str}
-NETWORK_KEYS = {"bridge": str, "network": str, "mac": str, "model": str}
+DISK_KEYS = {"size_gb": object, "image": str, "image_format": str, "path": str, **dict.fromkeys(hardware_fields.DISK_FIELDS, _ANY)}
+NETWORK_KEYS = {"bridge": str, "network": str, **dict.fromkeys(hardware_fields.NETWORK_FIELDS, _ANY)}
 GROUP_KEYS = {"name": str, "policy": str, "max_server_per_host": int, "max_moving": int}
 CLOUD_INIT_KEYS = {"user_data": (str, dict), "meta_data": (str, dict), "network_config": (str, dict)}
 _WORDS = {str: "a text", int: "a whole number", list: "a list", dict: "a mapping", bool: "true or false", object: "a size such as 4GiB"}
@@ -67,6 +70,7 @@ def instances(items: Any, where: Callable[[Any], str]) -> list[dict[str, Any]]:
         place = f"{place}: instance {item['name']}"
         _unique(names, item["name"], place, "name")
         _keys(item, KEYS, place)
+        item = {**item, **_read(hardware_fields.INSTANCE_FIELDS, item, place)}
         _name(item["name"], place)
         _at_least(item, "vcpus", 1, place, default=1)
         memory_mb = sizes.read(f"{place}: memory_mb", item.get("memory_mb"), sizes.MIB, 1)
@@ -80,18 +84,16 @@ def instances(items: Any, where: Callable[[Any], str]) -> list[dict[str, Any]]:
         for number, disk in enumerate(disks if item.get("state") != "absent" else [], 1):
             if disk.get("path"):
                 _unique(paths, disk_files.normal(disk["path"]), f"{place}, disk {number}", "path")
-        for number, network in enumerate(item.get("networks") or [], 1):
-            _network(network, f"{place}, network {number}")
+        networks = [_network(network, f"{place}, network {number}") for number, network in enumerate(item.get("networks") or [], 1)]
         _keys(item.get("cloud_init") or {}, CLOUD_INIT_KEYS, f"{place}, cloud_init")
         guest.checked_type(item.get("domain_type"), place)
-        guest.checked_cpu(item.get("cpu"), place)
         checked.append(
             {
                 **item,
                 "vcpus": item.get("vcpus", 1),
                 "memory_mb": memory_mb,
                 "disks": disks,
-                "networks": item.get("networks") or [],
+                "networks": networks,
                 "policy": move_policy.checked(item.get("policy") or {}, place),
                 "labels": labels.checked(item.get("labels"), place),
                 "disk_gb": sum(disk["size_gb"] for disk in disks),
@@ -180,10 +182,16 @@ def _disk(disk: Mapping[str, Any], place: str) -> dict[str, Any]:
     size_gb = sizes.read(f"{place}: size_gb", disk.get("size_gb"), sizes.GIB, 1)
     if disk.get("path") and not str(disk["path"]).startswith("/"):
         raise DroverError(f"{place}: path must be absolute, not {disk['path']!r}.")
-    return {**disk, "size_gb": size_gb}
+    return hardware_fields.disk({**disk, **_read(hardware_fields.DISK_FIELDS, disk, place), "size_gb": size_gb}, place)
 
 
-def _network(network: Mapping[str, Any], place: str) -> None:
+def _network(network: Mapping[str, Any], place: str) -> dict[str, Any]:
     _keys(network, NETWORK_KEYS, place)
     if bool(network.get("bridge")) == bool(network.get("network")):
         raise DroverError(f"{place}: name either a bridge or a libvirt network.")
+    return hardware_fields.network({**network, **_read(hardware_fields.NETWORK_FIELDS, network, place)}, place)
+
+
+def _read(table: Table, item: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """Check the keys of an item that a table has."""
+    return read(table, {key: value for key, value in item.items() if key in table}, place)

@@ -107,7 +107,7 @@ def _resolved(definition: Mapping[str, Any], found: Mapping[str, Any], groups: M
         **instance,
         "metadata": {**move_policy.to_metadata(instance.get("policy")), **labels.to_metadata(instance.get("labels"))},
         # A claim has a domain_type too: what its host offers.
-        "guest": {key: instance[key] for key in guest.KEYS if instance.get(key)},
+        "guest": {key: instance[key] for key in guest.KEYS if instance.get(key) is not None},
         "request": request,
         "selection": {**selection, "resources": resources},
     }
