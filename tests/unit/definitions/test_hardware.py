@@ -11,6 +11,7 @@ import xml.etree.ElementTree as ET
 import jinja2
 import libvirt
 import pytest
+import yaml
 
 from ansible_collections.drover.compute.plugins.filter._disk_layout import disk_layout
 from ansible_collections.drover.compute.plugins.filter._guest import guest
@@ -389,3 +390,14 @@ def test_many_drives_have_names_of_their_own():
     root = made({"cdroms": [{} for dummy in range(30)]})
     names = [each.get("dev") for each in root.findall("devices/disk/target")]
     assert names[24:28] == ["sdy", "sdz", "sdaa", "sdab"] and len(set(names)) == 30
+
+
+def test_the_example_of_the_page_has_every_key():
+    """And is built: its domain passes libvirt's check."""
+    page = (examples.ROOT / "docs" / "hardware.md").read_text(encoding="utf-8")
+    (definition,) = yaml.safe_load(re.search(r"```yaml\n# fleet.yml\n(.*?)```", page, re.S).group(1))["instances"]
+    assert set(known.INSTANCE_FIELDS) <= set(definition)
+    for table, items in ((known.DISK_FIELDS, definition["disks"]), (known.NETWORK_FIELDS, definition["networks"])):
+        assert set(table) <= {key for item in items for key in item}
+    root = made(definition)
+    assert root.find("devices/graphics") is not None and len(root.findall("devices/interface")) == 3
