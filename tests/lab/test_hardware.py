@@ -150,7 +150,7 @@ def test_each_key_is_in_a_domain_that_runs(fleet):
     """And the password of the console is with libvirt of the host, and nowhere else."""
     fill(fleet)
     said = fleet.refused("place", "-e", json.dumps({"drover_instance_definitions": [FULL]}))
-    assert "The variable console_password is not set, or empty" in said and fleet.where() == {}
+    assert "Not set, or empty: console_password." in said and fleet.where() == {}
     vault = fleet.folder / "vault.yml"
     vault.write_text(f"console_password: {PASSWORD}\n", encoding="utf-8")
     foretold = fleet.place([FULL, OLD], "-e", f"@{vault}", "--check", "--diff", "-vvv")
