@@ -20,7 +20,7 @@ def guest(claim: Any, domain_type: Any = None, cpu: Any = None, disks: Any = (),
     """Return all that the domain XML of a claimed instance says of its hardware.
 
     :param claim: an item of place_claims: name, host, arch, domain_type (the best of the host), vcpus, guest (the keys of its hardware, as in the
-        definition), disks, networks, and if it has them, extra_specs of its flavor and image_properties.
+        definition, and if it has them extra_specs of its flavor and image_properties), disks, networks.
     :param domain_type, cpu: the variables drover_domain_type and drover_cpu of the host.
     :param disks: what the filter disk_layout made.
     :param seed: path, or empty.
@@ -33,8 +33,8 @@ def guest(claim: Any, domain_type: Any = None, cpu: Any = None, disks: Any = (),
     try:
         found = hardware.hardware(
             definition,
-            claim.get("extra_specs"),
-            claim.get("image_properties"),
+            definition.get("extra_specs"),
+            definition.get("image_properties"),
             where=where,
             vcpus=claim.get("vcpus") or 1,
             arch=claim.get("arch") or "x86_64",

@@ -12,7 +12,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
 from ansible_collections.drover.compute.plugins.plugin_utils import _sizes as sizes
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files, guest, hardware_fields
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files, guest, hardware, hardware_fields
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions.fields import Table, read
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural, some
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import policy as move_policy
@@ -87,6 +87,7 @@ def instances(items: Any, where: Callable[[Any], str]) -> list[dict[str, Any]]:
         networks = [_network(network, f"{place}, network {number}") for number, network in enumerate(item.get("networks") or [], 1)]
         _keys(item.get("cloud_init") or {}, CLOUD_INIT_KEYS, f"{place}, cloud_init")
         guest.checked_type(item.get("domain_type"), place)
+        hardware.refuse({**item, "disks": disks, "networks": networks}, None, None, place)
         checked.append(
             {
                 **item,

@@ -167,6 +167,17 @@ def networks(found: Mapping[str, Any], of_definition: Sequence[Mapping[str, Any]
     return made
 
 
+def refuse(definition: Mapping[str, Any], extra_specs: Mapping[str, Any] | None, properties: Mapping[str, Any] | None, where: str) -> None:
+    """Refuse a definition whose hardware contradicts itself, before a host is chosen.
+
+    :param definition: checked, with vcpus, disks and networks.
+    :raises DroverError: no host could build it.
+    """
+    found = hardware(definition, extra_specs, properties, where=where, vcpus=definition.get("vcpus") or 1)
+    drives(found, [{} for _disk in definition["disks"]], definition["disks"], None, where)
+    networks(found, definition["networks"], where)
+
+
 def _text(value: Any) -> str | None:
     return None if value is None or value == "" else str(value)
 
@@ -234,7 +245,7 @@ def _firmware(given: Sources, machine: str | None, arch: str) -> dict[str, Any] 
             )
         return None
     if policy == "required":
-        if arch in _X86 and not _is_q35(machine):
+        if _is_pc(machine):
             raise DroverError(f"{given.where}: Secure Boot needs the machine type q35, and the machine is {machine}. Take machine: q35.")
         # Without the keys nothing is verified.
         return {"features": [_feature("secure-boot", True), _feature("enrolled-keys", True)], "smm": arch in _X86}
