@@ -10,7 +10,7 @@ domain finds it out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -32,6 +32,16 @@ _DEVICES = (
 )
 #: Of these enums libvirt does not list all that there is: only these values are judged.
 _JUDGED = {"graphics type": ("vnc", "spice"), "disk bus": ("ide", "scsi", "sata", "usb", "virtio")}
+#: What discovery records: the name, and where the capabilities have it.
+_READ = (
+    ("firmware", "os", "firmware"),
+    ("secure_boot", "os/loader", "secure"),
+    ("tpm_backends", "devices/tpm", "backendModel"),
+    ("tpm_models", "devices/tpm", "model"),
+    ("tpm_versions", "devices/tpm", "backendVersion"),
+    ("video_models", "devices/video", "modelType"),
+    ("disk_buses", "devices/disk", "bus"),
+)
 #: What makes a host offer it.
 _ADVICE = {"TPM backend": "install swtpm there", "firmware": "install UEFI firmware there, such as the package ovmf"}
 
@@ -62,6 +72,33 @@ def reasons(conn: Any, text: str, where: str) -> list[str]:
             "with VLANs, or another host"
         )
     return list(dict.fromkeys(sentences))
+
+
+def read(conn: Any, arch: str | None, supported_instances: Iterable[Sequence[str]]) -> dict[str, list[str]] | None:
+    """What guests of this architecture can have here: lists of words by firmware, secure_boot, tpm_models, tpm_versions, video_models, disk_buses.
+
+    :param supported_instances: triples of architecture, domain type and operating system type.
+    :returns: None where libvirt does not tell.
+    """
+    kinds = {each[1] for each in supported_instances if each[0] == arch}
+    kind = next((each for each in ("kvm", "qemu") if each in kinds), None)
+    found: dict[str, list[str]] = {}
+    # Each machine type has buses and firmware of its own.
+    for machine in ("q35", "pc") if arch == "x86_64" else (None,):
+        try:
+            offered = parse(conn.getDomainCapabilities(None, arch, machine, kind, 0)) if kind else None
+        except libvirt.libvirtError:
+            continue
+        for name, path, enum in () if offered is None else _READ:
+            values = found.setdefault(name, [])
+            values.extend(each for each in _values(offered, path, enum) or () if each not in values)
+    if "emulator" not in found.pop("tpm_backends", ()):
+        # What is left is for a TPM of the host itself.
+        found.update({key: [] for key in ("tpm_models", "tpm_versions") if key in found})
+    elif not found["tpm_versions"]:
+        # libvirt before 8.6 does not say it.
+        found["tpm_versions"] = ["1.2", "2.0"]
+    return found or None
 
 
 def _sentence(where: str, what: str, value: str, values: Iterable[str]) -> str:

@@ -131,3 +131,26 @@ def test_an_unknown_machine_is_said(monkeypatch):
     assert said.startswith("the hypervisor of kvm1 cannot run its machine q35 (") and said.endswith(
         "choose another host, or upgrade QEMU there"
     )
+
+
+KVM = [["x86_64", "qemu", "hvm"], ["x86_64", "kvm", "hvm"]]
+
+
+def test_what_discovery_reads():
+    host = Host(capabilities())
+    assert _offered.read(host, "x86_64", KVM) == {
+        "firmware": ["efi"], "secure_boot": ["yes", "no"], "tpm_models": ["tpm-tis", "tpm-crb"], "tpm_versions": ["1.2", "2.0"],
+        "video_models": ["vga", "virtio", "none"], "disk_buses": ["fdc", "scsi", "virtio", "usb", "sata"],
+    }  # fmt: skip
+    assert [each[1:4] for each in host.asked] == [("x86_64", "q35", "kvm"), ("x86_64", "pc", "kvm")]
+    # Without swtpm there are models, but only for a TPM of the host.
+    found = _offered.read(Host(capabilities(tpm=WITHOUT_SWTPM)), "x86_64", KVM[:1])
+    assert found["tpm_models"] == found["tpm_versions"] == [] and "tpm_backends" not in found
+    older = TPM.replace(enum("backendVersion", "1.2", "2.0"), "")
+    assert _offered.read(Host(capabilities(tpm=older)), "x86_64", KVM)["tpm_versions"] == ["1.2", "2.0"]
+
+
+@pytest.mark.parametrize(("arch", "instances"), [("aarch64", KVM), (None, KVM), ("x86_64", [["x86_64", "test", "hvm"]]), ("x86_64", [])])
+def test_what_libvirt_does_not_tell(arch, instances):
+    assert _offered.read(Host(capabilities()), arch, instances) is None
+    assert _offered.read(Host(libvirt.libvirtError("no")), "x86_64", KVM) is None
