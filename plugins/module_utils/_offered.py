@@ -83,13 +83,15 @@ def read(conn: Any, arch: str | None, supported_instances: Iterable[Sequence[str
     kinds = {each[1] for each in supported_instances if each[0] == arch}
     kind = next((each for each in ("kvm", "qemu") if each in kinds), None)
     found: dict[str, list[str]] = {}
+    if kind is None:
+        return None
     # Each machine type has buses and firmware of its own.
     for machine in ("q35", "pc") if arch == "x86_64" else (None,):
         try:
-            offered = parse(conn.getDomainCapabilities(None, arch, machine, kind, 0)) if kind else None
+            offered = parse(conn.getDomainCapabilities(None, arch, machine, kind, 0))
         except libvirt.libvirtError:
             continue
-        for name, path, enum in () if offered is None else _READ:
+        for name, path, enum in _READ:
             values = found.setdefault(name, [])
             values.extend(each for each in _values(offered, path, enum) or () if each not in values)
     if "emulator" not in found.pop("tpm_backends", ()):
