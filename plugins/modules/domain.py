@@ -446,6 +446,7 @@ class DomainChange:
         if domain is None:
             self._refuse_used_disks()
             self._refuse_not_offered()
+            self._refuse_old_variables()
         to_make = self._files_to_make() if domain is None else []
         self._refuse_links()
         current = _power.state_of(domain) if domain is not None else "shutoff"
@@ -593,6 +594,16 @@ class DomainChange:
         missing = _offered.reasons(self.conn, self._definition(), host_name())
         if missing:
             raise LibvirtProblem(f"{self.name or self.uuid} cannot be built: {'; '.join(missing)}.")
+
+    def _refuse_old_variables(self) -> None:
+        """Refuse to start a new domain with the UEFI variables of an earlier one, which libvirt takes by the name of the domain."""
+        text = self._definition()
+        path = nvram_path(text, self.local and _libvirt.is_system(self.conn)) if nvram_path(text) is None else None
+        if path is not None and os.path.lexists(path):
+            raise LibvirtProblem(
+                f"{self.name} cannot be built on {host_name()}: {path} has the UEFI variables of an earlier domain of this name. Move that file "
+                "away, or give the instance another name."
+            )
 
     def _change(
         self,

@@ -16,7 +16,7 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt_calls, _orders
+from ansible_collections.drover.compute.plugins.module_utils import _domain_xml, _libvirt, _libvirt_calls, _orders
 
 UUID = "00000000-0000-4000-8000-000000000007"
 
@@ -326,3 +326,25 @@ def test_a_password_that_cannot_be_is_refused(run_module, fake_host, domain_xml,
     result = run_module("domain", uri=uri, xml=domain_xml("vm", 7, devices=devices), graphics_password=password)
     assert result["failed"] and words in result["msg"] and "much too long" not in json.dumps(result)
     assert result["begun"] is False and "vm" not in names(connection)
+
+
+def test_uefi_variables_of_an_earlier_domain_are_not_taken(run_module, fake_host, domain_xml, monkeypatch, tmp_path):
+    monkeypatch.setattr(_libvirt, "is_system", lambda conn: True)
+    monkeypatch.setattr(_domain_xml, "NVRAM_FOLDER", str(tmp_path))
+    uri, connection = fake_host()
+    text = domain_xml("vm", 7).replace("<os>", "<os firmware='efi'>")
+    assert "firmware" in text
+    old = tmp_path / "vm_VARS.fd"
+    old.write_bytes(b"of another")
+    result = run_module("domain", uri=uri, xml=text)
+    assert (
+        result["failed"] and f"{old} has the UEFI variables of an earlier domain of this name" in result["msg"] and result["begun"] is False
+    )
+    assert old.read_bytes() == b"of another" and "vm" not in names(connection)
+    # A file that somebody names is meant.
+    named = (
+        text.replace("</os>", f"<nvram>{old}</nvram></os>")
+        .replace("<os firmware='efi'>", "<os>")
+        .replace("<nvram>", "<loader readonly='yes' type='pflash'>/usr/x</loader><nvram>")
+    )
+    assert run_module("domain", uri=uri, xml=named)["changed"]
