@@ -62,11 +62,41 @@ options:
     - C(disks.image) (text). A file on the hypervisor that is the backing file of the disk.
     - C(disks.image_format) (text). The format of C(image). The default is C(qcow2).
     - C(disks.path) (text). The path of its file. By default it is a file in the folder C(drover_instances_path).
+    - 'C(disks.bus) (C(virtio), C(scsi), C(sata), C(ide), C(usb)). The bus (Nova: C(hw_disk_bus)) [C(virtio)].'
+    - C(disks.cache) (C(none), C(writeback), C(writethrough), C(directsync), C(unsafe)). The cache of the host. Only C(none)
+      and C(directsync) are safe for a live migration on shared storage [C(none)].
+    - C(disks.io) (C(native), C(threads), C(io_uring)). How QEMU reads and writes [QEMU's default].
+    - C(disks.discard) (C(unmap), C(ignore)). C(unmap) gives back what the guest discards; C(ignore) does not [C(unmap)].
+    - C(disks.serial) (text). The serial number that the guest sees.
+    - C(disks.iotune) (mapping). Limits of what the disk may do in a second.
+    - 'C(disks.iotune.total_iops_sec) (whole number from 1 to 9223372036854775807). The most requests a second, reads and
+      writes together (Nova: C(quota:disk_total_iops_sec)).'
+    - 'C(disks.iotune.total_bytes_sec) (whole number from 1 to 9223372036854775807). The most bytes a second, reads and writes
+      together (Nova: C(quota:disk_total_bytes_sec)).'
+    - 'C(disks.iotune.read_iops_sec) (whole number from 1 to 9223372036854775807). The most requests a second, reads (Nova:
+      C(quota:disk_read_iops_sec)).'
+    - 'C(disks.iotune.read_bytes_sec) (whole number from 1 to 9223372036854775807). The most bytes a second, reads (Nova:
+      C(quota:disk_read_bytes_sec)).'
+    - 'C(disks.iotune.write_iops_sec) (whole number from 1 to 9223372036854775807). The most requests a second, writes (Nova:
+      C(quota:disk_write_iops_sec)).'
+    - 'C(disks.iotune.write_bytes_sec) (whole number from 1 to 9223372036854775807). The most bytes a second, writes (Nova:
+      C(quota:disk_write_bytes_sec)).'
     - C(networks) (list of mappings). Its network interfaces.
     - C(networks.bridge) (text). A bridge of the hypervisors. Give this or C(network).
     - C(networks.network) (text). A network of libvirt. Give this or C(bridge).
-    - C(networks.mac) (text). Its MAC address. By default libvirt makes one.
-    - C(networks.model) (text). The model of the network card. The default is C(virtio).
+    - C(networks.mac) (text). The MAC address [a new one].
+    - 'C(networks.model) (text). The model of the card (Nova: C(hw_vif_model)) [C(virtio)].'
+    - C(networks.vlan) (mapping). The VLANs of the interface. On a bridge of Linux this needs libvirt 11.0; else the bridge
+      is of Open vSwitch, or the libvirt network allows it.
+    - C(networks.vlan.tag) (whole number from 0 to 4095). The VLAN of the interface.
+    - C(networks.vlan.trunk) (list of whole numbers). The VLANs that the guest sees with their tags.
+    - C(networks.vlan.native) (whole number from 0 to 4095). The VLAN of C(trunk) that the guest sees without a tag.
+    - C(networks.mtu) (whole number from 68 to 65535). The MTU of the interface.
+    - 'C(networks.queues) (whole number from 1 to 256). How many queues the card has (Nova: C(hw:vif_multiqueue_enabled),
+      one for each vCPU) [1].'
+    - C(networks.openvswitch) (true or false or mapping). The bridge is one of Open vSwitch.
+    - C(networks.openvswitch.interfaceid) (text). The uuid of the port, C(iface-id) in Open vSwitch [a new one].
+    - C(networks.openvswitch.profileid) (text). The profile of the port.
     - 'C(image) (text or mapping). The image: its name under C(images) or in the store, or a mapping with name and properties.
       Host filters read its properties. The content of a disk comes from C(image) of the disk.'
     - C(image.name) (text). Its name.
@@ -131,9 +161,51 @@ options:
     - C(policy.migration.copy_storage) (C(auto), C(never), C(always)). As this option of moves.
     - C(labels) (mapping). Its labels.
     - C(domain_type) (C(kvm), C(qemu)). The type of its domain. By default the best that its host offers.
-    - C(cpu) (mapping). Its CPU. By default C(host-model) with KVM.
-    - C(cpu.mode) (C(custom), C(host-model), C(host-passthrough), C(maximum)). The mode, as in libvirt.
-    - C(cpu.model) (text). The model, with the mode C(custom). C(virsh cpu-models x86_64) lists them.
+    - 'C(firmware) (C(bios), C(uefi), C(uefi-secure-boot)). C(bios), C(uefi), or C(uefi-secure-boot), with the keys of Microsoft
+      enrolled and with System Management Mode (Nova: C(hw_firmware_type), C(os_secure_boot)). libvirt of the host picks the
+      files. The UEFI variables move with the instance and are removed with it.'
+    - 'C(tpm) (mapping). An emulated TPM (Nova: C(hw:tpm_version), C(hw:tpm_model)). Its state stays on its host: the instance
+      can move live only.'
+    - 'C(tpm.version) (C(1.2), C(2.0), required). The version of the TPM, in quotes (Nova: C(hw:tpm_version)).'
+    - 'C(tpm.model) (C(tpm-tis), C(tpm-crb)). The interface: C(tpm-tis), or C(tpm-crb) with version 2.0 [C(tpm-tis), as in
+      Nova].'
+    - 'C(machine) (text). The machine type (Nova: C(hw_machine_type)) [C(q35) on x86_64, elsewhere libvirt''s].'
+    - 'C(cpu) (mapping). The CPU: a mode, a model, features [C(host-model) with KVM].'
+    - C(cpu.mode) (C(custom), C(host-model), C(host-passthrough), C(maximum)). C(host-model), C(host-passthrough), C(maximum),
+      or C(custom), which needs C(model).
+    - C(cpu.model) (text). A model of C(virsh cpu-models x86_64).
+    - 'C(cpu.features) (mapping). Features of the CPU, each with libvirt''s policy: C(require), C(disable), C(optional), C(force)
+      or C(forbid).'
+    - C(graphics) (mapping). A graphical console. Without it there is none.
+    - C(graphics.type) (C(vnc), C(spice), required). C(vnc) or C(spice).
+    - C(graphics.listen) (text). The address of the host on which it listens [127.0.0.1, the host itself].
+    - C(graphics.password_variable) (text). The name of an Ansible variable that has the password. The password goes to libvirt
+      of the host only. VNC takes 8 characters at most.
+    - 'C(video) (mapping). The video card (Nova: C(hw_video_model), C(hw_video_ram)) [C(virtio) with C(graphics), else none].'
+    - C(video.model) (C(virtio), C(vga), C(qxl), C(cirrus), C(bochs), C(ramfb), C(vmvga), C(none), required). The model of
+      the video card; C(none) for no card.
+    - C(video.vram_mb) (whole number from 1 to 512). Its memory in MiB [libvirt's default].
+    - C(console) (mapping). The serial console.
+    - C(console.serial_ports) (whole number from 1 to 4). How many serial ports; the first is the console [1].
+    - C(console.log) (true or false). Write what the console shows into a file beside the disks, C(UUID-console.log). It is
+      removed with the instance and is not moved [false].
+    - 'C(guest_agent) (true or false). A channel for the QEMU guest agent (Nova: C(hw_qemu_guest_agent)) [false].'
+    - 'C(watchdog) (mapping). A watchdog (Nova: C(hw:watchdog_action)). Without it there is none.'
+    - C(watchdog.action) (C(none), C(pause), C(poweroff), C(reset), C(shutdown), C(dump), C(inject-nmi), required). What happens
+      when the guest does not answer its watchdog.
+    - C(watchdog.model) (C(i6300esb), C(ib700)). The device [C(i6300esb)].
+    - 'C(rng) (true or false or mapping). A source of random numbers; C(false) for none, or a mapping with its rate (Nova:
+      C(hw_rng:allowed)) [true].'
+    - C(rng.rate_bytes) (whole number from 1). The guest gets at most so many bytes in each period.
+    - C(rng.rate_period) (whole number from 1). The period in milliseconds [1000].
+    - 'C(boot) (list of texts). The kinds of devices to boot from, the first to try first: C(hd), C(cdrom), C(network) [hd].'
+    - 'C(boot_menu) (true or false). Show the menu of boot devices (Nova: C(hw:boot_menu)) [false].'
+    - 'C(input_bus) (C(usb), C(virtio)). The bus of a tablet and a keyboard, for the pointer of a graphical console (Nova:
+      C(hw_input_bus)).'
+    - C(cdroms) (list of mappings). CD-ROM drives beside that of C(cloud_init).
+    - C(cdroms.path) (text). An ISO image on the host. Without it the drive is empty.
+    - C(cdroms.bus) (C(sata), C(scsi), C(ide), C(usb)). The bus of the drive [C(sata); C(ide) with the machine type C(pc);
+      C(scsi) on other architectures].
     - 'C(state) (C(present), C(absent)). C(absent): it was removed, and C(place) does not build it.'
     - C(host) (text). Its host. C(place) writes it; C(requested_destination) asks for one.
     - C(uuid) (text). Its uuid. C(place) writes it.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filter guest: the domain type and CPU of an instance on its host."""
+"""The filter guest: the hardware of an instance on its host."""
 
 from __future__ import annotations
 
@@ -10,23 +10,41 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import guest as hardware
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import guest as host_settings
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import hardware
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
 
 
-def guest(claim: Any, domain_type: Any = None, cpu: Any = None) -> dict[str, Any]:
-    """Choose the domain type and CPU of a claimed instance.
+def guest(claim: Any, domain_type: Any = None, cpu: Any = None, disks: Any = (), seed: Any = None) -> dict[str, Any]:
+    """Return all that the domain XML of a claimed instance says of its hardware.
 
-    :param claim: an item of place_claims: name, host, domain_type (the best of the host) and guest (as in the definition).
+    :param claim: an item of place_claims: name, host, arch, domain_type (the best of the host), vcpus, guest (the keys of its hardware, as in the
+        definition, and if it has them extra_specs of its flavor and image_properties), disks, networks.
     :param domain_type, cpu: the variables drover_domain_type and drover_cpu of the host.
-    :returns: domain_type, and cpu (None, or mode and model).
-    :raises AnsibleFilterError: a value is not valid, or the host does not support it.
+    :param disks: what the filter disk_layout made.
+    :param seed: path, or empty.
+    :returns: domain_type, cpu (None, or mode, model and features), and what hardware.hardware(), drives() and networks() return.
+    :raises AnsibleFilterError: a value is not valid, the sources contradict each other, or the host does not support it.
     """
     claim, of_host = to_plain(claim), {"domain_type": to_plain(domain_type), "cpu": to_plain(cpu)}
     where = f"Instance {claim.get('name')} on {claim.get('host')}"
+    definition = claim.get("guest") or {}
     try:
-        return hardware.hardware(claim.get("domain_type"), claim.get("guest") or {}, of_host, where)
+        found = hardware.hardware(
+            definition,
+            definition.get("extra_specs"),
+            definition.get("image_properties"),
+            where=where,
+            vcpus=claim.get("vcpus") or 1,
+            arch=claim.get("arch") or "x86_64",
+        )
+        return {
+            **found,
+            **host_settings.hardware(claim.get("domain_type"), definition, of_host, where),
+            **hardware.drives(found, to_plain(disks), claim.get("disks") or [], (to_plain(seed) or {}).get("path"), where),
+            "networks": hardware.networks(found, claim.get("networks") or [], where),
+        }
     except DroverError as problem:
         raise AnsibleFilterError(str(problem)) from None
 

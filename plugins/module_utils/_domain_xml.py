@@ -10,6 +10,7 @@ Private to the collection. Source: https://libvirt.org/formatdomain.html.
 from __future__ import annotations
 
 import re
+import xml.etree.ElementTree as ET
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -23,6 +24,15 @@ from ansible_collections.drover.compute.plugins.module_utils._xml import (
 
 #: The namespace of the element in which drover keeps what it knows of an instance.
 METADATA_NAMESPACE = "https://drover.compute/instance/1"
+
+#: The metadata that says which variable has the password of the graphical console.
+PASSWORD_KEY = "graphics_password_variable"
+
+#: Where libvirt's system daemon keeps UEFI variables.
+NVRAM_FOLDER = "/var/lib/libvirt/qemu/nvram"
+
+#: Bytes of a password that VNC uses.
+VNC_PASSWORD = 8
 
 #: virDomainState, in the words of ``virsh domstate`` as one word each.
 STATES = ("nostate", "running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")
@@ -238,12 +248,54 @@ def networks_of(text: str) -> dict[str, list[str]]:
     return needs
 
 
-def nvram_path(text: str) -> str | None:
-    """The file that keeps the domain's UEFI variables, or None."""
-    nvram = parse(text).find("os/nvram")
-    if nvram is None:
-        return None
-    return (nvram.text or "").strip() or source_of(nvram)
+def nvram_path(text: str, system: bool = False) -> str | None:
+    """The file that keeps the domain's UEFI variables, or None.
+
+    :param system: it is a domain of libvirt's system daemon, whose folder is known. libvirt before 9.2 picks the firmware anew at each start,
+        and its definition has no path: then the file has the name of the domain.
+    """
+    root = parse(text)
+    nvram, found = root.find("os/nvram"), root.find("os")
+    if nvram is not None:
+        return (nvram.text or "").strip() or source_of(nvram)
+    name = child_text(root, "name")
+    if system and name and found is not None and found.get("firmware") == "efi" and root.find("os/loader") is None:
+        return f"{NVRAM_FOLDER}/{name}_VARS.fd"
+    return None
+
+
+def console_logs(text: str) -> list[str]:
+    """The files into which the domain's consoles are logged and whose names have its uuid."""
+    root = parse(text)
+    uuid = child_text(root, "uuid")
+    paths = [log.get("file", "") for log in root.findall("devices/*/log")]
+    return list(dict.fromkeys(path for path in paths if uuid and path.startswith("/") and uuid in path.rpartition("/")[2]))
+
+
+def with_password(text: str, password: str) -> str:
+    """The XML with this password for each graphical console.
+
+    :raises ValueError: there is no such console, or the password is empty or too long for it.
+    """
+    ET.register_namespace("drover", METADATA_NAMESPACE)
+    root = parse(text)
+    consoles = [each for each in root.findall("devices/graphics") if each.get("type") in ("vnc", "spice")]
+    if not consoles:
+        raise ValueError("there is no graphical console (VNC or SPICE) that could have a password")
+    if not password:
+        raise ValueError("it is empty")
+    for console in consoles:
+        if console.get("type") == "vnc" and len(password.encode()) > VNC_PASSWORD:
+            raise ValueError(f"the password of a VNC console has {VNC_PASSWORD} bytes at most, and this one is longer")
+        console.set("passwd", password)
+    return ET.tostring(root, encoding="unicode")
+
+
+def is_locked_out(text: str) -> bool:
+    """Whether the domain's graphical console had a password when it was built, which this XML does not have."""
+    root = parse(text)
+    consoles = [each for each in root.findall("devices/graphics") if each.get("type") in ("vnc", "spice")]
+    return PASSWORD_KEY in parse_metadata(root) and any(not console.get("passwd") for console in consoles)
 
 
 def has_emulated_tpm(text: str) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _block_devices
+from ansible_collections.drover.compute.plugins.module_utils import _block_devices, _offered
 from ansible_collections.drover.compute.plugins.module_utils._capabilities import (
     cpu_element,
     features_of,
@@ -73,6 +73,7 @@ def read_hypervisor(
         "images": disk_facts.images(READING) if disk_facts is not None else None,
         "networks": read_networks(conn),
         "supported_instances": capabilities["supported_instances"],
+        "guest_hardware": _offered.read(conn, capabilities["cpu"]["arch"], capabilities["supported_instances"]),
         "pci_devices": pci_devices,
         "mdev_devices": mdev_devices,
         "domains": domains,

@@ -143,6 +143,14 @@ def is_local(uri: str) -> bool:
         return False
 
 
+def is_system(conn: Any) -> bool:
+    """Whether a connection is to the system daemon of libvirt, with its folders below /var/lib/libvirt."""
+    try:
+        return urllib.parse.urlsplit(conn.getURI()).path == "/system"
+    except (ValueError, libvirt.libvirtError):
+        return False
+
+
 def quiet_uri(uri: str) -> str:
     """``uri`` with SSH's questions switched off, so that a missing key fails rather than hangs."""
     parts = urllib.parse.urlsplit(uri)

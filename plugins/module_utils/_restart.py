@@ -10,11 +10,18 @@ Private to the collection. No file that a domain uses is made, changed or remove
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _files, _libvirt, _orders, _ownership, _power
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import devices_that_hold, has_emulated_tpm
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
+    VNC_PASSWORD,
+    devices_that_hold,
+    has_emulated_tpm,
+    is_locked_out,
+    with_password,
+)
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
 from ansible_collections.drover.compute.plugins.module_utils._restart_images import Surroundings, reasons
@@ -63,7 +70,7 @@ def _bring(conn: Any, order: Mapping[str, Any], timeout: float, check_mode: bool
         return True, "running" if order["running"] else "shutoff"
     try:
         if domain is None:
-            domain = _power.define(conn, order["xml"])
+            domain = _power.define(conn, _locked(order["xml"]))
         if bool(domain.autostart()) != bool(order["autostart"]):
             domain.setAutostart(bool(order["autostart"]))
         if order["running"]:
@@ -103,6 +110,11 @@ def _refuse(conn: Any, order: Mapping[str, Any], surroundings: Surroundings) -> 
         held.append("its emulated TPM keeps its state in a folder of the dead host")
     if held:
         raise LibvirtProblem(f"{'; '.join(held)}: take it out of the XML and start it by hand")
+
+
+def _locked(text: str) -> str:
+    """The XML with a password that nobody knows, where the console had one: no store has it, and without one all may look on."""
+    return with_password(text, secrets.token_hex(VNC_PASSWORD // 2)) if is_locked_out(text) else text
 
 
 def _is_absent(conn: Any, uuid: str) -> bool:

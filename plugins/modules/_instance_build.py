@@ -52,6 +52,9 @@ options:
     description: Start the domain with its host.
     type: bool
     default: false
+  graphics_password:
+    description: The password of the graphical console, as in the option of the same name of M(drover.compute.domain).
+    type: str
   uri:
     description: The libvirt URI of the hypervisor.
     type: str

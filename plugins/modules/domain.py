@@ -86,6 +86,11 @@ options:
     description:
       - Start the domain with its hypervisor. Without this option the setting is not changed.
     type: bool
+  graphics_password:
+    description:
+      - The password of the graphical console of a domain that this call defines. It replaces a password in O(xml). libvirt keeps it on the
+        hypervisor. It is in no result, no diff and no log. VNC takes 8 bytes at most.
+    type: str
   timeout:
     description:
       - Seconds for a start or a shutdown.
@@ -249,12 +254,20 @@ from ansible_collections.drover.compute.plugins.module_utils import (
     _files,
     _images,
     _libvirt,
+    _offered,
     _orders,
     _ownership,
     _power,
     _resize,
 )
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import nvram_path, parse_disk, parse_domain, without_passwords
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
+    console_logs,
+    nvram_path,
+    parse_disk,
+    parse_domain,
+    with_password,
+    without_passwords,
+)
 from ansible_collections.drover.compute.plugins.module_utils._domains import domain_from_xml, read_domain
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
@@ -301,6 +314,11 @@ class DomainChange:
         self.xml, self.uuid, self.name = self._identity()
         # The arguments are part of the result.
         self.params["xml"] = self.params["xml"] and without_passwords(self.params["xml"])
+        if self.xml is not None and self.params["graphics_password"] is not None:
+            try:
+                self.xml = with_password(self.xml, self.params["graphics_password"])
+            except ValueError as exc:
+                raise LibvirtProblem(f"The option graphics_password cannot be used: {exc}.") from exc
 
     # -- the arguments -----------------------------------------------------------------------
 
@@ -427,6 +445,8 @@ class DomainChange:
         state = self.params["state"]
         if domain is None:
             self._refuse_used_disks()
+            self._refuse_not_offered()
+            self._refuse_old_variables()
         to_make = self._files_to_make() if domain is None else []
         self._refuse_links()
         current = _power.state_of(domain) if domain is not None else "shutoff"
@@ -569,6 +589,22 @@ class DomainChange:
             if disk["type"] == "file" and disk["source"] and not disk["readonly"] and not disk["shareable"] and disk["device"] == "disk":
                 self._refuse_used(disk["source"])
 
+    def _refuse_not_offered(self) -> None:
+        """Refuse hardware that this hypervisor does not have."""
+        missing = _offered.reasons(self.conn, self._definition(), host_name())
+        if missing:
+            raise LibvirtProblem(f"{self.name or self.uuid} cannot be built: {'; '.join(missing)}.")
+
+    def _refuse_old_variables(self) -> None:
+        """Refuse to start a new domain with the UEFI variables of an earlier one, which libvirt takes by the name of the domain."""
+        text = self._definition()
+        path = nvram_path(text, self.local and _libvirt.is_system(self.conn)) if nvram_path(text) is None else None
+        if path is not None and os.path.lexists(path):
+            raise LibvirtProblem(
+                f"{self.name} cannot be built on {host_name()}: {path} has the UEFI variables of an earlier domain of this name. Move that file "
+                "away, or give the instance another name."
+            )
+
     def _change(
         self,
         domain: Any,
@@ -586,7 +622,7 @@ class DomainChange:
             if domain is None:
                 domain = _power.define(self.conn, self._definition())
                 self.defined_here = True
-                self._note_nvram(domain)
+                self._note_files_of_start(domain)
             if set_autostart:
                 domain.setAutostart(self.params["autostart"])
             if not reached and self.params["state"] == "stopped":
@@ -610,11 +646,15 @@ class DomainChange:
                 raise LibvirtProblem(f"{exc} Not everything that this call created could be removed: {'; '.join(left)}.") from exc
             raise exc
 
-    def _note_nvram(self, domain: Any) -> None:
-        """Note missing UEFI variables, which the first start will create, as created by this call."""
-        path = nvram_path(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)) if self.local else None
-        if path is not None and not os.path.lexists(path):
-            self._made.append(_ownership.Candidate(path, by_use=True))
+    def _note_files_of_start(self, domain: Any) -> None:
+        """Note missing UEFI variables and logs of consoles, which the first start will create, as created by this call."""
+        if not self.local:
+            return
+        text = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+        nvram = nvram_path(text, _libvirt.is_system(self.conn))
+        for path in [*([] if nvram is None else [nvram]), *console_logs(text)]:
+            if not os.path.lexists(path):
+                self._made.append(_ownership.Candidate(path, by_use=True))
 
     def _undo(self, domain: Any) -> list[str]:
         """Remove all that this call created, the last first; return descriptions of the rest."""
@@ -708,6 +748,7 @@ def main() -> None:
             "disks": {"type": "list", "elements": "dict", "default": [], "options": DISK_SPEC},
             "seed": {"type": "dict", "options": SEED_SPEC},
             "autostart": {"type": "bool"},
+            "graphics_password": {"type": "str", "no_log": True},
             "timeout": {"type": "int", "default": 60},
             "force": {"type": "bool", "default": False},
             "remove_disks": {"type": "bool", "default": False},

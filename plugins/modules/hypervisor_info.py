@@ -263,6 +263,15 @@ hypervisor:
       elements: list
       returned: always
       sample: [[x86_64, kvm, hvm]]
+    guest_hardware:
+      description:
+        - What guests of the host's own architecture can have, lists of words C(firmware), C(secure_boot) (V(yes) if there is firmware with it),
+          C(tpm_models) and C(tpm_versions) of an emulated TPM, C(video_models) and C(disk_buses).
+        - Null if libvirt does not tell.
+      type: dict
+      returned: always
+      sample: {disk_buses: [virtio, scsi, sata], firmware: [efi], secure_boot: ["yes", "no"], tpm_models: [tpm-tis, tpm-crb], tpm_versions: ["2.0"],
+               video_models: [vga, virtio]}
     kvm:
       description:
         - C(offered) is true if KVM is offered, C(works) if a guest started with it (null if not known), C(message) is the error.

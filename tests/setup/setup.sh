@@ -18,6 +18,7 @@ cd "$(dirname "$0")/../.."
 # For the lab, for the tests' database, and for the environments, in this order.
 PACKAGES="
     libvirt-daemon libvirt-daemon-driver-qemu libvirt-clients qemu-system-x86 qemu-utils
+    ovmf swtpm swtpm-tools
     openssh-server openssh-client iproute2 mount util-linux procps tar
     postgresql
     python3 python3-venv python3-libvirt"

@@ -148,23 +148,6 @@ def _as_text(element: Element) -> str:
     return ET.tostring(element, encoding="unicode")
 
 
-def machine_reasons(destination: Any, text: str, where: str) -> list[str]:
-    """Whether the destination's hypervisor has the guest's machine type: it may be too old, or built without it."""
-    root = parse(text)
-    arch, machine = _machine_of(root)
-    if arch is None or machine is None:
-        return []
-    try:
-        destination.getDomainCapabilities(None, arch, machine, root.get("type"), 0)
-    except libvirt.libvirtError as exc:
-        if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_SUPPORT:
-            return []
-        return [
-            f"the hypervisor of {where} cannot run its machine {machine} ({_libvirt.text_of(exc)}): choose another host, or upgrade QEMU there"
-        ]
-    return []
-
-
 def memory_reasons(destination: Any, domain: Any, where: str) -> list[str]:
     """Whether the destination has the memory free now that the guest takes at the source now, whatever was booked.
 

@@ -20,7 +20,13 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _libvirt, _ownership, _sources
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import Mentions, backing_files, nvram_path, parse_disk
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
+    Mentions,
+    backing_files,
+    console_logs,
+    nvram_path,
+    parse_disk,
+)
 from ansible_collections.drover.compute.plugins.module_utils._folder import Folder
 from ansible_collections.drover.compute.plugins.module_utils._image_size import image_size
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
@@ -38,7 +44,7 @@ NETWORK_POOLS = ("rbd", "gluster", "sheepdog", "iscsi-direct")
 def survey(source: Any, domain: Any, text: str) -> tuple[list[dict[str, Any]], list[str]]:
     """The files and devices of the instance, as ``(files, reasons)``.
 
-    A file is ``{target, path, kind (disk|media|nvram|network), type (file|block), format, cache, shareable, volume,
+    A file is ``{target, path, kind (disk|media|nvram|log|network), type (file|block), format, cache, shareable, volume,
     backing, capacity, inode, attached, mode}``; ``attached`` says that the file was there before it was attached, ``mode`` is None
     until :meth:`Storage.decide` sets it to shared, copied, carried or present.
     """
@@ -54,10 +60,11 @@ def survey(source: Any, domain: Any, text: str) -> tuple[list[dict[str, Any]], l
                 files.append(_surveyed(source, domain, element, disk, reasons))
             except LibvirtProblem as exc:
                 reasons.append(str(exc))
-    nvram = nvram_path(text)
+    nvram = nvram_path(text, _libvirt.is_system(source))
     # Before its first start a domain has no such file yet, and the destination makes its own.
     if nvram is not None and _length(nvram) is not None:
         files.append(_file("nvram", nvram, "nvram", capacity=_length(nvram)))
+    files.extend(_file("log", path, "log") for path in console_logs(text) if _length(path) is not None)
     return files, reasons
 
 
@@ -257,8 +264,8 @@ class Storage:
 
     def _decide(self, entry: dict[str, Any], live: bool) -> str | None:
         path = entry["path"]
-        if entry["kind"] == "nvram" and live:
-            # QEMU carries the variables over with the guest; the file at the destination is made by libvirt.
+        if (entry["kind"] == "nvram" and live) or entry["kind"] == "log":
+            # QEMU carries the variables over with the guest; the file at the destination is made by libvirt, as a log is.
             entry["mode"] = "shared" if self.same.file(path) else "carried"
             return None
         shared = True

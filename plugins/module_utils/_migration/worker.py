@@ -20,7 +20,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _orders, _power
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _offered, _orders, _power
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration import checks, state
 from ansible_collections.drover.compute.plugins.module_utils._migration.certificates import certificate_reasons
@@ -839,7 +839,7 @@ def precheck(source: Any, destination: Any, domain: Any, move: Mapping[str, Any]
             reasons += certificate_reasons(destination, move["destination"])
         if move.get("on_timeout") == "shutdown" and not here["persistent"]:
             reasons.append("on_timeout is shutdown, but it is transient and would be gone once it is shut down: choose another on_timeout")
-    reasons += checks.machine_reasons(destination, text, move["destination"])
+    reasons += _offered.reasons(destination, text, move["destination"])
     reasons += checks.network_reasons(destination, text, move["destination"])
     reasons += missing_secrets(destination, text, move["destination"])
     files, storage_reasons = survey(source, domain, text)

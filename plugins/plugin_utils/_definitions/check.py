@@ -9,7 +9,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files, fields, guest, requests, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import (
+    disk_files,
+    fields,
+    hardware,
+    hardware_fields,
+    requests,
+    tables,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural, some
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import policy as move_policy
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups as placement_groups
@@ -43,13 +50,15 @@ def instances(items: Any, where: Where) -> list[dict[str, Any]]:
             _unique(uuids, item["uuid"], place, "uuid")
         _one_of_many(item, place)
         for number, disk in enumerate(item.get("disks", []), 1):
+            hardware_fields.disk(disk, f"{place}, disk {number}")
             # What is absent may have left its disk to another.
             if disk.get("path") and item.get("state") != "absent":
                 _unique(paths, disk_files.normal(disk["path"]), f"{place}, disk {number}", "path")
         for number, network in enumerate(item.get("networks", []), 1):
             if bool(network.get("bridge")) == bool(network.get("network")):
                 raise DroverError(f"{place}, network {number}: name either a bridge or a libvirt network.")
-        guest.checked_cpu(item.get("cpu"), place)
+            hardware_fields.network(network, f"{place}, network {number}")
+        hardware.refuse({"disks": [], "networks": [], **item}, None, None, place)
         if isinstance(item.get("server_group"), dict):
             _group(item["server_group"], f"{place}, server_group")
         item["policy"] = move_policy.checked(item.get("policy") or {}, place)

@@ -5,15 +5,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import fields, hardware_fields
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 
 TYPES = ("kvm", "qemu")
-MODES = ("custom", "host-model", "host-passthrough", "maximum")
-KEYS = ("domain_type", "cpu")
+#: The keys of a definition that say what hardware the instance has.
+KEYS = ("domain_type", *hardware_fields.INSTANCE_FIELDS)
 
 
 def checked_type(value: Any, where: str) -> str | None:
@@ -28,24 +28,15 @@ def checked_type(value: Any, where: str) -> str | None:
     return value
 
 
-def checked_cpu(value: Any, where: str) -> dict[str, str | None] | None:
-    """A CPU as a dict of mode and model (None where the mode needs none), or None.
+def checked_cpu(value: Any, where: str) -> dict[str, Any] | None:
+    """Return a CPU as a dict of mode, model (None where the mode needs none) and features if there are any, or None.
 
     :raises DroverError: it is no CPU.
     """
     if value in (None, "", {}):
         return None
-    if not isinstance(value, dict) or not set(value) <= {"mode", "model"}:
-        raise DroverError(f"{where}: cpu must be a mapping with mode and model, such as mode: host-model, not {value!r}.")
-    model = value.get("model")
-    mode = value.get("mode") or ("custom" if model else None)
-    if mode not in MODES:
-        raise DroverError(f"{where}: the mode of cpu must be {', '.join(MODES[:-1])} or {MODES[-1]}, not {mode!r}.")
-    if model is not None and not (isinstance(model, str) and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", model)):
-        raise DroverError(f"{where}: the model of cpu must be a name such as qemu64 (virsh cpu-models x86_64 lists them), not {model!r}.")
-    if (mode == "custom") != (model is not None):
-        raise DroverError(f"{where}: cpu has a model with the mode custom, and only then; it has mode {mode} and model {model!r}.")
-    return {"mode": mode, "model": model}
+    cpu: dict[str, Any] = fields.read({"cpu": hardware_fields.INSTANCE_FIELDS["cpu"]}, {"cpu": value}, where)["cpu"]
+    return cpu
 
 
 def hardware(offered: str | None, given: Mapping[str, Any], of_host: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -53,7 +44,7 @@ def hardware(offered: str | None, given: Mapping[str, Any], of_host: Mapping[str
 
     :param offered: the best type of domain that the host offers.
     :param given, of_host: dicts with domain_type and cpu, as a definition and as the host's variables have them.
-    :returns: a dict: domain_type, cpu (mode and model; None for what QEMU takes by itself).
+    :returns: a dict: domain_type, cpu (mode, model, features; None for what QEMU takes by itself).
     :raises DroverError: one of them is nonsense, or the host cannot do it.
     """
     place = f"{where}, drover_domain_type and drover_cpu"

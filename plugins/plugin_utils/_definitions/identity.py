@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files, guest, requests
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files, guest, hardware, requests
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import policy as move_policy
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
@@ -76,7 +76,10 @@ def resolve(
         place = f"{places[name]}: instance {name}" if places else f"Instance {name}"
         instance = {**definition, **{key: found[key] for key in ("uuid", "host", "node", "state")}}
         asked = _request(instance, named)
-        resolved.append(_resolved(instance, asked, requests.spec(asked, flavors or {}, images or {}, place)))
+        spec = requests.spec(asked, flavors or {}, images or {}, place)
+        if found["state"] in ("new", "building"):
+            hardware.refuse(instance, *_wishes(spec), place)
+        resolved.append(_resolved(instance, asked, spec))
     disk_files.refuse_borrowed(resolved)
     return resolved
 
@@ -111,6 +114,11 @@ def _request(instance: Mapping[str, Any], groups: Mapping[str, Any]) -> dict[str
     return asked
 
 
+def _wishes(spec: RequestSpec) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return the extra specs of the flavor of a request and the properties of its image."""
+    return spec.flavor.extra_specs if spec.flavor is not None else {}, spec.image.properties if spec.image is not None else {}
+
+
 def _resolved(instance: Mapping[str, Any], asked: Mapping[str, Any], spec: RequestSpec) -> dict[str, Any]:
     group, hinted = asked.get("server_group"), spec.server_group
     if group is None and hinted is not None:
@@ -127,7 +135,10 @@ def _resolved(instance: Mapping[str, Any], asked: Mapping[str, Any], spec: Reque
         "server_group": group["name"] if isinstance(group, Mapping) else group,
         "metadata": {**move_policy.to_metadata(instance.get("policy")), **labels.to_metadata(instance.get("labels"))},
         # A claim has a domain_type too: what its host offers.
-        "guest": {key: instance[key] for key in guest.KEYS if instance.get(key)},
+        "guest": {
+            **{key: instance[key] for key in guest.KEYS if instance.get(key) is not None},
+            **dict(zip(("extra_specs", "image_properties"), map(dict, _wishes(spec)))),
+        },
         "request": asked,
         "selection": {**selection, "resources": dict(spec.resources)},
     }

@@ -16,7 +16,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.module_utils._migration import options as migration_options
 from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import guest
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import guest, hardware_fields
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions.fields import (
     GIB,
     LIST,
@@ -107,7 +107,6 @@ POLICY: Table = {
     ),
 }
 
-# Further keys of a disk go to the end of this table.
 DISK: Table = {
     "size_gb": Field(
         GIB, "Its size in GiB, or a size such as `2T`. The first disk may do without it: then `disk_gb` or the flavor says it.", 20, least=1
@@ -117,14 +116,13 @@ DISK: Table = {
     "path": Field(
         TEXT, "The path of its file. By default it is a file in the folder `drover_instances_path`.", "/srv/vms/data.qcow2", check=_absolute
     ),
+    **hardware_fields.DISK_FIELDS,
 }
 
-# Further keys of a network go to the end of this table.
 NETWORK: Table = {
     "bridge": Field(TEXT, "A bridge of the hypervisors. Give this or `network`.", "br0"),
     "network": Field(TEXT, "A network of libvirt. Give this or `bridge`.", "default"),
-    "mac": Field(TEXT, "Its MAC address. By default libvirt makes one.", "52:54:00:00:00:01"),
-    "model": Field(TEXT, "The model of the network card. The default is `virtio`.", "e1000e"),
+    **hardware_fields.NETWORK_FIELDS,
 }
 
 _SEED = "A mapping, or a text as cloud-init reads it."
@@ -133,11 +131,6 @@ CLOUD_INIT: Table = {
     "user_data": Field((TEXT, MAPPING), f"The user data. {_SEED}", {"packages": ["qemu-guest-agent"]}),
     "meta_data": Field((TEXT, MAPPING), f"The meta data. {_SEED}", {"local-hostname": "web1.example.com"}),
     "network_config": Field((TEXT, MAPPING), f"The network configuration. {_SEED}", {"version": 2, "ethernets": {"all": {"dhcp4": True}}}),
-}
-
-CPU: Table = {
-    "mode": Field(TEXT, "The mode, as in libvirt.", "host-passthrough", choices=guest.MODES),
-    "model": Field(TEXT, "The model, with the mode `custom`. `virsh cpu-models x86_64` lists them.", "qemu64"),
 }
 
 SERVER_GROUP: Table = {
@@ -238,7 +231,7 @@ DESTINATION: Table = {
     "allow_cross_cell_move": Field(SWITCH, "Whether a move may leave the cell.", True),
 }
 
-#: What each instance of a definition asks for. Further keys go to the end of this table.
+#: What each instance of a definition asks for.
 INSTANCE: Table = {
     "name": Field(TEXT, "Its name. No `/` and no control characters.", "web1", required=True, check=_name),
     "count": Field(
@@ -302,7 +295,7 @@ INSTANCE: Table = {
     "policy": Field(MAPPING, "The rules for its moves.", {"move": "cold"}, fields=POLICY),
     "labels": Field(MAPPING, "Its [labels](instances.md#labels).", {"project": "web"}, check=_labels),
     "domain_type": Field(TEXT, "The type of its domain. By default the best that its host offers.", "qemu", choices=guest.TYPES),
-    "cpu": Field(MAPPING, "Its CPU. By default `host-model` with KVM.", {"mode": "custom", "model": "qemu64"}, fields=CPU),
+    **hardware_fields.INSTANCE_FIELDS,
     "state": Field(TEXT, "`absent`: it was removed, and `place` does not build it.", "absent", choices=STATES),
     "host": Field(TEXT, "Its host. `place` writes it; `requested_destination` asks for one.", "kvm1"),
     "uuid": Field(TEXT, "Its uuid. `place` writes it.", "4678f48e-9e6e-53d3-9c13-dbd66056a5d1", check=_uuid),

@@ -105,11 +105,27 @@ def forbidden_traits(spec: RequestSpec) -> set[str]:
 
 
 def required_traits(spec: RequestSpec) -> set[str]:
-    """Traits that the flavor (``trait:T=required``) and the image (``traits_required``) ask for."""
+    """Traits that the flavor (``trait:T=required``), the image (``traits_required``) and the hardware of the guest ask for."""
     traits = {key.split(":", 1)[1] for key, value in spec.extra_specs.items() if key.startswith(TRAIT) and value == "required"}
     traits.update(trait_names(spec.image_properties.get("traits_required")))
     traits.update(key.split(":", 1)[1] for key, value in spec.image_properties.items() if key.startswith(TRAIT) and value == "required")
-    return {trait for trait in traits if trait}
+    return {trait for trait in traits if trait} | hardware_traits(spec)
+
+
+def hardware_traits(spec: RequestSpec) -> set[str]:
+    """Traits that the TPM and the Secure Boot of flavor and image ask for (N1.3)."""
+
+    def asked(flavor_name: str, image_name: str) -> str:
+        return str(spec.extra_specs.get(flavor_name) or spec.image_properties.get(image_name) or "")
+
+    found = set()
+    version = asked("hw:tpm_version", "hw_tpm_version")
+    if version:
+        model = asked("hw:tpm_model", "hw_tpm_model")
+        found = {f"COMPUTE_SECURITY_TPM_{version.replace('.', '_')}", f"COMPUTE_SECURITY_TPM_{'CRB' if model == 'tpm-crb' else 'TIS'}"}
+    if asked("os:secure_boot", "os_secure_boot") == "required":
+        found.add("COMPUTE_SECURITY_UEFI_SECURE_BOOT")
+    return found
 
 
 def trait_names(listed: Any) -> list[str]:

@@ -89,6 +89,9 @@ def host(facts: Mapping[str, Any], where: str) -> None:
     for triple in _list(facts, "supported_instances", where):
         if not isinstance(triple, list) or len(triple) != 3 or not all(_is_word(each) for each in triple):
             raise DroverError(f"{where}: supported_instances must hold lists of three words, not {shown(triple)}.")
+    for key, words in _mapping(facts, "guest_hardware", where).items():
+        if not isinstance(words, list) or not all(_is_word(each) for each in words):
+            raise DroverError(f"{where}: guest_hardware must have lists of words, and {shown(key)} is {shown(words)}.")
     for key in ("numa_cells", "networks", "pci_devices", "mdev_devices"):
         for each in _list(facts, key, where):
             if not isinstance(each, dict):

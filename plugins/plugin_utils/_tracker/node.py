@@ -107,7 +107,8 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
     warnings += [sentence for each in domains for sentence in each["warnings"]]
     storage = hypervisor.get("storage") or {}
     cpu = hypervisor.get("cpu") or {}
-    found_traits = {"COMPUTE_NODE"} | cpu_traits(cpu.get("arch"), cpu.get("features") or []) | set(options.get("traits") or [])
+    found_traits = {"COMPUTE_NODE", *cpu_traits(cpu.get("arch"), cpu.get("features") or []), *(options.get("traits") or [])}
+    found_traits |= hardware_traits(hypervisor.get("guest_hardware") or {})
     names = sharing_facts.declared(options.get("shared_pools"), f"Compute node {name}")
     pools = sharing_facts.mark(hypervisor.get("pools") or [], names)
     columns = {
@@ -286,6 +287,33 @@ def cpu_traits(arch: str | None, features: Iterable[str]) -> set[str]:
     known = set(os_traits.get_traits("HW_CPU_X86_"))
     names = {_ALIASES.get(feature, feature).upper().replace("-", "_").replace(".", "") for feature in features}
     return {f"HW_CPU_X86_{name}" for name in names} & known
+
+
+#: What of guest_hardware makes a trait of the prefix and the word.
+_HARDWARE_TRAITS = {
+    "tpm_models": "COMPUTE_SECURITY_",
+    "tpm_versions": "COMPUTE_SECURITY_TPM_",
+    "video_models": "COMPUTE_GRAPHICS_MODEL_",
+    "disk_buses": "COMPUTE_STORAGE_BUS_",
+}
+
+
+def hardware_traits(hardware: Mapping[str, Iterable[str]]) -> set[str]:
+    """The standard traits of what a host's guests can have (N6.2).
+
+    :param hardware: lists of libvirt's words, as hypervisor_info returns guest_hardware.
+    """
+    found = {
+        prefix + word.upper().replace("-", "_").replace(".", "_")
+        for key, prefix in _HARDWARE_TRAITS.items()
+        for word in hardware.get(key) or ()
+    }
+    if "yes" in (hardware.get("secure_boot") or ()) and "efi" in (hardware.get("firmware") or ()):
+        found.add("COMPUTE_SECURITY_UEFI_SECURE_BOOT")
+    if not found:
+        return found
+    require("os-traits", os_traits)
+    return found & set(os_traits.get_traits("COMPUTE_"))
 
 
 # Far more than any host has; a slip of the finger must not fill the controller's memory.

@@ -58,6 +58,8 @@ namespaces = []
 cgroup_controllers = []
 # There is no virtlogd.
 stdio_handler = "file"
+swtpm_user = "root"
+swtpm_group = "root"
 migration_host = "{address}"
 """
 
@@ -150,7 +152,16 @@ def make_disk(layout: Layout, host: Host) -> None:
     """Make the folders of the host's disk; /etc comes last and whole, it marks a finished disk."""
     disk = layout.disk(host)
     shutil.rmtree(disk, ignore_errors=True)
-    for folder in ("var/cache", "var/empty", "var/lib/dpkg", "var/lib/libvirt/images", "var/log/libvirt", "var/spool", "new-etc"):
+    for folder in (
+        "var/cache",
+        "var/empty",
+        "var/lib/dpkg",
+        "var/lib/libvirt/images",
+        "var/lib/swtpm-localca",
+        "var/log/libvirt",
+        "var/spool",
+        "new-etc",
+    ):
         (disk / folder).mkdir(parents=True)
     (disk / "var/tmp").mkdir(mode=0o1777)
     (disk / "var/run").symlink_to("/run")

@@ -31,6 +31,9 @@ BESIDE = {
 BESIDE_KEY = {
     ("instances", "networks", "network"): {"bridge": None},
     ("instances", "cpu", "model"): {"mode": "custom"},
+    ("instances", "cpu", "features"): {"mode": "host-model"},
+    ("instances", "networks", "vlan", "native"): {"trunk": [42]},
+    ("instances", "rng", "rate_period"): {"rate_bytes": 2048},
     ("instances", "hints", "cidr"): {"build_near_host_ip": "192.0.2.1"},
 }
 FLAVORS = {"small": {"vcpus": 1, "memory_mb": 64, "disk_gb": 1, "extra_specs": {}}}

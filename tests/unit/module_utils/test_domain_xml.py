@@ -10,12 +10,16 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
     backing_files,
+    console_logs,
     devices_that_hold,
     has_emulated_tpm,
+    is_locked_out,
     networks_of,
     nvram_path,
     parse_domain,
     state_name,
+    with_password,
+    without_passwords,
 )
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
@@ -67,6 +71,53 @@ def test_what_a_move_must_know():
     reasons = "; ".join(devices_that_hold(FULL))
     assert "0000:3b:00.1" in reasons
     assert "/srv/x" in reasons
+
+
+AUTOSELECTED = "<domain><name>web 1</name><os firmware='efi'><type>hvm</type>{}</os></domain>"
+
+
+def test_uefi_variables_of_a_definition_without_a_path():
+    """libvirt 9.0 picks the firmware at each start; only of its system daemon the folder is known."""
+    assert nvram_path(AUTOSELECTED.format("")) is None
+    assert nvram_path(AUTOSELECTED.format(""), system=True) == "/var/lib/libvirt/qemu/nvram/web 1_VARS.fd"
+    assert nvram_path(AUTOSELECTED.format("<nvram>/srv/x_VARS.fd</nvram>"), system=True) == "/srv/x_VARS.fd"
+    # Firmware without variables; firmware that somebody has chosen by its path; a BIOS.
+    assert nvram_path(AUTOSELECTED.format("<loader stateless='yes'/>"), system=True) is None
+    assert nvram_path(AUTOSELECTED.format("").replace(" firmware='efi'", ""), system=True) is None
+    assert nvram_path(FULL, system=True) == nvram_path(FULL)
+
+
+def test_logs_of_consoles_by_the_uuid_in_their_names():
+    uuid = "5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01"
+    logs = "".join(f"<{kind} type='pty'><log file='{path}'/></{kind}>" for kind, path in (
+        ("serial", f"/a/{uuid}-console.log"), ("console", f"/a/{uuid}-console.log"), ("serial", "/var/log/vm.log"), ("serial", f"/{uuid}/log")))  # fmt: skip
+    assert console_logs(f"<domain><uuid>{uuid}</uuid><devices>{logs}</devices></domain>") == [f"/a/{uuid}-console.log"]
+    assert console_logs("<domain><devices><serial><log file='/a'/></serial></devices></domain>") == []
+
+
+CONSOLES = (
+    "<domain><name>web</name><metadata><drover:instance xmlns:drover='https://drover.compute/instance/1'>"
+    "<drover:graphics_password_variable>secret</drover:graphics_password_variable></drover:instance></metadata>"
+    "<devices><graphics type='{}' port='-1'/></devices></domain>"
+)
+
+
+def test_the_password_of_a_console():
+    vnc = CONSOLES.format("vnc")
+    assert is_locked_out(vnc)
+    with_one = with_password(vnc, "a\"<&'")
+    assert parse(with_one).find("devices/graphics").get("passwd") == "a\"<&'" and not is_locked_out(with_one)
+    assert "passwd" not in without_passwords(with_one) and "xmlns:drover" in with_one
+    assert not is_locked_out(vnc.replace("graphics_password_variable", "project"))
+    with pytest.raises(ValueError, match="8 bytes at most"):
+        with_password(vnc, "ninechars")
+    with pytest.raises(ValueError, match="8 bytes at most"):
+        with_password(vnc, "ééééé")
+    assert 'passwd="ninechars"' in with_password(CONSOLES.format("spice"), "ninechars")
+    with pytest.raises(ValueError, match="no graphical console"):
+        with_password(CONSOLES.format("sdl"), "a")
+    with pytest.raises(ValueError, match="it is empty"):
+        with_password(vnc, "")
 
 
 @pytest.mark.parametrize("reference", ["&#1;", "\x1b", "&#x0b;", "&#31;"])

@@ -271,6 +271,16 @@ def test_uefi_variables_by_the_name_that_libvirt_gives_them(tmp_path):
             assert own(connection)[0] == gone
 
 
+def test_the_log_of_its_console(tmp_path):
+    mine, foreign = str(tmp_path / f"{UUID}-console.log"), str(tmp_path / "console.log")
+    for path in (mine, foreign):
+        pathlib.Path(path).write_text("login:")
+    with hypervisor(
+        tmp_path, domain("vm", 7, "".join(f"<serial type='pty'><log file='{path}'/></serial>" for path in (mine, foreign)))
+    ) as connection:
+        assert own(connection) == ([mine], {})
+
+
 def test_a_file_that_somebody_has_locked_is_kept(tmp_path):
     """As QEMU does on whichever host the guest runs."""
     path = qcow2(tmp_path / "vm.qcow2")

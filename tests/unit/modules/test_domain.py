@@ -16,7 +16,7 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt_calls, _orders
+from ansible_collections.drover.compute.plugins.module_utils import _domain_xml, _libvirt, _libvirt_calls, _orders
 
 UUID = "00000000-0000-4000-8000-000000000007"
 
@@ -302,3 +302,49 @@ def test_of_an_order_that_was_withdrawn_it_is_told_whether_the_domain_is_here(ru
     assert "was withdrawn by a later run" in result["msg"]
     assert (result["begun"], result["domain_left"]) == (False, here)
     assert names(connection) == before and (not here or connection.lookupByName("vm").isActive())
+
+
+def test_the_password_of_a_console_is_with_libvirt_alone(run_module, fake_host, domain_xml):
+    uri, connection = fake_host()
+    text = domain_xml("vm", 7, devices="<graphics type='vnc' passwd='older'/>")
+    foretold = run_module("domain", uri=uri, xml=text, graphics_password="Kn0ck-3x", check_mode=True, diff_mode=True)
+    result = run_module("domain", uri=uri, xml=text, graphics_password="Kn0ck-3x", diff_mode=True)
+    assert result["changed"] and "Kn0ck-3x" not in json.dumps([foretold, result]) and "older" not in json.dumps([foretold, result])
+    assert "passwd='Kn0ck-3x'" in connection.lookupByName("vm").XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE)
+
+
+@pytest.mark.parametrize(
+    ("devices", "password", "words"),
+    [
+        ("<graphics type='vnc'/>", "much too long", "the password of a VNC console has 8 bytes at most, and this one is longer"),
+        ("<graphics type='vnc'/>", "", "it is empty"),
+        ("", "Kn0ck-3x", "there is no graphical console (VNC or SPICE)"),
+    ],
+)
+def test_a_password_that_cannot_be_is_refused(run_module, fake_host, domain_xml, devices, password, words):
+    uri, connection = fake_host()
+    result = run_module("domain", uri=uri, xml=domain_xml("vm", 7, devices=devices), graphics_password=password)
+    assert result["failed"] and words in result["msg"] and "much too long" not in json.dumps(result)
+    assert result["begun"] is False and "vm" not in names(connection)
+
+
+def test_uefi_variables_of_an_earlier_domain_are_not_taken(run_module, fake_host, domain_xml, monkeypatch, tmp_path):
+    monkeypatch.setattr(_libvirt, "is_system", lambda conn: True)
+    monkeypatch.setattr(_domain_xml, "NVRAM_FOLDER", str(tmp_path))
+    uri, connection = fake_host()
+    text = domain_xml("vm", 7).replace("<os>", "<os firmware='efi'>")
+    assert "firmware" in text
+    old = tmp_path / "vm_VARS.fd"
+    old.write_bytes(b"of another")
+    result = run_module("domain", uri=uri, xml=text)
+    assert (
+        result["failed"] and f"{old} has the UEFI variables of an earlier domain of this name" in result["msg"] and result["begun"] is False
+    )
+    assert old.read_bytes() == b"of another" and "vm" not in names(connection)
+    # A file that somebody names is meant.
+    named = (
+        text.replace("</os>", f"<nvram>{old}</nvram></os>")
+        .replace("<os firmware='efi'>", "<os>")
+        .replace("<nvram>", "<loader readonly='yes' type='pflash'>/usr/x</loader><nvram>")
+    )
+    assert run_module("domain", uri=uri, xml=named)["changed"]

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import os
+import xml.etree.ElementTree as ET
 
 import pytest
 
@@ -120,3 +121,15 @@ def test_forget(run_module, fake_host, order, domain_xml, tmp_path):
 def test_mistakes(run_module, fake_host):
     uri, dummy = fake_host()
     assert "at_once must be at least 1" in run_module("_domain_restart", uri=uri, at_once=0)["msg"]
+
+
+def test_a_console_whose_password_no_store_has_is_locked(run_module, fake_host, order, domain_xml):
+    uri, connection = fake_host()
+    marked = "<metadata><drover:instance xmlns:drover='https://drover.compute/instance/1'><drover:graphics_password_variable>secret"
+    marked += "</drover:graphics_password_variable></drover:instance></metadata><devices>"
+    for number, (before, passwd) in enumerate((("<devices>", False), (marked, True)), 7):
+        text = domain_xml(f"vm{number}", number, devices="<graphics type='vnc' listen='0.0.0.0'/>").replace("<devices>", before)
+        found = {"uuid": f"00000000-0000-4000-8000-00000000000{number}", "name": f"vm{number}", "xml": text, "files": []}
+        assert run_module("_domain_restart", uri=uri, instances=[found])["instances"][0]["status"] == "restarted"
+        console = ET.fromstring(connection.lookupByName(f"vm{number}").XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE)).find("devices/graphics")
+        assert bool(console.get("passwd")) is passwd

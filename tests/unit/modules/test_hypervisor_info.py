@@ -41,6 +41,7 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
         "pools",
         "networks",
         "supported_instances",
+        "guest_hardware",
         "pci_devices",
         "mdev_devices",
         "domains",

@@ -175,6 +175,22 @@ def test_pre_filters():
     assert len(left(request(image=qcow2))) == 3
 
 
+def test_traits_of_a_tpm_and_secure_boot():
+    tpm, secure = ["COMPUTE_SECURITY_TPM_2_0", "COMPUTE_SECURITY_TPM_TIS"], "COMPUTE_SECURITY_UEFI_SECURE_BOOT"
+    columns = fleet(host("a", traits=tpm), host("b", traits=[*tpm, "COMPUTE_SECURITY_TPM_CRB", secure]), host("c"))
+
+    def names(specs, **properties):
+        found = decide(columns, request(flavor={"name": "m1", "extra_specs": specs}, image={"name": "i", "properties": properties}))[0]
+        return sorted(each["host"] for each in (found, *found["alternates"]))
+
+    assert names({"hw:tpm_version": "2.0"}) == ["a", "b"]
+    assert names({}, hw_tpm_version="2.0", hw_tpm_model="tpm-crb") == ["b"]
+    assert names({"os:secure_boot": "required"}) == names({}, os_secure_boot="required") == ["b"]
+    assert names({"os:secure_boot": "optional"}) == names({"hw:tpm_model": "tpm-crb"}) == ["a", "b", "c"]
+    with pytest.raises(NoValidHost, match=r"required_traits rejected 3 \(asked COMPUTE_SECURITY_TPM_1_2, COMPUTE_SECURITY_TPM_TIS\)"):
+        names({"hw:tpm_version": "1.2"})
+
+
 def test_traits_of_the_flavor():
     columns = fleet(host("a", traits=["CUSTOM_SSD"]), host("b", traits=["CUSTOM_SSD", "CUSTOM_OLD"]), host("c"))
 

@@ -113,6 +113,7 @@ def test_names_that_hosts_have(name):
         (("pools", 0, "state"), ["fine"]),
         (("pools", 0, "capacity_gb"), [-1, "x", float("nan"), float("inf")]),
         (("supported_instances",), [[["x86_64", "kvm"]], [5], "kvm", [["x86_64", "kvm' x='", "hvm"]]]),
+        (("guest_hardware",), [[5], "x", {"firmware": "efi"}, {"firmware": [5]}, {"tpm_models": ["<x>"]}]),
         (("networks",), [[5], "x", [{"name": "\0"}]]),
         (("pci_devices",), [[{"a": [[[[[[[[[[1]]]]]]]]]]}], [{"a": 2**70}], [{"a": float("nan")}]]),
         (("numa_cells",), [[7], [{"pages": [{"count": 2**70}]}]]),
@@ -322,7 +323,7 @@ def test_kvm_that_does_not_work_is_a_warning(prepared_url, monkeypatch, variable
 
 def test_nonsense_for_guests_is_refused_where_the_host_is_read(prepared_url):
     for variables, words in (
-        ({"drover_cpu": {"mode": "fast"}}, "drover_cpu.*the mode of cpu"),
+        ({"drover_cpu": {"mode": "fast"}}, "drover_cpu.*cpu: mode must be"),
         ({"drover_domain_type": "xen"}, "drover_domain_type.*domain_type must be"),
     ):
         with pytest.raises(AnsibleActionFail, match=words):

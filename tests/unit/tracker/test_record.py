@@ -357,6 +357,34 @@ def test_cpu_features_become_traits(prepared_url):
     assert traits(prepared_url, "kvm1") == {"COMPUTE_NODE", "HW_CPU_X86_AVX2", "HW_CPU_X86_SSE41", "HW_CPU_X86_SSE3"}
 
 
+def test_what_guests_can_have_becomes_traits(prepared_url):
+    hardware = {
+        "firmware": ["efi"], "secure_boot": ["yes", "no"], "tpm_models": ["tpm-tis", "tpm-crb", "tpm-spapr"], "tpm_versions": ["1.2", "2.0"],
+        "video_models": ["vga", "none", "ramfb"], "disk_buses": ["virtio", "sata"],
+    }  # fmt: skip
+    hypervisor = {"hypervisor_hostname": "kvm1", "memory_mb": 1024, "guest_hardware": hardware}
+    found = {"host": "kvm1", "hypervisor": hypervisor}
+    fleets.discover(prepared_url, found)
+    assert traits(prepared_url, "kvm1") == {
+        "COMPUTE_NODE", "COMPUTE_SECURITY_UEFI_SECURE_BOOT", "COMPUTE_SECURITY_TPM_TIS", "COMPUTE_SECURITY_TPM_CRB", "COMPUTE_SECURITY_TPM_1_2",
+        "COMPUTE_SECURITY_TPM_2_0", "COMPUTE_GRAPHICS_MODEL_VGA", "COMPUTE_GRAPHICS_MODEL_NONE", "COMPUTE_STORAGE_BUS_VIRTIO",
+        "COMPUTE_STORAGE_BUS_SATA"}  # fmt: skip
+    # swtpm and the firmware were removed; another libvirt does not tell.
+    hypervisor["guest_hardware"] = {
+        **hardware,
+        "firmware": [],
+        "tpm_models": [],
+        "tpm_versions": [],
+        "video_models": [],
+        "disk_buses": [],
+    }
+    fleets.discover(prepared_url, found)
+    assert traits(prepared_url, "kvm1") == {"COMPUTE_NODE"}
+    hypervisor["guest_hardware"] = None
+    fleets.discover(prepared_url, found)
+    assert traits(prepared_url, "kvm1") == {"COMPUTE_NODE"}
+
+
 def test_the_disabled_trait_outlives_a_discovery(prepared_url):
     fleets.discover(prepared_url, host("kvm1"))
     in_store(prepared_url, host_state.change, "kvm1", "disabled", "fans")

@@ -1,0 +1,377 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The hardware of an instance, from its definition, the extra specs of its flavor and the properties of its image (N9.5).
+
+A key of the definition goes before all else. Below it the rules of Nova decide between flavor and image.
+"""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import hardware_fields as known
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+
+#: What Nova calls true and false, in any case.
+_TRUE, _FALSE = ("1", "t", "true", "on", "y", "yes"), ("0", "f", "false", "off", "n", "no")
+#: The names that VMware's images have for models of cards.
+_OLD_MODELS = {"virtuale1000": "e1000", "virtuale1000e": "e1000e", "virtualpcnet32": "pcnet", "virtualvmxnet3": "vmxnet3"}
+_X86 = ("x86_64", "i686")
+DISK_DEFAULTS = {"cache": "none", "io": None, "discard": "unmap", "serial": None}
+_PREFIXES = {"virtio": "vd", "ide": "hd"}
+
+
+class Sources(NamedTuple):
+    """Where values come from.
+
+    where: what begins each sentence.
+    definition: as it was checked by the tables of hardware_fields.
+    extra_specs, properties: of the flavor and of the image.
+    """
+
+    where: str
+    definition: Mapping[str, Any]
+    extra_specs: Mapping[str, Any]
+    properties: Mapping[str, Any]
+
+    def of_flavor(self, name: str) -> str | None:
+        """Return an extra spec as text, None where it is not there or empty."""
+        return _text(self.extra_specs.get(name))
+
+    def of_image(self, name: str) -> str | None:
+        """Return an image property as text, None where it is not there or empty."""
+        return _text(self.properties.get(name))
+
+    def agreed(self, flavor_name: str, image_name: str) -> str | None:
+        """Return the value that flavor and image give; they must not differ."""
+        of_flavor, of_image = self.of_flavor(flavor_name), self.of_image(image_name)
+        if of_flavor and of_image and of_flavor != of_image:
+            raise DroverError(
+                f"{self.where}: its flavor has {flavor_name} {of_flavor} and its image {image_name} {of_image}. Make them the same, or take one out."
+            )
+        return of_flavor or of_image
+
+    def chosen(self, name: str, value: str | None, choices: Sequence[str]) -> str | None:
+        """Return a value that must be one of some."""
+        if value is not None and value not in choices:
+            raise DroverError(f"{self.where}: {name} must be {_either(choices)}, not {validation.shown(value)}.")
+        return value
+
+    def switch(self, name: str, value: str | None) -> bool | None:
+        """Return a truth value as Nova reads one."""
+        if value is None:
+            return None
+        if value.lower() not in _TRUE + _FALSE:
+            raise DroverError(f"{self.where}: {name} must be true or false, not {validation.shown(value)}.")
+        return value.lower() in _TRUE
+
+    def whole(self, name: str, value: str | None, least: int = 0, most: int = validation.MOST) -> int | None:
+        """Return a whole number."""
+        return None if value is None else validation.read_whole(f"{self.where}: {name}", value, least, most)
+
+
+def hardware(
+    definition: Mapping[str, Any],
+    extra_specs: Mapping[str, Any] | None = None,
+    properties: Mapping[str, Any] | None = None,
+    *,
+    where: str,
+    vcpus: int = 1,
+    arch: str = "x86_64",
+) -> dict[str, Any]:
+    """Return the hardware of an instance, but for its disks and networks.
+
+    :param definition: its keys of hardware_fields.INSTANCE_FIELDS, checked.
+    :param extra_specs, properties: of its flavor and its image.
+    :param where: what begins each sentence.
+    :param arch: of its host.
+    :returns: machine (None for libvirt's own), firmware (None for BIOS, else features, each name and enabled, and smm), tpm, graphics, video,
+        serial_ports, console_log, guest_agent, watchdog, rng (None, or rate_bytes and rate_period, each may be None), boot, boot_menu, inputs,
+        cdroms; and the defaults of its disks and networks: disk_bus, cdrom_bus, iotune, scsi_model, vif_model, queues.
+    :raises DroverError: the sources contradict each other, or Nova or libvirt refuses it.
+    """
+    given = Sources(where, definition, extra_specs or {}, properties or {})
+    machine = definition.get("machine") or given.of_image("hw_machine_type") or ("q35" if arch == "x86_64" else None)
+    graphics = _graphics(given)
+    return {
+        "machine": machine,
+        "firmware": _firmware(given, machine, arch),
+        "tpm": _tpm(given),
+        "graphics": graphics,
+        "video": _video(given, graphics),
+        "serial_ports": _serial_ports(given),
+        "console_log": bool((definition.get("console") or {}).get("log")),
+        "guest_agent": _first(
+            definition.get("guest_agent"), given.switch("hw_qemu_guest_agent", given.of_image("hw_qemu_guest_agent")), False
+        ),
+        "watchdog": _watchdog(given),
+        "rng": _rng(given),
+        "boot": definition.get("boot") or ["hd"],
+        "boot_menu": _boot_menu(given),
+        "inputs": _inputs(given),
+        "cdroms": [dict(each) for each in definition.get("cdroms") or ()],
+        "disk_bus": given.chosen("hw_disk_bus", given.of_image("hw_disk_bus"), known.DISK_BUSES) or "virtio",
+        "cdrom_bus": given.chosen("hw_cdrom_bus", given.of_image("hw_cdrom_bus"), known.CDROM_BUSES) or _cdrom_bus(machine, arch),
+        "scsi_model": given.of_image("hw_scsi_model") or "virtio-scsi",
+        "iotune": _quotas(given),
+        "vif_model": _vif_model(given),
+        "queues": _queues(given, vcpus),
+    }
+
+
+def drives(
+    found: Mapping[str, Any], layout: Sequence[Mapping[str, Any]], of_definition: Sequence[Mapping[str, Any]], seed: str | None, where: str
+) -> dict[str, Any]:
+    """Return the disks and CD-ROM drives with all that the domain says of them.
+
+    :param found: what hardware() returned.
+    :param layout: of each disk its path and format, in order; what else is there stays.
+    :param of_definition: of each disk its keys of hardware_fields.DISK_FIELDS.
+    :param seed: the path of the image for cloud-init, which is in the first CD-ROM drive.
+    :returns: disks, cdroms (path None for an empty one), scsi_model (None where nothing is on that bus).
+    """
+    targets = _Targets()
+    disks: list[dict[str, Any]] = []
+    cdroms: list[dict[str, Any]] = []
+    for number, (place, wanted) in enumerate(zip(layout, [*of_definition, *({} for _dummy in layout)]), 1):
+        bus = wanted.get("bus") or found["disk_bus"]
+        _refuse_ide(bus, found["machine"], f"{where}, disk {number}")
+        disk = known.disk({**DISK_DEFAULTS, **{key: wanted[key] for key in DISK_DEFAULTS if wanted.get(key)}}, f"{where}, disk {number}")
+        disks.append({**place, **disk, "bus": bus, "target": targets.following(bus), "iotune": wanted.get("iotune") or found["iotune"]})
+    for number, drive in enumerate([*([{"path": seed}] if seed else []), *found["cdroms"]], 1):
+        bus = drive.get("bus") or found["cdrom_bus"]
+        _refuse_ide(bus, found["machine"], f"{where}, CD-ROM drive {number}")
+        cdroms.append({"path": drive.get("path"), "bus": bus, "target": targets.following(bus)})
+    has_scsi = any(each["bus"] == "scsi" for each in (*disks, *cdroms))
+    return {"disks": disks, "cdroms": cdroms, "scsi_model": found["scsi_model"] if has_scsi else None}
+
+
+def networks(found: Mapping[str, Any], of_definition: Sequence[Mapping[str, Any]], where: str) -> list[dict[str, Any]]:
+    """Return the interfaces with all that the domain says of them.
+
+    :param found: what hardware() returned.
+    :param of_definition: of each interface bridge or network, and its keys of hardware_fields.NETWORK_FIELDS.
+    """
+    made = []
+    for number, wanted in enumerate(of_definition, 1):
+        model = wanted.get("model") or found["vif_model"]
+        queues = wanted.get("queues") or (found["queues"] if model == "virtio" else None)
+        interface = {**wanted, "model": model, "queues": queues if queues != 1 else None}
+        known.network({key: value for key, value in interface.items() if value is not None}, f"{where}, network {number}")
+        port = wanted.get("openvswitch")
+        made.append({**interface, "openvswitch": {} if port is True else port or None, "vlan": _tags(wanted.get("vlan"))})
+    return made
+
+
+def refuse(definition: Mapping[str, Any], extra_specs: Mapping[str, Any] | None, properties: Mapping[str, Any] | None, where: str) -> None:
+    """Refuse a definition whose hardware contradicts itself, before a host is chosen.
+
+    :param definition: checked, with vcpus, disks and networks.
+    :raises DroverError: no host could build it.
+    """
+    found = hardware(definition, extra_specs, properties, where=where, vcpus=definition.get("vcpus") or 1)
+    drives(found, [{} for _disk in definition["disks"]], definition["disks"], None, where)
+    networks(found, definition["networks"], where)
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None or value == "" else str(value)
+
+
+def _either(choices: Sequence[str]) -> str:
+    return choices[0] if len(choices) == 1 else f"{', '.join(choices[:-1])} or {choices[-1]}"
+
+
+def _first(*values: Any) -> Any:
+    return next((value for value in values if value is not None), None)
+
+
+class _Targets:
+    """The names of the devices of one domain."""
+
+    def __init__(self) -> None:
+        self._used: dict[str, int] = {}
+
+    def following(self, bus: str) -> str:
+        """Return the next free name on a bus: sda to sdz, then sdaa."""
+        prefix = _PREFIXES.get(bus, "sd")
+        number = self._used[prefix] = self._used.get(prefix, -1) + 1
+        tens, ones = divmod(number, len(string.ascii_lowercase))
+        return prefix + (string.ascii_lowercase[tens - 1] if tens else "") + string.ascii_lowercase[ones]
+
+
+def _is_pc(machine: str | None) -> bool:
+    return machine is not None and (machine == "pc" or machine.startswith("pc-i440fx"))
+
+
+def _is_q35(machine: str | None) -> bool:
+    return machine is not None and "q35" in machine
+
+
+def _cdrom_bus(machine: str | None, arch: str) -> str:
+    # As Nova: q35 has no IDE, and other architectures have neither.
+    if arch not in _X86:
+        return "scsi"
+    return "ide" if _is_pc(machine) else "sata"
+
+
+def _refuse_ide(bus: str, machine: str | None, where: str) -> None:
+    if bus == "ide" and not _is_pc(machine):
+        raise DroverError(
+            f"{where}: the bus ide exists with the machine type pc only, and the machine is {machine}. Take bus: sata, or machine: pc."
+        )
+
+
+def _firmware(given: Sources, machine: str | None, arch: str) -> dict[str, Any] | None:
+    own = given.definition.get("firmware")
+    kind = own or given.chosen("hw_firmware_type", given.of_image("hw_firmware_type"), (known.BIOS, known.UEFI))
+    policy = given.chosen(
+        "os:secure_boot and os_secure_boot", given.agreed("os:secure_boot", "os_secure_boot"), ("required", "optional", "disabled")
+    )
+    if own:
+        # The definition's word is the last.
+        policy = "required" if own == known.SECURE_BOOT else None
+    if kind is None and arch == "aarch64":
+        kind = known.UEFI
+    if kind in (None, known.BIOS):
+        if policy == "required":
+            raise DroverError(
+                f"{given.where}: os:secure_boot is required, and its firmware is bios. Set hw_firmware_type: uefi at the image, or firmware: "
+                "uefi-secure-boot in the definition."
+            )
+        return None
+    if policy == "required":
+        if _is_pc(machine):
+            raise DroverError(f"{given.where}: Secure Boot needs the machine type q35, and the machine is {machine}. Take machine: q35.")
+        # Without the keys nothing is verified.
+        return {"features": [_feature("secure-boot", True), _feature("enrolled-keys", True)], "smm": arch in _X86}
+    if policy == "optional":
+        # libvirt takes what the host has, first the one with Secure Boot.
+        return {"features": [], "smm": arch in _X86 and _is_q35(machine)}
+    return {"features": [_feature("secure-boot", False)], "smm": False}
+
+
+def _feature(name: str, enabled: bool) -> dict[str, Any]:
+    return {"name": name, "enabled": enabled}
+
+
+def _tpm(given: Sources) -> dict[str, str] | None:
+    own = given.definition.get("tpm")
+    if own:
+        return {"version": own["version"], "model": own.get("model") or "tpm-tis"}
+    version = given.chosen("hw:tpm_version", given.agreed("hw:tpm_version", "hw_tpm_version"), known.TPM_VERSIONS)
+    if version is None:
+        return None
+    model = given.chosen("hw:tpm_model", given.agreed("hw:tpm_model", "hw_tpm_model"), known.TPM_MODELS) or "tpm-tis"
+    if model == "tpm-crb" and version != "2.0":
+        raise DroverError(f"{given.where}: hw:tpm_model tpm-crb exists with hw:tpm_version 2.0 only, not {version}.")
+    return {"version": version, "model": model}
+
+
+def _graphics(given: Sources) -> dict[str, Any] | None:
+    own = given.definition.get("graphics")
+    return own and {"type": own["type"], "listen": own.get("listen") or "127.0.0.1", "password_variable": own.get("password_variable")}
+
+
+def _video(given: Sources, graphics: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    own = given.definition.get("video")
+    if own:
+        return {"model": own["model"], "vram_mb": own.get("vram_mb")}
+    model = given.chosen("hw_video_model", given.of_image("hw_video_model"), known.VIDEO_MODELS)
+    memory = given.whole("hw_video_ram", given.of_image("hw_video_ram")) or 0
+    most = given.whole("hw_video:ram_max_mb", given.of_flavor("hw_video:ram_max_mb")) or 0
+    if memory > most:
+        raise DroverError(
+            f"{given.where}: its image asks for {memory} MiB of video memory (hw_video_ram), and its flavor allows {most} "
+            "(hw_video:ram_max_mb). Raise the limit of the flavor, or lower hw_video_ram."
+        )
+    if model is None and graphics is None:
+        return None
+    return {"model": model or "virtio", "vram_mb": memory or None}
+
+
+def _serial_ports(given: Sources) -> int:
+    own = (given.definition.get("console") or {}).get("serial_ports")
+    of_flavor = given.whole("hw:serial_port_count", given.of_flavor("hw:serial_port_count"), 0, known.MOST_SERIAL_PORTS)
+    of_image = given.whole("hw_serial_port_count", given.of_image("hw_serial_port_count"), 0, known.MOST_SERIAL_PORTS)
+    if of_flavor and of_image and of_image > of_flavor:
+        raise DroverError(
+            f"{given.where}: its image asks for {of_image} serial ports (hw_serial_port_count), and its flavor allows {of_flavor} "
+            "(hw:serial_port_count). Lower the number of the image, or raise that of the flavor."
+        )
+    return int(own or of_image or of_flavor or 1)
+
+
+def _watchdog(given: Sources) -> dict[str, str] | None:
+    own = given.definition.get("watchdog")
+    if own:
+        return {"model": own.get("model") or "i6300esb", "action": own["action"]}
+    # Here the image goes before the flavor.
+    action = _first(given.of_image("hw_watchdog_action"), given.of_flavor("hw:watchdog_action"), "disabled")
+    given.chosen("hw:watchdog_action", action, ("none", "pause", "poweroff", "reset", "disabled"))
+    return None if action == "disabled" else {"model": "i6300esb", "action": action}
+
+
+def _rng(given: Sources) -> dict[str, int | None] | None:
+    own = given.definition.get("rng")
+    given.chosen("hw_rng_model", given.of_image("hw_rng_model"), ("virtio",))
+    if own is False or (own is None and given.switch("hw_rng:allowed", given.of_flavor("hw_rng:allowed")) is False):
+        return None
+    if isinstance(own, Mapping):
+        rate, period = own.get("rate_bytes"), own.get("rate_period")
+    else:
+        rate = given.whole("hw_rng:rate_bytes", given.of_flavor("hw_rng:rate_bytes")) or None
+        period = given.whole("hw_rng:rate_period", given.of_flavor("hw_rng:rate_period")) or None
+    return {"rate_bytes": rate, "rate_period": (period or 1000) if rate else None}
+
+
+def _boot_menu(given: Sources) -> bool:
+    of_image = given.switch("hw_boot_menu", given.of_image("hw_boot_menu"))
+    return bool(_first(given.definition.get("boot_menu"), of_image, given.switch("hw:boot_menu", given.of_flavor("hw:boot_menu")), False))
+
+
+def _inputs(given: Sources) -> list[dict[str, str]]:
+    bus = given.definition.get("input_bus") or given.chosen("hw_input_bus", given.of_image("hw_input_bus"), known.INPUT_BUSES)
+    pointer = given.chosen("hw_pointer_model", given.of_image("hw_pointer_model"), ("usbtablet",))
+    if bus:
+        return [{"type": "tablet", "bus": bus}, {"type": "keyboard", "bus": bus}]
+    return [{"type": "tablet", "bus": "usb"}] if pointer else []
+
+
+def _quotas(given: Sources) -> dict[str, int]:
+    found = {key: given.whole(f"quota:disk_{key}", given.of_flavor(f"quota:disk_{key}"), most=2**63 - 1) for key in known.LIMITS}
+    limits = {key: value for key, value in found.items() if value}
+    check = known.DISK_FIELDS["iotune"].check
+    if check is not None:
+        check(limits, f"{given.where}: quota:disk of its flavor")
+    return limits
+
+
+def _vif_model(given: Sources) -> str:
+    model = (given.of_image("hw_vif_model") or "virtio").lower()
+    return _OLD_MODELS.get(model, model)
+
+
+def _queues(given: Sources, vcpus: int) -> int | None:
+    names = ("hw:vif_multiqueue_enabled", "hw_vif_multiqueue_enabled")
+    of_flavor, of_image = (given.switch(name, value) for name, value in zip(names, (given.of_flavor(names[0]), given.of_image(names[1]))))
+    if vcpus < 2:
+        return None
+    if of_flavor is not None and of_image is not None and of_flavor != of_image:
+        raise DroverError(
+            f"{given.where}: {names[0]} of its flavor and {names[1]} of its image differ. Make them the same, or take one out."
+        )
+    return min(vcpus, known.MOST_QUEUES) if of_flavor or of_image else None
+
+
+def _tags(vlan: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the VLANs of an interface: trunk (whether the guest sees tags) and tags, each id and native."""
+    if not vlan:
+        return None
+    if "tag" in vlan:
+        return {"trunk": False, "tags": [{"id": vlan["tag"], "native": False}]}
+    return {"trunk": True, "tags": [{"id": each, "native": each == vlan.get("native")} for each in vlan["trunk"]]}
