@@ -49,6 +49,7 @@ def describe(connection: Connection, migration_uuid: str) -> Resize:
         "nowhere": bool(details.get("nowhere")),
         "old": _size(details.get("old") or {}, sizes.get("old") or {}),
         "new": _size(details.get("new") or {}, sizes.get("new") or {}),
+        "given": details.get("given") or {},
         "order": {
             **_order(row, row.destination, row.destination_migration_uri, row.destination_migration_address),
             "migration": row.uuid,
