@@ -57,10 +57,11 @@ EXAMPLES = r"""
         flavor: large
         ending: confirm
 
-    - name: Give another one more memory, and nothing else
+    - name: Give it more memory, and nothing else
       drover.compute.instance_resize:
-        instances: [db1]
-        memory_mb: 8GiB
+        instances: [web1]
+        memory_mb: 128MiB
+        ending: confirm
 """
 
 RETURN = r"""

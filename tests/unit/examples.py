@@ -66,6 +66,8 @@ WHERE = {
     ("module", "_migration_trust"): (LAB,),
     ("module", "_reboot_info"): (HERE,),
     ("module", "_power_event"): (HERE,),
+    ("module", "quota"): (HERE,),
+    ("module", "quota_info"): (HERE,),
     ("module", "report"): (HERE, HERE),
     ("module", "_resize"): (LAB,),
     ("module", "resource_class"): (HERE,),

@@ -131,6 +131,7 @@ INSERT INTO domain_files (id, compute_node_id, uuid, path) VALUES (2, 1, '{uuid_
 UPDATE instances SET labels = '{"project": "web"}' WHERE id = 1;
 UPDATE services SET labels = '{"rack": "7"}' WHERE host = 'kvm1';
 """,
+    "0014": "INSERT INTO quotas (id, project, resource, hard_limit) VALUES (1, 'shop', 'cores', 40);",
 }
 
 
