@@ -51,6 +51,8 @@ WHERE = {
     ("module", "host_info"): (HERE,),
     ("module", "_host_probe"): (HERE,),
     ("module", "hypervisor_info"): (LAB, HERE),
+    ("module", "_image_cache"): (LAB,),
+    ("module", "_image_file"): (LAB,),
     ("module", "_instance_build"): (HERE,),
     ("module", "instance"): (LAB,),
     ("module", "instance_cdrom"): (LAB,),
