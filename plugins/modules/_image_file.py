@@ -73,7 +73,7 @@ EXAMPLES = r"""
         folder: /var/lib/libvirt/images
         name: debian-12
         path: /srv/images/debian-12.qcow2
-        checksum: sha256:85b9b87f5e6bf3d5e6c3f1d3c5d1d4a7b5c4b2e9a1f0c3d2e5f4a7b6c9d8e1f0
+        checksum: "sha256:{{ lookup('ansible.builtin.file', 'debian-12.sha256') }}"
       register: brought
       until: brought.done
       retries: 100
@@ -91,7 +91,7 @@ done:
   returned: O(state=present)
   type: bool
   sample: true
-begun:
+before:
   description:
     - With O(state=present), the number of bytes that were there when this call began.
   returned: O(state=present)
@@ -149,19 +149,19 @@ def bring(module: AnsibleModule) -> dict[str, Any]:
     if cached.is_there():
         if not module.check_mode:
             cached.mark_used()
-        return {"changed": False, "image": cached.path, "done": True, "begun": 0}
+        return {"changed": False, "image": cached.path, "done": True, "before": 0}
     if module.check_mode:
-        return {"changed": True, "image": cached.path, "done": False, "begun": 0, "size": 0, "total": None}
+        return {"changed": True, "image": cached.path, "done": False, "before": 0, "size": 0, "total": None}
     try:
         cached.bring(given["url"], given["path"], given["seconds"])
     except Unfinished as so_far:
         given = {**given, "uploaded": False}
         found = {"done": False, "size": so_far.size, "total": so_far.total}
-        return {"changed": True, "image": cached.path, "begun": cached.begun, **found}
+        return {"changed": True, "image": cached.path, "before": cached.begun, **found}
     finally:
         if given["uploaded"] and given["path"]:
             _ownership.drop_temporary(given["path"])
-    return {"changed": True, "image": cached.path, "done": True, "begun": cached.begun}
+    return {"changed": True, "image": cached.path, "done": True, "before": cached.begun}
 
 
 def clean(module: AnsibleModule, conn: Any) -> dict[str, Any]:

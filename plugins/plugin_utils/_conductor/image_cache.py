@@ -72,7 +72,7 @@ class ImageCache:
                     continue
                 raise self._problem(name, answer.message, {**answer.result, "left": left})
             result = answer.result
-            left = bool(result["begun"]) if left is None else left
+            left = bool(result["before"]) if left is None else left
             changed = changed or bool(result["changed"])
             if result["done"]:
                 if result["changed"]:
