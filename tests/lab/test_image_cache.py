@@ -29,11 +29,34 @@ PLAY = """
 """
 
 
+#: The role place, in the parts that its main.yml includes.
+PLACE = """
+- hosts: localhost
+  gather_facts: false
+  vars:
+    drover_instance_definitions: {definitions}
+  tasks:
+    - ansible.builtin.include_role: {{name: drover.compute.place, tasks_from: decide, public: true}}
+    - ansible.builtin.set_fact:
+        place_wanted: "{{{{ place_wanted | combine({{'images': {images}}}) }}}}"
+    - ansible.builtin.include_role: {{name: drover.compute.place, tasks_from: build}}
+      loop: "{{{{ place_claims }}}}"
+      loop_control: {{loop_var: place_claim}}
+    - ansible.builtin.include_role: {{name: drover.compute.place, tasks_from: record}}
+"""
+
+
+def place(fleet, definitions, images, *words, check=True):
+    path = pathlib.Path(fleet.folder) / "place.yml"
+    path.write_text(PLACE.format(definitions=json.dumps(definitions), images=images), encoding="utf-8")
+    return fleet.playbook(str(path), *words, check=check)
+
+
 @pytest.fixture
 def served(fleet):
     """Each hypervisor has a server of its own on its loopback, with the image of the lab; gives the checksum."""
     pids = {}
-    for host in ("kvm1", "kvm2"):
+    for host in fleet.hosts:
         fleet.run(host, f"mkdir -p /srv/served && cp {IMAGE} /srv/served/debian-12.qcow2")
         pids[host] = fleet.run(host, SERVE).strip()
         fleet.run(host, f"until curl -s -o /dev/null http://127.0.0.1:{PORT}/ || python3 -c "
@@ -64,22 +87,33 @@ def test_from_a_server_below_a_guest_and_away_again(fleet, served):
     wrong = bring(fleet, url, "sha256:" + "0" * 64, check=False)
     assert wrong.returncode and "is not the image debian-12: its sha256 is" in said(wrong) and "0" * 64 not in cache(fleet, "kvm1")
 
+    fleet.everywhere(f"rm -rf {LOCAL}/_base")
     fleet.playbook("discover")
-    wanted = [{"name": "web", "memory_mb": 64, "disks": [{"size_gb": 1, "image": f"{LOCAL}/_base/{digits}"}]}]
-    fleet.playbook("place", "-e", json.dumps({"drover_instance_definitions": wanted}))
-    host, state = fleet.settled()["web"]
-    assert state == "running"
+    wanted = [{"name": name, "memory_mb": 64, "disks": [{"size_gb": 1, "image": "debian-12"}]} for name in ("web", "db", "mail")]
+    images = [{"name": "debian-12", "source": url, "checksum": served}]
+    place(fleet, wanted, images, "--check")
+    assert cache(fleet, "kvm1") == cache(fleet, "kvm2") == [] and fleet.where() == {}
+    done = place(fleet, wanted, images)
+    where = fleet.settled()
+    assert {state for dummy, state in where.values()} == {"running"} and len(where) == 3
+    used = {host for host, dummy in where.values()}
+    assert said(done).count("in the cache of") == len(used), "one download for all instances of a host"
+    for name, (host, _dummy) in where.items():
+        paths = fleet.run(host, f"virsh domblklist {name}").split()
+        assert json.loads(fleet.run(host, f"qemu-img info -U --output=json {paths[-1]}"))["backing-filename"] == f"{LOCAL}/_base/{digits}"
 
     assert "in the last 24 hours" in said(fleet.playbook("image_cache_clean"))
-    for each in ("kvm1", "kvm2"):
-        fleet.run(each, f"touch -d '3 days ago' {LOCAL}/_base/{digits}.json")
-    # It is needed on one host, and no host of another path loses it.
+    for host in used:
+        fleet.run(host, f"touch -d '3 days ago' {LOCAL}/_base/{digits}.json")
     found = said(fleet.playbook("image_cache_clean"))
-    assert "removed" not in found.replace("would be removed", "") and cache(fleet, host) == [digits, f"{digits}.json"], found
-    fleet.playbook("instance_delete", "-e", "drover_instance=web", "-e", "drover_instance_force=true", "-e", "drover_instance_timeout=5")
+    for host in used:
+        assert cache(fleet, host) == [digits, f"{digits}.json"] and f"{host}: {LOCAL}/_base/{digits}: kept, as" in found, found
+    gone = {"drover_instances": ["web", "db", "mail"], "drover_instance_force": True, "drover_instance_timeout": 5}
+    fleet.playbook("instance_delete", "-e", json.dumps(gone))
     fleet.playbook("discover")
     shown = said(fleet.playbook("image_cache_clean", "--check"))
-    assert f"kvm1: {LOCAL}/_base/{digits}: would be removed" in shown and cache(fleet, "kvm1") == [digits, f"{digits}.json"]
+    for host in used:
+        assert f"{host}: {LOCAL}/_base/{digits}: would be removed" in shown and cache(fleet, host) == [digits, f"{digits}.json"]
     fleet.playbook("image_cache_clean")
     assert cache(fleet, "kvm1") == cache(fleet, "kvm2") == []
     fleet.settled()
