@@ -125,11 +125,12 @@ class CachedImage:
             # A run was killed between the two names.
             _ownership.drop_temporary(self._part)
 
-    def bring(self, url: str | None, path: str | None, seconds: float) -> None:
+    def bring(self, url: str | None, path: str | None, seconds: float) -> bool:
         """Bring the image into the cache; a call that follows goes on where this one ends.
 
         :param url, path: where from, one of them; the path is of this host.
         :param seconds: the time of this call. A source that cannot be read in parts is read to its end.
+        :returns: False if another call has brought it meanwhile.
         :raises Unfinished: the time is over.
         :raises ImageProblem: it cannot be brought, or is not what its checksum says.
         """
@@ -140,9 +141,10 @@ class CachedImage:
             with self._locked(deadline) as part:
                 if self.is_there():
                     _ownership.drop_temporary(self._part)
-                    return
+                    return False
                 self._fill(part, url, path, deadline)
                 self._finish(part)
+                return True
         except OSError as exc:
             if exc.errno in (errno.ENOSPC, errno.EDQUOT):
                 _ownership.drop_temporary(self._part)

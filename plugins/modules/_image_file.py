@@ -153,7 +153,7 @@ def bring(module: AnsibleModule) -> dict[str, Any]:
     if module.check_mode:
         return {"changed": True, "image": cached.path, "done": False, "before": 0, "size": 0, "total": None}
     try:
-        cached.bring(given["url"], given["path"], given["seconds"])
+        changed = cached.bring(given["url"], given["path"], given["seconds"])
     except Unfinished as so_far:
         given = {**given, "uploaded": False}
         found = {"done": False, "size": so_far.size, "total": so_far.total}
@@ -161,7 +161,7 @@ def bring(module: AnsibleModule) -> dict[str, Any]:
     finally:
         if given["uploaded"] and given["path"]:
             _ownership.drop_temporary(given["path"])
-    return {"changed": True, "image": cached.path, "done": True, "before": cached.begun}
+    return {"changed": changed, "image": cached.path, "done": True, "before": cached.begun}
 
 
 def clean(module: AnsibleModule, conn: Any) -> dict[str, Any]:

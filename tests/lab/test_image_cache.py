@@ -17,6 +17,8 @@ pytestmark = pytest.mark.long
 pytest_plugins = ["test_fleet"]
 
 PORT = 8765
+#: The disks of each host of its own, in place of the lab's shared storage.
+OWN = ("-e", f"drover_instances_path={LOCAL}")
 SERVE = f"setsid python3 -m http.server {PORT} --bind 127.0.0.1 --directory /srv/served >/dev/null 2>&1 & echo $!"
 PLAY = """
 - hosts: {hosts}
@@ -49,7 +51,7 @@ PLACE = """
 def place(fleet, definitions, images, *words, check=True):
     path = pathlib.Path(fleet.folder) / "place.yml"
     path.write_text(PLACE.format(definitions=json.dumps(definitions), images=images), encoding="utf-8")
-    return fleet.playbook(str(path), *words, check=check)
+    return fleet.playbook(str(path), *OWN, *words, check=check)
 
 
 @pytest.fixture
@@ -88,7 +90,7 @@ def test_from_a_server_below_a_guest_and_away_again(fleet, served):
     assert wrong.returncode and "is not the image debian-12: its sha256 is" in said(wrong) and "0" * 64 not in cache(fleet, "kvm1")
 
     fleet.everywhere(f"rm -rf {LOCAL}/_base")
-    fleet.playbook("discover")
+    fleet.playbook("discover", *OWN)
     wanted = [{"name": name, "memory_mb": 64, "disks": [{"size_gb": 1, "image": "debian-12"}]} for name in ("web", "db", "mail")]
     images = [{"name": "debian-12", "source": url, "checksum": served}]
     place(fleet, wanted, images, "--check")
@@ -102,19 +104,19 @@ def test_from_a_server_below_a_guest_and_away_again(fleet, served):
         paths = fleet.run(host, f"virsh domblklist {name}").split()
         assert json.loads(fleet.run(host, f"qemu-img info -U --output=json {paths[-1]}"))["backing-filename"] == f"{LOCAL}/_base/{digits}"
 
-    assert "in the last 24 hours" in said(fleet.playbook("image_cache_clean"))
+    assert "in the last 24 hours" in said(fleet.playbook("image_cache_clean", *OWN))
     for host in used:
         fleet.run(host, f"touch -d '3 days ago' {LOCAL}/_base/{digits}.json")
-    found = said(fleet.playbook("image_cache_clean"))
+    found = said(fleet.playbook("image_cache_clean", *OWN))
     for host in used:
         assert cache(fleet, host) == [digits, f"{digits}.json"] and f"{host}: {LOCAL}/_base/{digits}: kept, as" in found, found
     gone = {"drover_instances": ["web", "db", "mail"], "drover_instance_force": True, "drover_instance_timeout": 5}
     fleet.playbook("instance_delete", "-e", json.dumps(gone))
-    fleet.playbook("discover")
-    shown = said(fleet.playbook("image_cache_clean", "--check"))
+    fleet.playbook("discover", *OWN)
+    shown = said(fleet.playbook("image_cache_clean", *OWN, "--check"))
     for host in used:
         assert f"{host}: {LOCAL}/_base/{digits}: would be removed" in shown and cache(fleet, host) == [digits, f"{digits}.json"]
-    fleet.playbook("image_cache_clean")
+    fleet.playbook("image_cache_clean", *OWN)
     assert cache(fleet, "kvm1") == cache(fleet, "kvm2") == []
     fleet.settled()
 

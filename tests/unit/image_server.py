@@ -31,6 +31,8 @@ class Server:
                 pass
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        # A client may go away at any time.
+        self.server.handle_error = lambda *dummy: None
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}/debian-12.qcow2"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 

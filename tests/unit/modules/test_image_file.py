@@ -148,12 +148,12 @@ def test_a_part_of_another_image_is_not_taken(bring, server, folder):
 
 def test_two_at_once_bring_it_once(folder, server):
     server.slow = 0.01
-    problems = []
+    problems, made = [], []
 
     def work():
         cached = CachedImage(str(folder), "debian-12", f"sha256:{DIGITS}")
         try:
-            cached.bring(server.url, None, 60)
+            made.append(cached.bring(server.url, None, 60))
         except ImageProblem as problem:
             problems.append(problem)
 
@@ -162,7 +162,12 @@ def test_two_at_once_bring_it_once(folder, server):
         each.start()
     for each in workers:
         each.join()
-    assert problems == [] and server.asked == [0] and names(folder) == [DIGITS, f"{DIGITS}.json"]
+    assert (
+        problems == []
+        and sorted(made) == [False, False, False, True]
+        and server.asked == [0]
+        and names(folder) == [DIGITS, f"{DIGITS}.json"]
+    )
 
 
 def test_a_process_that_is_killed_leaves_nothing_whole(folder, server):
