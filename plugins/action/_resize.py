@@ -12,7 +12,9 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, difference
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     RESIZE_SPEC,
+    SIZE_SPEC,
     ConductorAction,
+    new_size,
     refuse_orphan,
     resize_settings,
 )
@@ -35,7 +37,7 @@ class ActionModule(ConductorAction):
     ARGUMENT_SPEC = {
         "state": {"type": "str", "choices": ["begun", *STEPS], "required": True},
         "instance": {"type": "raw", "required": True},
-        "flavor": {"type": "str"},
+        **SIZE_SPEC,
         "host": {"type": "str"},
         **RESIZE_SPEC,
         "options": {"type": "dict", "default": {}},
@@ -56,7 +58,7 @@ class ActionModule(ConductorAction):
         steps = ResizeSteps(self.ports(args, task_vars), settings, hand)
         instance, resize = steps.find(args["instance"])
         if args["state"] == "begun":
-            step = steps.begin(instance, resize, args["flavor"], args["host"])
+            step = steps.begin(instance, resize, new_size(args), args["host"])
         elif resize is None:
             step = Step(False, None)
         elif args["state"] == "undone":

@@ -12,7 +12,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border imp
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, difference
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     INSTANCES_SPEC,
+    SIZE_SPEC,
     ConductorAction,
+    new_size,
     resize_settings,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import SCHEDULER_VARIABLES
@@ -22,7 +24,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize i
 class ActionModule(ConductorAction):
     _requires_connection = False
     ARGUMENT_SPEC = {
-        "flavor": {"type": "str"},
+        **SIZE_SPEC,
         "ending": {"type": "str", "choices": [CONFIRM, REVERT]},
         "host": {"type": "str"},
         **INSTANCES_SPEC,
@@ -33,7 +35,7 @@ class ActionModule(ConductorAction):
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         settings = resize_settings(args, task_vars, args["migration"], self._task.check_mode)
         wanted = selecting.instances(self.store(args, task_vars), args, self.show)
-        request = ResizeRequest(wanted, settings, args["flavor"] or None, args["ending"] or None, args["host"] or None)
+        request = ResizeRequest(wanted, settings, new_size(args), args["ending"] or None, args["host"] or None)
         resize = Resize(self.ports(args, task_vars), request)
         result = resize.run()
         if self._task.diff:

@@ -59,7 +59,7 @@ options:
     - C(disks) (list of mappings). Its disks, in the order vda, vdb and so on.
     - 'C(disks.size_gb) (GiB, or a size). Its size in GiB, or a size such as C(2T). The first disk may do without it: then
       C(disk_gb) or the flavor says it.'
-    - C(disks.image) (text). A file on the hypervisor that is the backing file of the disk.
+    - 'C(disks.image) (text). What backs the disk: the path of a file on the hypervisor, or the name of an image with a C(source).'
     - C(disks.image_format) (text). The format of C(image). The default is C(qcow2).
     - C(disks.path) (text). The path of its file. By default it is a file in the folder C(drover_instances_path).
     - 'C(disks.bus) (C(virtio), C(scsi), C(sata), C(ide), C(usb)). The bus (Nova: C(hw_disk_bus)) [C(virtio)].'
@@ -98,7 +98,8 @@ options:
     - C(networks.openvswitch.interfaceid) (text). The uuid of the port, C(iface-id) in Open vSwitch [a new one].
     - C(networks.openvswitch.profileid) (text). The profile of the port.
     - 'C(image) (text or mapping). The image: its name under C(images) or in the store, or a mapping with name and properties.
-      Host filters read its properties. The content of a disk comes from C(image) of the disk.'
+      Host filters read its properties. If an image with a name has a C(source), the first disk is made from it, unless the
+      disk has an C(image) of its own.'
     - C(image.name) (text). Its name.
     - C(image.id) (text). Its id, for IsolatedHostsFilter.
     - C(image.disk_format) (text). The format of its file, for a pre-filter of the scheduler.

@@ -149,7 +149,7 @@ _START = (_MOVE, _OPTIONS.replace("{prefix}", "start[]"))
 class ModuleDocFragment:
     """Documentation fragments ``drover.compute.migration_options``; with what else a move has, ``.moves``.
 
-    One for each spec of ansible_border.conducting: ``.limits``, ``.drain``, ``.resize`` and ``.instances``.
+    One for each spec of ansible_border.conducting: ``.limits``, ``.drain``, ``.size``, ``.resize`` and ``.instances``.
     """
 
     # With their types, as ansible-test reads those without as constants.
@@ -205,6 +205,24 @@ options:
       - The options of each migration, as O(drover.compute._migration#module:options). The variable C(drover_migration) sets it too.
     type: dict
     default: {}
+"""
+    SIZE: str = r"""
+options:
+  flavor:
+    description:
+      - The new flavor, see M(drover.compute.flavor). A smaller disk is refused. A flavor without a disk leaves the disks unchanged.
+    type: str
+  vcpus:
+    description:
+      - The new number of vCPUs. Without a flavor, give this, O(memory_mb) or O(disk_gb), or several of them. The others stay as they are.
+      - An instance that gets sizes keeps its flavor, so the extra specs of the flavor still apply.
+    type: int
+  memory_mb:
+    description: The new memory in MiB, or a size such as V(8GiB).
+    type: raw
+  disk_gb:
+    description: The new size of its disks together in GiB, or a size such as V(40GiB). The first disk grows. A smaller size is refused.
+    type: raw
 """
     RESIZE: str = r"""
 options:

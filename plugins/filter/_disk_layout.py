@@ -11,20 +11,25 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files
 
 
-def disk_layout(disks: list[dict[str, Any]], base: str) -> list[dict[str, Any]]:
+def disk_layout(disks: list[dict[str, Any]], base: str, images: dict[str, str | None] | None = None) -> list[dict[str, Any]]:
     """Return the disks of a definition in order, for the domain template and the module domain.
 
-    :param disks: each has size_gb (GiB) and may have image, image_format, path.
+    :param disks: each has size_gb (GiB) and may have image (the path of a file, or the name of an image), image_format, path.
     :param base: the path of disks without their own path; -vda.qcow2 and so on is added.
+    :param images: the path of each image by its name, on the host; None in check mode for one that is not there yet.
     :returns: of each disk target (such as vda), path, format, and make, which is an item of the option disks of the module domain.
     """
     layout = []
     for target, disk in disk_files.targets(disks):
         path = disk.get("path") or disk_files.by_default(base.strip(), target)
         make = {"path": path, "size_gb": disk["size_gb"], "format": "qcow2"}
-        if disk.get("image"):
-            make["backing_file"] = disk["image"]
-            make["backing_format"] = disk.get("image_format") or "qcow2"
+        image = disk.get("image")
+        if image and image.startswith("/"):
+            make["backing_file"], make["backing_format"] = image, disk.get("image_format") or "qcow2"
+        elif image:
+            # A file that is not there yet cannot be checked: the rest of the disk is.
+            file = (images or {})[image]
+            make.update({"backing_file": file, "backing_format": disk.get("image_format")} if file else {})
         layout.append({"target": target, "path": path, "format": "qcow2", "make": make})
     return layout
 

@@ -121,7 +121,7 @@ def make_disk(module: AnsibleModule, disk: Mapping[str, Any]) -> _ownership.Cand
     try:
         _qemu_img(module, arguments, f"making the disk {path}")
         os.chmod(part, 0o600)
-        return _put_in_place(part, path)
+        return put_in_place(part, path)
     finally:
         _ownership.drop_temporary(part)
 
@@ -157,7 +157,7 @@ def make_seed(path: str, content: bytes) -> _ownership.Candidate:
             handle.write(content)
             handle.flush()
             os.fsync(handle.fileno())
-        return _put_in_place(part, path)
+        return put_in_place(part, path)
     except OSError as exc:
         raise ImageProblem(f"The seed {path} cannot be written on {host_name()}: {exc.strerror}.") from exc
     finally:
@@ -177,7 +177,7 @@ def _part_name(path: str) -> str:
     return os.path.join(folder, f".drover-{secrets.token_hex(4)}-{name[:200]}.part")
 
 
-def _put_in_place(part: str, path: str) -> _ownership.Candidate:
+def put_in_place(part: str, path: str) -> _ownership.Candidate:
     """Give the finished file its name without ever replacing a file of that name."""
     try:
         made = _ownership.made(part, path)

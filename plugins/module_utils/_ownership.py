@@ -114,14 +114,21 @@ class Ownership:
     :param conn: libvirt of this host.
     :param uuid, name: of the instance; if one of them is None, no name of a file proves anything.
     :param elsewhere: paths that instances of other hosts need.
+    :param folders: more folders in which images may be backed by the files.
     :ivar removed: the paths that were removed.
     :ivar kept: those that stay, dicts path and reason.
     """
 
     def __init__(
-        self, conn: Any, uuid: str | None, name: str | None, candidates: Sequence[Candidate], elsewhere: Iterable[str] = ()
+        self,
+        conn: Any,
+        uuid: str | None,
+        name: str | None,
+        candidates: Sequence[Candidate],
+        elsewhere: Iterable[str] = (),
+        folders: Iterable[str] = (),
     ) -> None:
-        self._conn, self._uuid, self._name, self._elsewhere = conn, uuid, name, elsewhere
+        self._conn, self._uuid, self._name, self._elsewhere, self._folders = conn, uuid, name, elsewhere, list(folders)
         self._candidates = candidates
         self._own: list[tuple[Candidate, tuple[int, int] | None]] = []
         self.removed: list[str] = []
@@ -140,7 +147,7 @@ class Ownership:
             if why is None and sighting:
                 if needs is None:
                     needs = Needs(self._conn, self._uuid, self._elsewhere)
-                    needs.look_around([os.path.dirname(other.real) for dummy, other, dummy2 in there if other])
+                    needs.look_around([*self._folders, *(os.path.dirname(other.real) for dummy, other, dummy2 in there if other)])
                 why = needs.why(each.path, sighting) or (why_locked(sighting.real) if locks else None)
             if why is None and sighting:
                 self._own.append((each, sighting.inode))

@@ -93,6 +93,12 @@ sections:
   description: What is kept in the store, the lists C(flavors), C(images), C(aggregates) and C(server_groups).
   returned: success
   type: dict
+images:
+  description: The images of the file and of the store, with C(name), C(source) and C(checksum).
+  returned: success
+  type: list
+  elements: dict
+  sample: [{name: debian-12, source: /srv/images/debian-12.qcow2, checksum: null}]
 unmarked:
   description: Names of removed instances of a C(count) whose definition still wants others, so that it was not marked.
   returned: with O(mark_absent)

@@ -29,6 +29,7 @@ options:
       - V(confirmed), at the destination, makes its disk larger and frees the allocations of its old size.
       - V(leaving_again), at the destination, shuts the instance down and restores the old size. Then V(reverted), at the old host, starts
         it if it ran when the resize began.
+      - V(begun) without a new size keeps the size and moves the instance to another host.
       - If no resize is open, every state but V(begun) does nothing.
     type: str
     choices: [begun, left, arrived, undone, confirmed, leaving_again, reverted]
@@ -37,11 +38,6 @@ options:
     description: The instance, a name, a uuid, or a mapping with C(name) and C(uuid).
     type: raw
     required: true
-  flavor:
-    description:
-      - With O(state=begun), the new flavor. Without it the instance keeps its size and moves to another host.
-      - A smaller disk is refused. A flavor without a disk leaves the disks unchanged.
-    type: str
   host:
     description:
       - With O(state=begun), the destination. By default the instance stays on its host if the new size fits there beside the old one;
@@ -58,6 +54,7 @@ options:
     type: str
 extends_documentation_fragment:
   - drover.compute.store
+  - drover.compute.migration_options.size
   - drover.compute.migration_options.resize
   - drover.compute.scheduler
   - drover.compute.attributes

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: instance_resize
-short_description: Give instances another flavor, and confirm or revert the resize
+short_description: Give instances another size, and confirm or revert the resize
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
@@ -23,12 +23,8 @@ description:
   - The role P(drover.compute.instance#role) and the playbook C(drover.compute.instance_resize) call this module. M(drover.compute._resize)
     does a single step.
 options:
-  flavor:
-    description:
-      - The new flavor, see M(drover.compute.flavor). A smaller disk is refused. A flavor without a disk leaves the disks unchanged.
-    type: str
   ending:
-    description: Confirm or revert the resize afterwards. Without O(flavor), confirm or revert the resize of an earlier run.
+    description: Confirm or revert the resize afterwards. Without a new size, confirm or revert the resize of an earlier run.
     type: str
     choices: [confirm, revert]
   host:
@@ -39,6 +35,7 @@ options:
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.migration_options.instances
+  - drover.compute.migration_options.size
   - drover.compute.migration_options.resize
   - drover.compute.scheduler
   - drover.compute.attributes
@@ -58,6 +55,12 @@ EXAMPLES = r"""
       drover.compute.instance_resize:
         instances: [web1]
         flavor: large
+        ending: confirm
+
+    - name: Give it more memory, and nothing else
+      drover.compute.instance_resize:
+        instances: [web1]
+        memory_mb: 128MiB
         ending: confirm
 """
 

@@ -79,6 +79,12 @@ def an_image(fleet):
     fleet.everywhere(f"cp {IMAGE} {LOCAL}/debian-12.qcow2")
 
 
+def a_shared_image(fleet):
+    fleet.everywhere(f"mkdir -p /srv/images && cp {IMAGE} /srv/images/debian-12.qcow2")
+    digits = fleet.run("kvm1", f"sha256sum {IMAGE}").split()[0]
+    (fleet.folder / "debian-12.sha256").write_text(digits, encoding="utf-8")
+
+
 def of_a_dead_host(fleet):
     fleet.run("kvm1", "qemu-img create -q -f qcow2 /srv/shared/web-1.qcow2 1G")
     xml = DOMAIN.format(
@@ -143,6 +149,8 @@ PREPARE = {
     ("module", "_domain_restart"): of_a_dead_host,
     ("module", "drain"): web1,
     ("module", "hypervisor_info"): two_guests,
+    ("module", "_image_cache"): a_shared_image,
+    ("module", "_image_file"): a_shared_image,
     ("module", "instance"): four,
     ("module", "instance_labels"): web1,
     ("module", "instance_cdrom"): with_a_drive,
@@ -170,6 +178,8 @@ AFTER = {
     ("module", "domain_power"): lambda fleet: set(fleet.where().values()) == {("kvm1", "shutoff")},
     ("module", "_domain_restart"): lambda fleet: fleet.where() == {"web-1": ("kvm2", "running")},
     ("module", "drain"): lambda fleet: fleet.service("kvm1")["maintenance"] and fleet.settled()["web1"][0] != "kvm1",
+    ("module", "_image_cache"): lambda fleet: len(fleet.run("kvm2", f"ls {LOCAL}/_base").split()) == 2,
+    ("module", "_image_file"): lambda fleet: len(fleet.run("kvm2", f"ls {LOCAL}/_base").split()) == 2,
     ("module", "instance"): lambda fleet: (
         fleet.where() == {"web1": ("kvm1", "running"), "web2": ("kvm1", "shutoff"), "web3": ("kvm1", "shutoff")}
         and "web4" not in fleet.booked()

@@ -8,7 +8,9 @@ Each runs the action plugins that ship, as the role of its name does.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import subprocess
 
 import libvirt
 from ansible.errors import AnsibleActionFail
@@ -57,6 +59,11 @@ class Place(Operation):
     """Role place with one definition that is new."""
 
     before = None
+    #: What each of its disks has more, for the module domain.
+    backed = None
+
+    def bring(self, run, claim):
+        """Bring its image."""
 
     def run(self, run):
         world = run.world
@@ -77,13 +84,14 @@ class Place(Operation):
         """Tasks build.yml: the next claim, or None when it is built."""
         disk = os.path.join(world.disks, f"web-{claim['uuid'][:8]}-vda.qcow2")
         try:
+            self.bring(run, claim)
             run.task(
                 claim["host"],
                 "_instance_build",
                 name="web",
                 uuid=claim["uuid"],
                 xml=hypervisors.xml("web", claim["uuid"], [disk]),
-                disks=[{"path": disk, "size_gb": 1}],
+                disks=[{"path": disk, "size_gb": 1, **(self.backed or {})}],
                 timeout=1,
             )
             return None
@@ -92,6 +100,66 @@ class Place(Operation):
         given = {"uuid": claim["uuid"], "alternates": claim["alternates"], "message": message, "timeout": 1}
         settled = run.task(claim["host"], "_instance_build", state="settled", **given)
         return None if settled["built"] else {**claim, **settled["claim"]}
+
+
+class _Images:
+    """Images in the cache that all hosts of the world share."""
+
+    def image(self, world, name):
+        """Make the source of an image; the arguments of the module _image_cache."""
+        source = os.path.join(world.folder, f"{name}.raw")
+        with open(source, "wb") as file:
+            file.write(name.encode() * 1000)
+        digits = hashlib.sha256(name.encode() * 1000).hexdigest()
+        self.cached = os.path.join(world.disks, "_base", digits)
+        # From the first moment on that it is there, it is as it shall be.
+        world.contents[self.cached] = digits
+        return {"folder": world.disks, "names": [name], "images": [{"name": name, "source": source, "checksum": f"sha256:{digits}"}]}
+
+    def unused(self, path):
+        """No instance was made of it for long."""
+        os.utime(f"{path}.json", (0, 0))
+
+
+class PlaceFromImage(_Images, Place):
+    """The same with a disk that is backed by an image, which is brought first."""
+
+    def prepare(self, world):
+        super().prepare(world)
+        self.given = self.image(world, "debian")
+
+    def bring(self, run, claim):
+        paths = run.task(claim["host"], "_image_cache", **self.given)["paths"]
+        self.backed = {"backing_file": paths["debian"], "backing_format": "raw"}
+
+    def check(self, world):
+        super().check(world)
+        assert sorted(os.listdir(os.path.dirname(self.cached))) == [os.path.basename(self.cached), f"{os.path.basename(self.cached)}.json"]
+
+
+class CleanImages(_Images, Operation):
+    """The cache is cleaned: the image that web is backed by stays, another one goes."""
+
+    def prepare(self, world):
+        super().prepare(world)
+        run = Run(world)
+        run.task("kvm1", "_image_cache", **self.image(world, "needed"))
+        self.needed = self.cached
+        disk = os.path.join(world.disks, "backed.qcow2")
+        subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", self.needed, "-F", "raw", disk], check=True)
+        world.fleet.hosts["kvm2"].define("backed", uuid_of("backed"), disks=[disk])
+        run.task("kvm1", "_image_cache", **self.image(world, "idle"))
+        self.unused(self.needed)
+        self.unused(self.cached)
+        world.contents.pop(self.cached)
+        world.discover()
+
+    def run(self, run):
+        run.task("kvm1", "_image_cache", state="clean", folder=run.world.disks)
+
+    def check(self, world):
+        super().check(world)
+        assert os.path.exists(self.needed) and not os.path.exists(self.cached)
 
 
 class _OfInstance(Operation):
@@ -406,6 +474,8 @@ OPERATIONS = {
     "resize on the same host": ResizeHere,
     "revert": Revert,
     "place": Place,
+    "place from an image": PlaceFromImage,
+    "clean the cache of images": CleanImages,
     "start": Start,
     "stop": Stop,
     "reboot": Reboot,

@@ -12,7 +12,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize import Resize, ResizeRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings, ResizeSettings
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.undrain import Undrain, UndrainRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits, NewSize
 from ansible_collections.drover.compute.tests.scenarios.several import several
 from ansible_collections.drover.compute.tests.scenarios.simulated import Broken
 
@@ -34,10 +34,11 @@ class Instances:
     def _settings(self, **given):
         return ResizeSettings(policy=self.policy, **{"timeout": 30, **given})
 
-    def do_resize(self, names, flavor=None, host=None, ending=None, stop=None, call=None, **settings):
+    def do_resize(self, names, flavor=None, sizes=None, host=None, ending=None, stop=None, call=None, **settings):
         """Playbook instance_resize."""
         with self.run(stop, call) as run:
-            Resize(run, ResizeRequest(list(names), self._settings(**settings), flavor, ending, host)).run()
+            size = NewSize(flavor) if flavor else NewSize(sizes=sizes) if sizes else None
+            Resize(run, ResizeRequest(list(names), self._settings(**settings), size, ending, host)).run()
 
     def do_migrate(self, names, host=None, cold=False, stop=None, call=None, **settings):
         """Playbook instance_migrate."""

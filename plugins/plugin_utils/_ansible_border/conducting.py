@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import _sizes as sizes
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.delegation import AnsibleHosts
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
@@ -26,7 +27,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans im
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings, ResizeSettings
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, RunOver
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import NewSize, Sizes
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import read_whole
 
 # Each spec has a fragment drover.compute.migration_options.<name>; the variable ``drover_<option>`` sets each option of LIMITS_SPEC too.
 
@@ -48,6 +51,13 @@ DRAIN_SPEC: dict[str, dict[str, Any]] = {
     **SCHEDULER_SPEC,
 }
 DRAIN_VARIABLES: tuple[str | tuple[str, str], ...] = ("solver_seconds", "migration", *LIMITS_SPEC, *SCHEDULER_VARIABLES)
+#: Actions that give instances a new size: a flavor, or sizes.
+SIZE_SPEC: dict[str, dict[str, Any]] = {
+    "flavor": {"type": "str"},
+    "vcpus": {"type": "int"},
+    "memory_mb": {"type": "raw"},
+    "disk_gb": {"type": "raw"},
+}
 #: Actions that shut instances down, resize or move them, and start them again.
 RESIZE_SPEC: dict[str, dict[str, Any]] = {
     "timeout": {"type": "int", "default": 60},
@@ -111,6 +121,32 @@ def resize_settings(args: Mapping[str, Any], task_vars: Mapping[str, Any], migra
     """
     given = {name: args[name] for name in ("timeout", "force", "despite_policy", "service_down_time")}
     return ResizeSettings(policy_of(args, task_vars), migration=migration, check_mode=check_mode, **given)
+
+
+def new_size(args: Mapping[str, Any]) -> NewSize | None:
+    """Return the new size of a task with the options of SIZE_SPEC; None where none is given.
+
+    :raises DroverError: a flavor and sizes are given, or a size cannot be read.
+    """
+    given = [name for name in SIZE_SPEC if args[name] not in (None, "")]
+    if "flavor" in given:
+        if len(given) > 1:
+            others = " and ".join(f"drover_{name}" for name in given[1:])
+            raise DroverError(
+                f"Nothing was done, because drover_flavor is set together with {others}, and each of them gives a size. Set drover_flavor "
+                "alone, or only drover_vcpus, drover_memory_mb and drover_disk_gb."
+            )
+        return NewSize(args["flavor"])
+    if not given:
+        return None
+    found: Sizes = {}
+    if "vcpus" in given:
+        found["vcpus"] = read_whole("drover_vcpus", args["vcpus"], 1)
+    if "memory_mb" in given:
+        found["memory_mb"] = sizes.read("drover_memory_mb", args["memory_mb"], sizes.MIB, 1)
+    if "disk_gb" in given:
+        found["disk_gb"] = sizes.read("drover_disk_gb", args["disk_gb"], sizes.GIB, 1)
+    return NewSize(sizes=found)
 
 
 def refuse_orphan() -> Callable[[], None]:

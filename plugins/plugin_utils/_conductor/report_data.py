@@ -9,9 +9,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import quotas
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import plan_capacity
 from ansible_collections.drover.compute.plugins.plugin_utils._report.host_loss import host_losses, sizes
 from ansible_collections.drover.compute.plugins.plugin_utils._report.plan import plan_view
+from ansible_collections.drover.compute.plugins.plugin_utils._report.projects import projects_view
 from ansible_collections.drover.compute.plugins.plugin_utils._report.view import view
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import instances, overview
@@ -44,6 +46,7 @@ def read(
     return {
         **found,
         "capacity": losses,
+        "projects": projects_view(quotas.listing(connection)),
         "plans": [plan_view(plan, found["hosts"], listed) for plan in plans],
     }
 

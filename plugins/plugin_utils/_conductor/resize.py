@@ -43,14 +43,14 @@ class ResizeRequest:
     """What the operator wants.
 
     - instances: names, uuids, or mappings of both.
-    - flavor: the new flavor; None to resize nothing.
+    - size: the new size; None to resize nothing.
     - ending: CONFIRM, REVERT or None.
     - host: the host to take; None for the one that is chosen.
     """
 
     instances: Sequence[Any]
     settings: ResizeSettings
-    flavor: str | None = None
+    size: orders.NewSize | None = None
     ending: str | None = None
     host: str | None = None
 
@@ -77,14 +77,15 @@ class Resize:
         :returns: a dict: changed, resizes.
         :raises DroverError: an instance was not resized, or its resize not ended; the others were, all the same.
         """
-        if self.request.flavor is None and self.request.ending is None:
+        if self.request.size is None and self.request.ending is None:
             raise DroverError(
-                "What is to be done? Set drover_flavor to the flavor that the instances shall have, or drover_resize to confirm or revert."
+                "Nothing was done, because no new size is given. Set drover_flavor to a flavor, or set drover_vcpus, drover_memory_mb or "
+                "drover_disk_gb. To end an earlier resize, set drover_resize to confirm or revert."
             )
         instance_lookup.refuse_none(self.request.instances)
         with self._store.read() as connection:
             instances = instance_lookup.find(connection, self.request.instances)
-        if self.request.flavor is not None:
+        if self.request.size is not None:
             self.resize(instances)
         if self.request.ending is not None:
             self.end(instances)
@@ -104,7 +105,7 @@ class Resize:
     def _resize(self, instance: NamedInstance) -> None:
         source = instance["migration"]["source"] if instance["migration"] else instance["host"]
         with self._held([source] if source else [], f"resize of {instance['name']}"):
-            begun = self._steps.begin(*self._steps.find(instance_lookup.as_named(instance)), self.request.flavor, self.request.host)
+            begun = self._steps.begin(*self._steps.find(instance_lookup.as_named(instance)), self.request.size, self.request.host)
             self._note(instance["name"], begun)
             if begun.changed and begun.resize is not None and not self._settings.check_mode:
                 self._carry_out(begun.resize)

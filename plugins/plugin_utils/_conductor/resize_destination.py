@@ -13,14 +13,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._errors import Drov
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources, Selection
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import Size
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import NewSize, Size, Sizes
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import flavors
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import which_name
 
-# What a flavor sets; all else that an instance holds stays with it.
+# What a flavor or a size sets; all else that an instance holds stays with it.
 SIZED = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")
 
 
@@ -50,7 +50,7 @@ def request(connection: Connection, instance: NamedInstance) -> dict[str, Any]:
 def find_destination(
     connection: Connection,
     instance: NamedInstance,
-    name: str | None,
+    new: NewSize | None,
     host: str | None,
     policy: Policy,
     now: float,
@@ -60,19 +60,22 @@ def find_destination(
 
     Both sizes are held until the resize is confirmed, so there must be room for both where it stays.
 
-    :param name: the flavor; None for a cold migration, which keeps the size and takes another host.
+    :param new: None for a cold migration, which keeps the size and takes another host. An instance that gets sizes keeps its flavor,
+        because the extra specs of the flavor still say which hosts it needs.
     :param host: the host to take, None for the one that the scheduler picks.
     :returns: the resources of the selection are all that the instance shall hold.
     :raises DroverError: no such flavor, a smaller disk, or no host has room.
     """
-    asked, size = request(connection, instance), _size(connection, instance, name)
-    if name is None:
+    asked, size = request(connection, instance), _size(connection, instance, new)
+    if new is None:
         asked["ignore_hosts"] = [instance["host"]]
-    else:
-        for key in ("vcpus", "memory_mb", "disk_gb"):
+    elif new.flavor is not None:
+        for key in ("vcpus", "memory_mb"):
             asked.pop(key)
-        asked.update(flavor=name, disk_gb=size["disk_gb"])
-    tries = [host] if host else ([instance["host"]] if name is not None else []) + [None]
+        asked.update(flavor=new.flavor, disk_gb=size["disk_gb"])
+    else:
+        asked.update(new.sizes)
+    tries = [host] if host else ([instance["host"]] if new is not None else []) + [None]
     for number, where in enumerate(tries, 1):
         wanted = {**asked, "host": where} if where else asked
         try:
@@ -98,9 +101,12 @@ def size_of(instance: NamedInstance) -> Size:
     }
 
 
-def _size(connection: Connection, instance: NamedInstance, name: str | None) -> Size:
-    if name is None:
+def _size(connection: Connection, instance: NamedInstance, new: NewSize | None) -> Size:
+    if new is None:
         return size_of(instance)
+    if new.flavor is None:
+        return _of_sizes(instance, new.sizes)
+    name = new.flavor
     found = flavors.find(connection, name)
     if found is None:
         near = which_name(name, flavors.read_all(connection))
@@ -116,3 +122,19 @@ def _size(connection: Connection, instance: NamedInstance, name: str | None) -> 
             "smaller. Nothing was done; choose a flavor with a larger disk, or one without."
         )
     return {"flavor": name, "vcpus": found["vcpus"], "memory_mb": found["memory_mb"], "disk_gb": disk_gb}
+
+
+def _of_sizes(instance: NamedInstance, sizes: Sizes) -> Size:
+    disk_gb = sizes.get("disk_gb", instance["disk_gb"])
+    if disk_gb < instance["disk_gb"]:
+        raise DroverError(
+            f"A disk of {disk_gb} GiB was asked for, and {instance['name']} has {instance['disk_gb']} GiB: a disk is never made smaller. "
+            "Nothing was done; ask for a larger disk, or for none to leave the disks as they are."
+        )
+    size = size_of(instance)
+    return {
+        "flavor": size["flavor"],
+        "vcpus": sizes.get("vcpus", size["vcpus"]),
+        "memory_mb": sizes.get("memory_mb", size["memory_mb"]),
+        "disk_gb": disk_gb,
+    }

@@ -23,7 +23,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations import 
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations.options import Options
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import movability
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import Resize, ResizeTarget, Size
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import NewSize, Resize, ResizeTarget, Size
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import DomainLook
 from ansible_collections.drover.compute.plugins.plugin_utils._store import decisions, instance_lookup, migrations_open
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
@@ -79,43 +79,45 @@ class ResizeSteps:
 
     # There
 
-    def begin(self, instance: NamedInstance, resize: Resize | None, flavor: str | None, host: str | None) -> Step:
+    def begin(self, instance: NamedInstance, resize: Resize | None, new: NewSize | None, host: str | None) -> Step:
         """Find the size and the place, let the hypervisor look at it, and write it down.
 
         :param instance, resize: as find() returns them; it goes on with a resize that is open.
-        :param flavor: the name of one; None for a cold migration.
+        :param new: the new size; None for a cold migration.
         :param host: the host to take; None for the one that is chosen.
         :returns: not changed where there is nothing to do.
         """
         if resize is not None:
-            return self._going_on(resize, flavor, host)
+            return self._going_on(resize, new, host)
         instance_lookup.refuse(instance, "It is not resized")
         if instance["state"] == "missing":
             raise DroverError(
                 f"Instance {instance['name']} is missing: {instance['host']} no longer shows its domain. It is not resized: find out "
                 "where it is with drover.compute.discover."
             )
-        if instance["host"] is None or (flavor is None and host == instance["host"]):
+        if instance["host"] is None or (new is None and host == instance["host"]):
             # refuse() has refused an instance on no host.
             return Step(False, None)
-        settings, now, purpose = self._settings, self._clock.time(), "migrate" if flavor is None else "resize"
+        settings, now, purpose = self._settings, self._clock.time(), "migrate" if new is None else "resize"
         hand = self._hand(instance["host"])
         with refusals.kept(self._store, purpose, self._actor, now), self._store.read() as connection:
-            selection, size = find_destination(connection, instance, flavor, host, settings.policy, now, settings.service_down_time)
+            selection, size = find_destination(connection, instance, new, host, settings.policy, now, settings.service_down_time)
         have = size_of(instance)
-        if have == size and host in (None, instance["host"]) and flavor is not None:
+        if have == size and host in (None, instance["host"]) and new is not None:
             return Step(False, None)
         if selection["host"] != instance["host"] and not settings.despite_policy:
             _refuse_by_policy(instance, selection["host"])
         facts = self._look(hand, instance, size)
         old = {key: facts[key] for key in ("vcpus", "memory_mb")}
-        new = {"vcpus": size["vcpus"], "memory_mb": size["memory_mb"], "disk_gb": size["disk_gb"]}
+        there = {"vcpus": size["vcpus"], "memory_mb": size["memory_mb"], "disk_gb": size["disk_gb"]}
         wanted: ResizeTarget = {
             "flavor": size["flavor"],
             "resources": selection["resources"],
             "running": facts["state"] not in ("shutoff", "crashed"),
-            "sizes": {"old": old, "new": new},
+            "sizes": {"old": old, "new": there},
         }
+        if new is not None and new.sizes:
+            wanted["given"] = new.sizes
         with self._store.write(together=True) as connection:
             opened = migration_claims.begin_resize(
                 connection, instance["uuid"], selection["host"], selection["node"], wanted, now, instance["host"]
@@ -128,10 +130,9 @@ class ResizeSteps:
         return Step(True, resize, (before, {**size, "host": selection["host"]}))
 
     @staticmethod
-    def _going_on(resize: Resize, flavor: str | None, host: str | None) -> Step:
+    def _going_on(resize: Resize, new: NewSize | None, host: str | None) -> Step:
         """Go on with a resize that an earlier run began; refuse another one."""
-        flavor = flavor if flavor is not None else resize["old"]["flavor"]
-        if flavor != resize["new"]["flavor"] or host not in (None, resize["destination"]):
+        if not _is_asked(resize, new) or host not in (None, resize["destination"]):
             raise DroverError(
                 f"Instance {resize['name']} is being resized or moved cold to {resize['destination']} already, or waits to be confirmed. End "
                 f"that first: run {_command(resize)} again, or drover.compute.instance_resize with drover_resize=confirm or revert."
@@ -320,6 +321,15 @@ def has_arrived(resize: Resize) -> bool:
     return resize["status"] == "finished" and resize["arrived"]
 
 
+def _is_asked(resize: Resize, new: NewSize | None) -> bool:
+    """Return whether an open resize is the one that is asked for; ``new`` None for a cold migration."""
+    if new is not None and new.sizes:
+        there: Mapping[str, Any] = resize["new"]
+        return bool(resize["given"]) and all(there[name] == size for name, size in new.sizes.items())
+    flavor = new.flavor if new is not None else resize["old"]["flavor"]
+    return not resize["given"] and flavor == resize["new"]["flavor"]
+
+
 def _refuse_unfinished(resize: Resize) -> NoReturn:
     raise DroverError(f"The resize of {resize['name']} has not ended yet, so it cannot be confirmed or reverted. {_again(resize)}")
 
@@ -329,7 +339,7 @@ def _again(resize: Resize) -> str:
 
 
 def _command(resize: Resize) -> str:
-    return migrations_open.how_to_end({"old": resize["old"], "new": resize["new"]}, resize["destination"])
+    return migrations_open.how_to_end({key: resize[key] for key in ("old", "new", "given")}, resize["destination"])
 
 
 def _refuse_by_policy(instance: NamedInstance, host: str) -> None:

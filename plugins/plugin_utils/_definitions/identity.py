@@ -74,7 +74,7 @@ def resolve(
         if found is None:
             found = {"uuid": definition.get("uuid") or str(uuid.uuid4()), "host": None, "node": None, "state": "new"}
         place = f"{places[name]}: instance {name}" if places else f"Instance {name}"
-        instance = {**definition, **{key: found[key] for key in ("uuid", "host", "node", "state")}}
+        instance = {**_with_image(definition, images or {}), **{key: found[key] for key in ("uuid", "host", "node", "state")}}
         asked = _request(instance, named)
         spec = requests.spec(asked, flavors or {}, images or {}, place)
         if found["state"] in ("new", "building"):
@@ -82,6 +82,16 @@ def resolve(
         resolved.append(_resolved(instance, asked, spec))
     disk_files.refuse_borrowed(resolved)
     return resolved
+
+
+def _with_image(definition: Mapping[str, Any], images: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
+    """Return a definition whose first disk is made from its image, if the image has a source."""
+    name, disks = definition.get("image"), definition["disks"]
+    image = images.get(name) if isinstance(name, str) else None
+    if not (image and image.get("source") and disks) or disks[0].get("image"):
+        return definition
+    image_format = {"image_format": image["disk_format"]} if image.get("disk_format") else {}
+    return {**definition, "disks": [{**disks[0], "image": name, **image_format}, *disks[1:]]}
 
 
 def _of_project(instances: Sequence[Mapping[str, Any]], definition: Mapping[str, Any]) -> list[Mapping[str, Any]]:

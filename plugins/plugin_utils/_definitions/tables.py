@@ -111,7 +111,11 @@ DISK: Table = {
     "size_gb": Field(
         GIB, "Its size in GiB, or a size such as `2T`. The first disk may do without it: then `disk_gb` or the flavor says it.", 20, least=1
     ),
-    "image": Field(TEXT, "A file on the hypervisor that is the backing file of the disk.", "/var/lib/libvirt/images/debian-12.qcow2"),
+    "image": Field(
+        TEXT,
+        "What backs the disk: the path of a file on the hypervisor, or the name of an image with a `source`.",
+        "/var/lib/libvirt/images/debian-12.qcow2",
+    ),
     "image_format": Field(TEXT, "The format of `image`. The default is `qcow2`.", "raw"),
     "path": Field(
         TEXT, "The path of its file. By default it is a file in the folder `drover_instances_path`.", "/srv/vms/data.qcow2", check=_absolute
@@ -261,7 +265,7 @@ INSTANCE: Table = {
     "image": Field(
         (TEXT, MAPPING),
         "The image: its name under `images` or in the store, or a mapping with name and properties. Host filters read its properties. "
-        "The content of a disk comes from `image` of the disk.",
+        "If an image with a name has a `source`, the first disk is made from it, unless the disk has an `image` of its own.",
         "debian-12",
         fields=IMAGE,
     ),

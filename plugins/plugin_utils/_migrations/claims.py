@@ -4,7 +4,7 @@
 """Migrations: opened with a claim at the destination, and closed by what is proven (N9.1 and N9.3).
 
 holdings.py has the allocations at both ends. Rows are locked in this order: migrations, server groups, instances, then as
-in placement.claims.
+in placement.claims, with quotas last.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils import _certainty a
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import holdings
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import limits as migration_limits
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, claim_nodes, server_groups
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, claim_nodes, quotas, server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits, OpenedMigration, ResizeTarget
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import Copies
@@ -88,7 +88,10 @@ def begin_resize(
     now: float,
     source_host: str | None = None,
 ) -> OpenedMigration:
-    """Open a resize, on the same host or to another one. Both sizes are allocated until confirm() or revert()."""
+    """Open a resize, on the same host or to another one. Both sizes are allocated until confirm() or revert().
+
+    :raises DroverError: as begin(), or the project would be beyond its quota with both sizes.
+    """
     return _begin(connection, instance_uuid, host, node, RESIZE, now, source_host, target)
 
 
@@ -141,6 +144,8 @@ def _begin(
             updated_at=now,
         )
     )
+    if move_type == RESIZE and instance.project:
+        quotas.refuse_resize(connection, instance.project, details)
     return _described(_migration(connection, uuid), new=True)
 
 

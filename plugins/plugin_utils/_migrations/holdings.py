@@ -76,7 +76,7 @@ def swap(
         names = ("flavor", *resource_classes.KEYS.values())
         details["old"].update({name: getattr(instance, name) for name in names})
         details["new"].update({"flavor": target["flavor"], **resource_classes.to_sizes(resources)})
-        details.update({name: target[name] for name in ("running", "sizes") if name in target})
+        details.update({name: target[name] for name in ("running", "sizes", "given") if name in target})
     return details
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders as migration_orders
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import Resize, Size
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import Resize, Size, Sizes
 from ansible_collections.drover.compute.plugins.plugin_utils._store import tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
@@ -49,6 +49,7 @@ def describe(connection: Connection, migration_uuid: str) -> Resize:
         "nowhere": bool(details.get("nowhere")),
         "old": _size(details.get("old") or {}, sizes.get("old") or {}),
         "new": _size(details.get("new") or {}, sizes.get("new") or {}),
+        "given": details.get("given", Sizes()),
         "order": {
             **_order(row, row.destination, row.destination_migration_uri, row.destination_migration_address),
             "migration": row.uuid,

@@ -5,7 +5,7 @@
 
 Each function runs inside one write transaction of the caller and is idempotent by the instance's uuid. Such
 transactions run at the same time, so each locks rows before it reads them, in one order: server groups, instances,
-consumers, inventories (see inventory.py), compute nodes. Of two runs that race for the last room exactly one gets it,
+consumers, inventories (see inventory.py), compute nodes, quotas. Of two runs that race for the last room exactly one gets it,
 and no two runs wait for each other.
 """
 
@@ -21,6 +21,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
     allocations,
     claim_nodes,
     definition_claims,
+    quotas,
     server_groups,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.claim_destination import ClaimDestinations, Place
@@ -54,7 +55,7 @@ def claim(
     :param defined: the selections are of definitions. If another run has claimed a definition already, its instance is
         the answer.
     :returns: the claims in the order of the selections.
-    :raises DroverError: no room (asked, used and capacity per host tried), unknown host, bad data, or a definition that was
+    :raises DroverError: no room (asked, used and capacity per host tried), a quota, unknown host, bad data, or a definition that was
         changed since its instance was begun.
     """
     if defined:
@@ -77,6 +78,7 @@ def claim(
     where = claim_nodes.of_instances(connection, existing)
     decided = [each for each in fresh if each.get("explanation")]
     decisions.record(connection, [_decision(each, chosen[each["uuid"]], actor, now) for each in decided])
+    quotas.refuse(connection, quotas.of_selections(fresh))
     results = []
     for selection in selections:
         if selection["uuid"] in new:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, NotRequired, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
@@ -151,17 +151,34 @@ class Size(TypedDict):
     disk_gb: int
 
 
+class Sizes(TypedDict, total=False):
+    """Sizes of an instance, some of them: MiB, GiB."""
+
+    vcpus: int
+    memory_mb: int
+    disk_gb: int
+
+
+@dataclass(frozen=True)
+class NewSize:
+    """The size that a resize gives: a flavor, or else sizes, without those that stay as they are."""
+
+    flavor: str | None = None
+    sizes: Sizes = field(default_factory=Sizes)
+
+
 class ResizeTarget(TypedDict):
     """What a resize is to come to.
 
     running: whether the instance ran when the resize began. sizes: of the domain, {old and new: {vcpus, memory_mb (MiB)
-    and maybe disk_gb (GiB)}}.
+    and maybe disk_gb (GiB)}}. given: the sizes that were asked for in place of a flavor.
     """
 
     flavor: str | None
     resources: Resources
     running: NotRequired[bool]
     sizes: NotRequired[dict[str, dict[str, int]]]
+    given: NotRequired[Sizes]
 
 
 class Resize(MovedInstance):
@@ -182,6 +199,8 @@ class Resize(MovedInstance):
     nowhere: bool
     old: Size
     new: Size
+    #: The sizes that were asked for; empty for a flavor, and for a cold migration.
+    given: Sizes
     #: What the module _domain_migration takes to move the instance to the destination, and back.
     order: dict[str, Any]
     back: dict[str, Any]

@@ -12,6 +12,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._errors import natu
 from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
 from ansible_collections.drover.compute.plugins.plugin_utils._report.decision import short
 from ansible_collections.drover.compute.plugins.plugin_utils._report.hosts import EMPTY, UNITS
+from ansible_collections.drover.compute.plugins.plugin_utils._report.projects import projects_table
 from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align, shortened
 
 #: So many hosts that need a look, and so many of the fullest, are shown.
@@ -51,7 +52,7 @@ def report_lines(view: Mapping[str, Any], now: float) -> list[str]:
         (host for host in view["hosts"] if host["kind"] == "well"),
         key=lambda host: (-(host["full"] or 0), natural(host["host"])),
     )
-    return lines + _hosts("Fullest", full) + _decisions(view["decisions"][:DECISIONS])
+    return lines + _hosts("Fullest", full) + _projects(view["projects"]) + _decisions(view["decisions"][:DECISIONS])
 
 
 def _seen(seen: Mapping[str, Any], now: float) -> list[str]:
@@ -61,6 +62,15 @@ def _seen(seen: Mapping[str, Any], now: float) -> list[str]:
     age = {key: formatting.age(max(now - at, 0)) for key, at in (("newest", seen["newest"]), ("oldest", oldest["last_seen_up"]))}
     never = f"; {formatting.number(seen['never'])} never" if seen["never"] else ""
     return [f"Discovered {age['newest']} ago (oldest: {formatting.clean(oldest['host'])}, {age['oldest']} ago{never})"]
+
+
+def _projects(projects: Mapping[str, Any]) -> list[str]:
+    """Write the projects that have an instance or a quota, those at a limit first."""
+    if not projects["rows"]:
+        return []
+    rows = sorted(projects["rows"], key=lambda each: not each["full"])
+    more = [f"  and {formatting.number(len(rows) - SHOWN)} more"] if len(rows) > SHOWN else []
+    return ["", "Projects:", *projects_table({**projects, "rows": rows[:SHOWN]}, indent="  "), *more]
 
 
 def _decisions(newest: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -53,6 +53,22 @@ def refuse_unknown(connection: Connection, lifted: Collection[str] = (), invento
         )
 
 
+def refuse_unread(connection: Connection, refused: str) -> None:
+    """Refuse what needs the knowledge of all instances, unless every host has been read since the store was made or restored.
+
+    :param refused: what is not done, the beginning of the sentence.
+    :raises DroverError: a host has not been read.
+    """
+    row = connection.execute(sa.select(tables.continuity)).one_or_none()
+    born = clock.now(connection) if row is None or _came_back(connection, row) else row.born_at
+    unread = _unread(connection, born)
+    if unread:
+        raise DroverError(
+            f"{refused}: {some(unread)} {'was' if len(unread) == 1 else 'were'} not read since the store was made or brought back, so the "
+            "files that are needed there are not known. Run drover.compute.discover with all hosts up."
+        )
+
+
 class Unread(DroverError):
     """Hosts have not been read. ``born``: when this claim found a restored store, for remember(); else None."""
 

@@ -18,11 +18,15 @@ RESIZE, EVACUATION = "resize", "evacuation"
 
 
 def how_to_end(details: Mapping[str, Any] | None, destination: str) -> str:
-    """Return the command that goes on with an open resize. A cold migration is a resize that keeps the flavor.
+    """Return the command that goes on with an open resize. A cold migration is a resize that keeps the flavor and the sizes.
 
-    :param details: of the migration: old and new, each with its flavor.
+    :param details: of the migration: old and new, each with its flavor; given, the sizes that were asked for in place of a flavor.
     """
-    old, new = (((details or {}).get(which) or {}).get("flavor") for which in ("old", "new"))
+    details = details or {}
+    if details.get("given"):
+        sizes = " and ".join(f"drover_{name}={size}" for name, size in details["given"].items())
+        return f"drover.compute.instance_resize with {sizes}"
+    old, new = ((details.get(which) or {}).get("flavor") for which in ("old", "new"))
     if old == new:
         return f"drover.compute.instance_migrate with drover_destination={destination} and drover_migrate_cold=true"
     return f"drover.compute.instance_resize with drover_flavor={new}"

@@ -14,6 +14,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import s
 
 # Instances that are claimed and have no domain yet; in SQL, as a query uses an index only by the same words.
 IS_BUILDING = "state = 'building'"
+# Instances of a project, which quotas count.
+HAS_PROJECT = "project IS NOT NULL"
 
 if sa:
     metadata = columns.new_metadata()
@@ -224,6 +226,7 @@ if sa:
         sa.Column("created_at", sa.Double, nullable=False),
         # Few of millions, which the scheduler counts for each decision.
         sa.Index("ix_instances_definition", "definition", unique=True),
+        sa.Index("ix_instances_project", "project", sqlite_where=sa.text(HAS_PROJECT), postgresql_where=sa.text(HAS_PROJECT)),
         sa.Index("ix_instances_building", "compute_node_id", sqlite_where=sa.text(IS_BUILDING), postgresql_where=sa.text(IS_BUILDING)),
     )
     # The domains in a compute node's last report; a uuid with two rows is one domain on two hosts.
@@ -254,6 +257,17 @@ if sa:
         sa.Column("identity", sa.String(1024), index=True),
         # Whether the domain may write to it: a disk that is not read-only, no image behind one.
         sa.Column("written", sa.Boolean, nullable=False, server_default=sa.false()),
+    )
+
+    # The limits of projects, by the names of Nova (instances, cores, ram) or of resource classes.
+    quotas = sa.Table(
+        "quotas",
+        metadata,
+        columns.identifier(),
+        sa.Column("project", sa.String(255), nullable=False),
+        sa.Column("resource", sa.String(255), nullable=False),
+        sa.Column("hard_limit", sa.BigInteger, nullable=False),
+        sa.UniqueConstraint("project", "resource"),
     )
 
     # One move of one instance. While it is open its uuid is the consumer of the source's room.

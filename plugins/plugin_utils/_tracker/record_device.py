@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, inventory, providers
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, inventory, providers, quotas
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, files, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store import instances as instance_rows
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
@@ -23,7 +23,7 @@ def claim(connection: Connection, uuid: str, host: str, facts: Any, now: float, 
 
     :param facts: the domain as it will be, as its host foretells it.
     :param room: claim DISK_GB too.
-    :raises DroverError: the host has no room; or the instance is not there any more.
+    :raises DroverError: the host has no room; the project's quota has none; or the instance is not there any more.
     """
     foreseen = domain.describe(facts)
     node = _node(connection, uuid, host, foreseen)
@@ -52,6 +52,9 @@ def claim(connection: Connection, uuid: str, host: str, facts: Any, now: float, 
             host=host,
         )
     holdings.write({uuid: {**mine, key: mine.get(key, 0) + more}}, limited=has is not None)
+    project = instance_rows.concerned(connection, [uuid], [])[uuid].project
+    if project:
+        quotas.refuse(connection, {project: {DISK: more}})
 
 
 def record_devices(connection: Connection, uuid: str, host: str, facts: Any, now: float) -> None:

@@ -211,6 +211,50 @@ def test_another_resize_has_to_wait(fleet_url, there):
     assert step(fleet_url, "begun", flavor="big")["changed"] is True, "the same one is gone on with"
 
 
+def resize(url, **more):
+    return run("instance_resize", store_url=url, instances=["web"], timeout=1, force=True, **more)
+
+
+def test_sizes_are_given_in_place_of_a_flavor(fleet_url, there):
+    foreseen = run("instance_resize", check=True, diff=True, store_url=fleet_url, instances=["web"], memory_mb="0.125GiB")
+    (shown,) = foreseen["diff"]
+    assert (shown["before"]["memory_mb"], shown["after"]["memory_mb"], shown["after"]["vcpus"]) == (64, 128, 1)
+    assert at(there, "kvm1")["memory_mb"] == 64
+    (done,) = resize(fleet_url, vcpus=2, memory_mb="0.125GiB", host="kvm2", ending="confirm")["resizes"]
+    assert (done["status"], done["destination"], done["new"]["vcpus"], done["new"]["memory_mb"]) == ("confirmed", "kvm2", 2, 128)
+    assert (at(there, "kvm2")["vcpus"], at(there, "kvm2")["memory_mb"]) == (2, 128)
+    assert fleets.holdings(fleet_url)[uuid_of("web")] == {"kvm2": {**BIG, "VCPU": 2, "MEMORY_MB": 128, "DISK_GB": 1}}
+    assert resize(fleet_url, vcpus=2, memory_mb=128)["changed"] is False
+
+
+def test_an_open_resize_to_sizes_is_gone_on_with_by_the_same_sizes(fleet_url, there):
+    step(fleet_url, "begun", vcpus=2, memory_mb=128)
+    for other in ({"flavor": "big"}, {"vcpus": 3}, {}):
+        said = failure("kvm1", "_resize", fleet_url, state="begun", instance="web", **other)
+        assert "run drover.compute.instance_resize with drover_vcpus=2 and drover_memory_mb=128 again" in said
+    assert "with drover_vcpus=2 and drover_memory_mb=128" in failure("kvm1", "instance", fleet_url, state="stopped", instances=["web"])
+    assert resize(fleet_url, vcpus=2, memory_mb="128MiB", ending="revert")["resizes"][0]["status"] == "reverted"
+    assert at(there, "kvm1")["memory_mb"] == 64
+    step(fleet_url, "begun", flavor="big")
+    assert "again, or drover.compute.instance_resize" in failure("kvm1", "_resize", fleet_url, state="begun", instance="web", vcpus=2)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "no new size is given. Set drover_flavor to a flavor, or set drover_vcpus, drover_memory_mb or drover_disk_gb."),
+        ({"flavor": "big", "memory_mb": "8GiB", "vcpus": 1}, "drover_flavor is set together with drover_vcpus and drover_memory_mb, and"),
+        ({"vcpus": 0}, "drover_vcpus must be a whole number"),
+        ({"memory_mb": "lots"}, "drover_memory_mb must be a whole number of MiB from 1 to "),
+        ({"disk_gb": "500M"}, "drover_disk_gb is 500M, which is not a whole number of GiB"),
+    ],
+)
+def test_a_new_size_that_says_nothing_or_too_much_is_refused(fleet_url, there, given, words):
+    before = fleets.snapshot(fleet_url)
+    assert words in failure("localhost", "instance_resize", fleet_url, instances=["web"], **given)
+    assert fleets.snapshot(fleet_url) == before and acts(there) == []
+
+
 def test_nothing_to_do_for_the_size_that_it_has(fleet_url, there):
     step(fleet_url, "begun", flavor="big")
     step(fleet_url, "left")

@@ -171,3 +171,23 @@ def test_sections_are_lists_with_each_name_once(section):
 
 def test_every_section_but_the_instances_is_kept():
     assert set(keeping.CHECKS) | {"instances"} == set(check.WORDS)
+
+
+def test_the_first_disk_is_made_from_an_image_with_a_source(monkeypatch):
+    monkeypatch.setitem(IMAGES, "debian-13", {**IMAGES["debian-12"], "source": "/srv/debian-13.qcow2", "disk_format": "raw"})
+    disks = [{"size_gb": 5}, {"size_gb": 1}]
+    (found,) = resolved(memory_mb=64, image="debian-13", disks=disks)
+    assert found["disks"] == [{"size_gb": 5, "image": "debian-13", "image_format": "raw"}, {"size_gb": 1}]
+    (found,) = resolved(flavor="small", image="debian-13")
+    assert found["disks"][0]["image"] == "debian-13"
+    # One of its own; an image that is only properties; none.
+    (found,) = resolved(memory_mb=64, image="debian-13", disks=[{"size_gb": 5, "image": "/i.qcow2"}])
+    assert found["disks"] == [{"size_gb": 5, "image": "/i.qcow2"}]
+    for more in ({"image": "debian-12"}, {}):
+        (found,) = resolved(memory_mb=64, disks=disks, **more)
+        assert found["disks"] == disks
+
+
+def test_hardware_that_flavor_and_image_contradict_is_refused_before_a_host_is_chosen():
+    with pytest.raises(DroverError, match="fleet.yml line 2: instance web"):
+        resolved(memory_mb=64, firmware="bios", image={"name": "win", "properties": {"os_secure_boot": "required"}})

@@ -15,8 +15,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations import 
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders as migration_orders
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import resizes
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import NewSize
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, flavors, instance_lookup
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, flavors, instance_lookup, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 
@@ -166,10 +168,11 @@ def test_a_resize_can_be_gone_on_with_by_another_run(fleet_url):
     assert fleets.holdings(fleet_url)[uuid_of("web")] == {"kvm1": OLD}
 
 
-def where(url, flavor, to=None, name="web"):
+def where(url, new, to=None, name="web"):
     (instance,) = find(url, name)
+    new = NewSize(new) if isinstance(new, str) else new
     with Store.open(url).read() as connection:
-        selection, size = resize_destination.find_destination(connection, instance, flavor, to, Policy.from_mapping({}), fleets.NOW)
+        selection, size = resize_destination.find_destination(connection, instance, new, to, Policy.from_mapping({}), fleets.NOW)
     return selection["host"], selection["resources"], size
 
 
@@ -202,3 +205,30 @@ def test_disks_are_never_made_smaller(fleet_url):
     )
     with pytest.raises(DroverError, match="Flavor nosuch is not in the store"):
         where(fleet_url, "nosuch")
+
+
+def test_sizes_in_place_of_a_flavor(fleet_url):
+    found, resources, size = where(fleet_url, NewSize(sizes={"vcpus": 2, "memory_mb": 128, "disk_gb": 10}))
+    assert (found, resources) == ("kvm1", NEW)
+    assert size == {"flavor": None, "vcpus": 2, "memory_mb": 128, "disk_gb": 10}
+    # A size that is not given stays.
+    assert where(fleet_url, NewSize(sizes={"memory_mb": 128}))[1:] == (
+        {"VCPU": 1, "MEMORY_MB": 128, "DISK_GB": 5},
+        {"flavor": None, "vcpus": 1, "memory_mb": 128, "disk_gb": 5},
+    )
+    with pytest.raises(DroverError, match="never made smaller"):
+        where(fleet_url, NewSize(sizes={"disk_gb": 4}))
+    with pytest.raises(DroverError, match="VCPU|Core"):
+        where(fleet_url, NewSize(sizes={"vcpus": 4}))
+
+
+def test_sizes_leave_the_flavor_and_what_it_asks_of_hosts(fleet_url):
+    with Store.open(fleet_url).write() as connection:
+        values = {"vcpus": 1, "memory_mb": 64, "disk_gb": 5, "extra_specs": {"trait:CUSTOM_SSD": "required"}}
+        flavors.ensure(connection, "ssd", values, fleets.NOW)
+        connection.execute(sa.update(tables.instances).where(tables.instances.c.uuid == uuid_of("web")).values(flavor="ssd"))
+    with pytest.raises(DroverError, match="CUSTOM_SSD"):
+        where(fleet_url, NewSize(sizes={"vcpus": 2}))
+    with Store.open(fleet_url).write() as connection:
+        flavors.ensure(connection, "ssd", {**values, "extra_specs": {"trait:CUSTOM_SSD": None}}, fleets.NOW)
+    assert where(fleet_url, NewSize(sizes={"vcpus": 2}))[2] == {"flavor": "ssd", "vcpus": 2, "memory_mb": 64, "disk_gb": 5}

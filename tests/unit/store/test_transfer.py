@@ -125,7 +125,11 @@ def value_of(connection, chance, column, table, number):
         return str(uuid.UUID(int=chance.getrandbits(128)))
     text = chance.choice(TEXTS)
     alone = any(index.unique and list(index.columns) == [column] for index in table.indexes)
-    if column.unique or alone or column.name in ("name", "host", "hypervisor_hostname"):
+    together = any(
+        isinstance(each, sa.UniqueConstraint) and column in list(each.columns) and not any(other.foreign_keys for other in each.columns)
+        for each in table.constraints
+    )
+    if column.unique or alone or together or column.name == "name":
         text = f"{number} {text}"
     return text[: column.type.length]
 

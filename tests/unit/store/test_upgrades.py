@@ -137,6 +137,7 @@ VALUES (1, '{uuid_of("image")}', 'debian-12', 'qcow2', '{{"hw_architecture": "x8
  'sha256:{"0" * 64}', 1700000000.0);
 UPDATE instances SET extra_specs = '{{"trait:CUSTOM_SSD": "required"}}', image_name = 'debian-12' WHERE id = 1;
 """,
+    "0014": "INSERT INTO quotas (id, project, resource, hard_limit) VALUES (1, 'shop', 'cores', 40);",
 }
 
 

@@ -1,0 +1,45 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bring images into the cache of the host of the task, or clean that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.image_cache import ImageCache
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import which_name
+
+
+class ActionModule(ConductorAction):
+    ARGUMENT_SPEC = {
+        "state": {"type": "str", "choices": ["present", "clean"], "default": "present"},
+        "folder": {"type": "str", "required": True},
+        "names": {"type": "list", "elements": "str", "default": []},
+        "images": {"type": "list", "elements": "dict", "default": []},
+        "uri": {"type": "str", "default": DEFAULT_URI},
+        **STORE_SPEC,
+    }
+
+    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        host = self.target(task_vars)
+        cache = ImageCache(self.ports(args, task_vars), host, args["folder"], self._task.check_mode)
+        if args["state"] == "clean":
+            return cache.clean(args["uri"])
+        known = {each["name"]: each for each in args["images"] if each.get("name")}
+        found: dict[str, str | None] = {}
+        changed = False
+        for name in dict.fromkeys(args["names"]):
+            if name not in known:
+                raise DroverError(
+                    f"Image {name} is not known{which_name(name, known)}. Write it under images in the definitions file, or give the absolute "
+                    "path of a file on the hypervisor."
+                )
+            more, found[name] = cache.bring(known[name])
+            changed = changed or more
+        return {"changed": changed, "paths": found}

@@ -1,0 +1,69 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Set or remove the quotas of a project."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _sizes as sizes
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction, difference
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import classes_and_traits
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.quotas import NOVA, RAM
+from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import UNITS
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_fields import is_line
+from ansible_collections.drover.compute.plugins.plugin_utils._store import quotas
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import read_whole, shown
+
+#: Removes a limit, as in Nova.
+UNLIMITED = -1
+
+
+class ActionModule(DroverAction):
+    ARGUMENT_SPEC = {
+        "project": {"type": "str", "required": True},
+        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        "instances": {"type": "raw"},
+        "cores": {"type": "raw"},
+        "ram": {"type": "raw"},
+        "resources": {"type": "dict", "default": {}},
+        **STORE_SPEC,
+    }
+    _requires_connection = False
+
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        project = args["project"]
+        if not is_line(project):
+            raise DroverError(f"project must be the name of a project, in one line of text, not {shown(project)}.")
+        who = f"Quota of project {project}"
+        limits = {name: _limit(f"{who}: {name}", name, args[name]) for name in NOVA if args[name] is not None}
+        given = {name: _limit(f"{who}: resources: {name}", name, value) for name, value in (args["resources"] or {}).items()}
+        with self.store(args, task_vars).write() as connection:
+            classes_and_traits.check_known(connection, classes_and_traits.RESOURCE_CLASS, given, f"{who}: resources")
+            before = quotas.read(connection, [project]).get(project)
+            if args["state"] == "absent":
+                result: dict[str, Any] = {"changed": quotas.delete(connection, project)}
+            else:
+                if not limits and not given:
+                    raise DroverError(
+                        f"{who}: no limit is given. Set instances, cores, ram or resources, or remove all limits of the project with "
+                        "state absent."
+                    )
+                after, changed = quotas.ensure(connection, project, {**limits, **given})
+                result = {"changed": changed, "quota": {"project": project, "limits": after}}
+        if self._task.diff:
+            result["diff"] = [difference(project, before, (result.get("quota") or {}).get("limits") or None)]
+        return result
+
+
+def _limit(where: str, name: str, value: Any) -> int | None:
+    """Read a limit: a number, or a size where it counts MiB or GiB; None where it is to be removed."""
+    if value is None or str(value).strip() == str(UNLIMITED):
+        return None
+    unit = sizes.MIB if name == RAM else UNITS.get(name)
+    if unit in (sizes.MIB, sizes.GIB):
+        return sizes.read(where, value, unit)
+    return read_whole(where, value)

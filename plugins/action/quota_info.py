@@ -1,0 +1,24 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Show the quotas of projects, and what the projects use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.terminal import WIDTH
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import quotas
+from ansible_collections.drover.compute.plugins.plugin_utils._report.projects import projects_table, projects_view
+
+
+class ActionModule(DroverAction):
+    ARGUMENT_SPEC = {"project": {"type": "str"}, **STORE_SPEC}
+    _requires_connection = False
+
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        with self.store(args, task_vars).read() as connection:
+            found = quotas.listing(connection, args["project"] or None)
+        return {"quotas": found, "table": projects_table(projects_view(found), WIDTH)}

@@ -1,0 +1,96 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation only: the action plugin of the same name does the work, on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: _image_cache
+short_description: Bring images into the cache of a hypervisor, or clean it
+author:
+  - The drover.compute authors (@drover-compute)
+description:
+  - A step of the role P(drover.compute.place#role), and of the playbook C(drover.compute.image_cache_clean). Delegate it to the hypervisor.
+  - An image is brought once to each hypervisor, from its URL, from a path of the hypervisor such as shared storage, or from a path of the
+    controller. All instances there are backed by this one file. M(drover.compute._image_file) does the work on the hypervisor.
+options:
+  state:
+    description:
+      - V(present) brings the images that are not in the cache, and shows the progress.
+      - V(clean) removes the files of the cache that drover has made, that no instance of any host is backed by, and that were not used for a
+        new instance in the last 24 hours. It removes nothing if a host was not read since the store was made or restored.
+    type: str
+    choices: [present, clean]
+    default: present
+  folder:
+    description: The folder of instances on the hypervisor, C(drover_instances_path). The cache is its folder C(_base).
+    type: str
+    required: true
+  names:
+    description: The names of the images to bring.
+    type: list
+    elements: str
+    default: []
+  images:
+    description:
+      - The images that are known, each with C(name), C(source) (a URL, or an absolute path of the hypervisor or of the controller) and
+        C(checksum) (C(sha256:) or C(sha512:) and the digits).
+    type: list
+    elements: dict
+    default: []
+  uri:
+    description: With O(state=clean), the libvirt URI on the hypervisor.
+    type: str
+    default: qemu:///system
+extends_documentation_fragment:
+  - drover.compute.store
+  - drover.compute.attributes
+  - drover.compute.attributes.actiongroup
+  - drover.compute.attributes.full
+seealso:
+  - module: drover.compute._image_file
+"""
+
+EXAMPLES = r"""
+- name: Bring an image to all hypervisors
+  hosts: hypervisors
+  gather_facts: false
+  tasks:
+    - name: Bring it into the cache
+      drover.compute._image_cache:
+        folder: /var/lib/libvirt/images
+        names: [debian-12]
+        images:
+          - name: debian-12
+            source: /srv/images/debian-12.qcow2
+            checksum: "sha256:{{ lookup('ansible.builtin.file', 'debian-12.sha256') }}"
+"""
+
+RETURN = r"""
+paths:
+  description: The path of each image on the hypervisor. In check mode it is null for an image that is not there yet.
+  returned: O(state=present)
+  type: dict
+  sample: {debian-12: /var/lib/libvirt/images/_base/85b9b87f5e6bf3d5e6c3f1d3c5d1d4a7b5c4b2e9a1f0c3d2e5f4a7b6c9d8e1f0}
+removed:
+  description: The files that were removed.
+  returned: O(state=clean)
+  type: list
+  elements: str
+  sample: []
+kept:
+  description: The images that were kept, each with C(path) and C(reason).
+  returned: O(state=clean)
+  type: list
+  elements: dict
+  sample: []
+lines:
+  description: The same as lines for people.
+  returned: O(state=clean)
+  type: list
+  elements: str
+  sample: ["kvm1: there is no image in the cache"]
+"""

@@ -1,0 +1,218 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: _image_file
+short_description: Bring one image into the cache of a hypervisor, or clean the cache
+author:
+  - The drover.compute authors (@drover-compute)
+description:
+  - The step of M(drover.compute._image_cache) on a hypervisor.
+  - The file of an image is C(_base/DIGITS) in the folder of instances, with the digits of its checksum. It gets this name only when it is
+    complete, on the disk, and its checksum is right. Until then it has another name and a lock, so two calls at a time do not disturb each
+    other. A call that ended early, or was killed, is continued by the next one.
+  - A file that exists is never overwritten.
+options:
+  state:
+    description:
+      - V(present) brings the image.
+      - V(clean) removes the files of the cache that the module has made, if nothing needs them and no instance was made of them in the last
+        24 hours. The others are kept and named.
+    type: str
+    choices: [present, clean]
+    default: present
+  folder:
+    description: The folder of instances, which exists.
+    type: path
+    required: true
+  name:
+    description: The name of the image, for messages. Required with O(state=present).
+    type: str
+  checksum:
+    description: The checksum of the image, C(sha256:) or C(sha512:) and its hexadecimal digits. Required with O(state=present).
+    type: str
+  url:
+    description: The URL of the image. With O(state=present) one of O(url) and O(path) is required.
+    type: str
+  path:
+    description: The file of the image on this hypervisor, an absolute path.
+    type: path
+  uploaded:
+    description: True if the caller has put O(path) there for this call only, under a name of C(.drover-upload-). It is removed at the end.
+    type: bool
+    default: false
+  seconds:
+    description: The time of this call. After it the module returns RV(done=false).
+    type: int
+    default: 10
+  used_elsewhere:
+    description: With O(state=clean), files that domains of other hypervisors use. They and their backing files are kept.
+    type: list
+    elements: str
+    default: []
+extends_documentation_fragment:
+  - drover.compute.libvirt
+  - drover.compute.attributes
+  - drover.compute.attributes.platform
+  - drover.compute.attributes.full
+seealso:
+  - module: drover.compute._image_cache
+"""
+
+EXAMPLES = r"""
+- name: Bring an image that the hypervisor has on shared storage
+  hosts: hypervisors
+  gather_facts: false
+  tasks:
+    - name: Copy it into the cache
+      drover.compute._image_file:
+        folder: /var/lib/libvirt/images
+        name: debian-12
+        path: /srv/images/debian-12.qcow2
+        checksum: "sha256:{{ lookup('ansible.builtin.file', 'debian-12.sha256') }}"
+      register: brought
+      until: brought.done
+      retries: 100
+      delay: 0
+"""
+
+RETURN = r"""
+image:
+  description: The file of the image. The file is there if RV(done) is true.
+  returned: O(state=present)
+  type: str
+  sample: /var/lib/libvirt/images/_base/85b9b87f5e6bf3d5e6c3f1d3c5d1d4a7b5c4b2e9a1f0c3d2e5f4a7b6c9d8e1f0
+done:
+  description: True if the image is there.
+  returned: O(state=present)
+  type: bool
+  sample: true
+before:
+  description:
+    - With O(state=present), the number of bytes that were there when this call began.
+  returned: O(state=present)
+  type: int
+  sample: 0
+size:
+  description: The number of bytes so far.
+  returned: when RV(done) is false
+  type: int
+  sample: 104857600
+total:
+  description: The number of bytes of the whole image; null if it is not known.
+  returned: when RV(done) is false
+  type: int
+  sample: 352321536
+other_content:
+  description: True if the checksum was wrong.
+  returned: failure
+  type: bool
+  sample: false
+absent:
+  description: True if O(path) does not exist on this hypervisor.
+  returned: failure
+  type: bool
+  sample: false
+removed:
+  description: The files that were removed.
+  returned: O(state=clean)
+  type: list
+  elements: str
+  sample: []
+kept:
+  description: The files that were kept, each with C(path) and C(reason).
+  returned: O(state=clean)
+  type: list
+  elements: dict
+  sample: []
+"""
+
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _ownership
+from ansible_collections.drover.compute.plugins.module_utils._files import Unresponsive
+from ansible_collections.drover.compute.plugins.module_utils._image_cache import Absent, CachedImage, Cleaning, OtherContent, Unfinished
+from ansible_collections.drover.compute.plugins.module_utils._images import ImageProblem
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
+
+
+def bring(module: AnsibleModule) -> dict[str, Any]:
+    """Bring the image, for as long as this call may take."""
+    given = module.params
+    cached = CachedImage(given["folder"], given["name"], given["checksum"])
+    if cached.is_there():
+        if not module.check_mode:
+            cached.mark_used()
+        return {"changed": False, "image": cached.path, "done": True, "before": 0}
+    if module.check_mode:
+        return {"changed": True, "image": cached.path, "done": False, "before": 0, "size": 0, "total": None}
+    try:
+        changed = cached.bring(given["url"], given["path"], given["seconds"])
+    except Unfinished as so_far:
+        given = {**given, "uploaded": False}
+        found = {"done": False, "size": so_far.size, "total": so_far.total}
+        return {"changed": True, "image": cached.path, "before": cached.begun, **found}
+    finally:
+        if given["uploaded"] and given["path"]:
+            _ownership.drop_temporary(given["path"])
+    return {"changed": changed, "image": cached.path, "done": True, "before": cached.begun}
+
+
+def clean(module: AnsibleModule, conn: Any) -> dict[str, Any]:
+    """Remove what nothing needs."""
+    cleaning = Cleaning(conn, module.params["folder"], module.params["used_elsewhere"])
+    removed = cleaning.sort_out()
+    if not module.check_mode:
+        removed = cleaning.remove()
+    return {"changed": bool(removed), "removed": removed, "kept": cleaning.kept}
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "uri": {"type": "str", "default": "qemu:///system"},
+            "state": {"type": "str", "choices": ["present", "clean"], "default": "present"},
+            "folder": {"type": "path", "required": True},
+            "name": {"type": "str"},
+            "checksum": {"type": "str"},
+            "url": {"type": "str"},
+            "path": {"type": "path"},
+            "uploaded": {"type": "bool", "default": False},
+            "seconds": {"type": "int", "default": 10},
+            "used_elsewhere": {"type": "list", "elements": "str", "default": []},
+        },
+        required_if=[("state", "present", ("name", "checksum")), ("state", "present", ("url", "path"), True)],
+        mutually_exclusive=[("url", "path")],
+        supports_check_mode=True,
+    )
+    conn = None
+    try:
+        if module.params["state"] == "present":
+            result = bring(module)
+        else:
+            _libvirt.require_binding(module)
+            conn = _libvirt.open_connection(module.params["uri"])
+            result = clean(module, conn)
+    except (ImageProblem, LibvirtProblem, Unresponsive) as exc:
+        module.fail_json(msg=str(exc), other_content=isinstance(exc, OtherContent), absent=isinstance(exc, Absent))
+    except OSError as exc:
+        module.fail_json(msg=f"A file on {host_name()} cannot be used: {exc}.", other_content=False, absent=False)
+    except Exception as exc:
+        if libvirt is None or not isinstance(exc, libvirt.libvirtError):
+            raise
+        module.fail_json(msg=f"libvirt on {host_name()} refused: {_libvirt.text_of(exc)}.", other_content=False, absent=False)
+    finally:
+        if conn is not None:
+            _libvirt.close(conn)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bring images into the caches of hypervisors, and clean these."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, continuity
+
+#: Seconds of one call of the hypervisor: so often the progress is shown.
+STEP = 10
+#: Where an image of the controller is, in the folder of instances, until the hypervisor has copied and checked it; see module_utils._image_cache.
+UPLOAD = ".drover-upload-{}"
+MIB = 1 << 20
+
+
+class ImageCache:
+    """The cache of one host.
+
+    :param folder: of the instances on that host.
+    """
+
+    def __init__(self, ports: Ports, host: str, folder: str, check_mode: bool = False) -> None:
+        self._store, self._say, self._check_mode = ports.store, ports.say, check_mode
+        self._hand, self._host, self._folder = ports.hosts.hand(host), host, folder.strip()
+
+    def bring(self, image: Mapping[str, Any]) -> tuple[bool, str | None]:
+        """Bring an image into the cache, if it is not there.
+
+        :param image: name, source (a URL, or a path of the host or else of the controller), checksum.
+        :returns: whether something changed; the path of the image, None in check mode where it is not there yet.
+        :raises DroverError: it is not there.
+        """
+        name, source = image["name"], image.get("source")
+        if not source or not image.get("checksum"):
+            missing = " and ".join(key for key in ("source", "checksum") if not image.get(key))
+            raise DroverError(f"Image {name}: it has no {missing}, so it cannot be brought to {self._host}. Add that to the image.")
+        given = {"folder": self._folder, "name": name, "checksum": image["checksum"]}
+        if "://" in source:
+            return self._bring({**given, "url": source}, name)
+        if not os.path.isabs(source):
+            raise DroverError(f"Image {name}: its source {source} is neither a URL nor an absolute path. Correct it.")
+        try:
+            return self._bring({**given, "path": source}, name)
+        except DroverError as problem:
+            if not problem.details.get("absent") or not os.path.isfile(source):
+                also = " The controller does not have it either." if problem.details.get("absent") else ""
+                raise DroverError(f"{problem}{also}", **problem.details) from None
+        return self._upload(given, name, source)
+
+    def _bring(self, given: dict[str, Any], name: str) -> tuple[bool, str | None]:
+        if self._check_mode:
+            found = self._hand.foretell("_image_file", given)
+            if found.get("failed"):
+                raise self._problem(name, found.get("msg"), found)
+            return bool(found["changed"]), found["image"] if found["done"] else None
+        changed, left, tries = False, None, 1
+        while True:
+            answer = self._hand.act("_image_file", {**given, "seconds": STEP})
+            if answer.outcome != certainty.DONE:
+                if left and tries and answer.result.get("other_content"):
+                    # A part of it was left by an earlier run, and the source may have been another one then.
+                    left, tries = None, 0
+                    continue
+                raise self._problem(name, answer.message, {**answer.result, "left": left})
+            result = answer.result
+            left = bool(result["before"]) if left is None else left
+            changed = changed or bool(result["changed"])
+            if result["done"]:
+                if result["changed"]:
+                    self._say(f"{name}: in the cache of {self._host}")
+                return changed, result["image"]
+            self._say(f"{name} -> {self._host}: {_progress(result['size'], result['total'])}")
+
+    def _upload(self, given: dict[str, Any], name: str, source: str) -> tuple[bool, str | None]:
+        """Copy a file of the controller to the host, and bring it into the cache from there."""
+        if self._check_mode:
+            return True, None
+        there = os.path.join(self._folder, UPLOAD.format(bulk.new_uuid()))
+        self._say(f"{name}: controller -> {self._host}, {os.path.getsize(source) // MIB} MiB")
+        answer = self._hand.act("ansible.builtin.copy", {"src": source, "dest": there, "mode": "0600"})
+        if answer.outcome != certainty.DONE:
+            raise self._problem(name, f"{source} of the controller was not copied: {answer.message}", {})
+        return self._bring({**given, "path": there, "uploaded": True}, name)
+
+    def _problem(self, name: str, message: str | None, details: Mapping[str, Any]) -> DroverError:
+        found = {key: details[key] for key in ("absent", "other_content") if details.get(key)}
+        return DroverError(f"Image {name} on {self._host}: {message}", host=self._host, **found)
+
+    def clean(self, uri: str) -> dict[str, Any]:
+        """Remove the images that nothing needs on any host.
+
+        :returns: a dict: changed, removed (paths), kept (dicts path and reason), lines (the same for people).
+        :raises DroverError: a host was not read since the store was made, so what it needs is not known.
+        """
+        given: dict[str, Any] = {"uri": uri, "folder": self._folder, "state": "clean"}
+        foreseen = self._hand.foretell("_image_file", given)
+        if foreseen.get("failed"):
+            raise DroverError(f"The cache of {self._host}: {foreseen.get('msg')}", host=self._host)
+        given["used_elsewhere"] = self._used_elsewhere(foreseen["removed"])
+        if self._check_mode:
+            result = self._hand.foretell("_image_file", given)
+        else:
+            answer = self._hand.act("_image_file", given)
+            result = {**answer.result, "failed": answer.outcome != certainty.DONE, "msg": answer.message}
+        if result.get("failed"):
+            raise DroverError(f"The cache of {self._host}: {result.get('msg')}", host=self._host)
+        found = {key: result[key] for key in ("changed", "removed", "kept")}
+        word = "would be removed" if self._check_mode else "removed"
+        lines = [f"{self._host}: {path}: {word}" for path in found["removed"]]
+        lines += [f"{self._host}: {each['path']}: kept, as {each['reason']}" for each in found["kept"]]
+        return {**found, "lines": lines or [f"{self._host}: there is no image in the cache"]}
+
+    def _used_elsewhere(self, paths: Collection[str]) -> list[str]:
+        with self._store.read() as connection:
+            continuity.refuse_unread(connection, f"The cache of {self._host} is not cleaned")
+            return used_files.elsewhere(connection, "", self._host, paths)
+
+
+def _progress(size: int, total: int | None) -> str:
+    if not total:
+        return f"{size // MIB} MiB"
+    return f"{100 * size // total} % of {total // MIB} MiB"

@@ -1,0 +1,220 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Quotas: what a project uses, and the refusal of claims beyond its limits (N8.1).
+
+What is claimed is counted, so nothing is counted twice or forgotten however many runs claim at the same time. The project of an
+instance is that of its row in the store.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, ClaimRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, quotas, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import EVACUATION, RESIZE
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+
+#: Nova's limits that are no resource class.
+INSTANCES, CORES, RAM = "instances", "cores", "ram"
+NOVA = (INSTANCES, CORES, RAM)
+#: The resource classes that each of Nova's limits counts.
+_CLASSES = {CORES: ("VCPU", "PCPU"), RAM: ("MEMORY_MB",)}
+
+
+class Use(NamedTuple):
+    """What a project uses: instances, and amounts by resource class.
+
+    resizing: the part that resizes hold beside the size that counts for the instance.
+    """
+
+    instances: int
+    amounts: Counter[str]
+    resizing: Counter[str]
+
+    def of(self, name: str) -> int:
+        """Return the use that a limit counts."""
+        return self.instances if name == INSTANCES else counted(name, self.amounts)
+
+
+def counted(name: str, amounts: Mapping[str, int]) -> int:
+    """Return how much of amounts by resource class a limit counts."""
+    return sum(amounts.get(each, 0) for each in _CLASSES.get(name, (name,)))
+
+
+def text(name: str, amount: int) -> str:
+    """Return an amount of a limit for people."""
+    unit = "MiB" if name == RAM else resource_classes.UNITS.get(name)
+    return f"{amount} {unit}" if unit in ("MiB", "GiB") else str(amount)
+
+
+def refuse(connection: Connection, wanted: Mapping[str, Mapping[str, int]], beside: Mapping[str, int] | None = None) -> None:
+    """Refuse what this transaction has claimed if a project is beyond its limit now.
+
+    Call it last. It locks the limits, so that of two transactions that claim for a project the second one counts what the first
+    one has claimed. As in Nova a limit matters only to claims of what it counts: a project beyond its limit may claim other things.
+
+    :param wanted: what the transaction has claimed in addition, by project: amounts by resource class, and ``instances``.
+    :param beside: of a resize that this transaction opens: the old amounts, which it holds beside them.
+    :raises DroverError: a limit is reached, with the figures.
+    """
+    limits = quotas.read(connection, wanted, locked=True) if wanted else {}
+    if not limits:
+        return
+    use = read(connection, limits)
+    refused = []
+    for project, named in limits.items():
+        for name, limit in named.items():
+            more = wanted[project].get(INSTANCES, 0) if name == INSTANCES else counted(name, wanted[project])
+            if more > 0 and use[project].of(name) > limit:
+                others = counted(name, use[project].resizing) - counted(name, beside or {})
+                refused.append((project, name, limit, use[project].of(name) - more, more, others))
+    if refused:
+        raise DroverError(
+            f"{' '.join(map(_sentence, refused))} Nothing was claimed. {_advice(refused)}",
+            cause="quota",
+            quotas=[dict(zip(("project", "resource", "limit", "in_use", "wanted"), each)) for each in refused],
+        )
+
+
+def _sentence(refused: tuple[str, str, int, int, int, int]) -> str:
+    project, name, limit, used, more, dummy = refused
+    return (
+        f"Project {project} has a limit of {text(name, limit)} for {name}. It uses {text(name, used)}, and {text(name, more)} more "
+        f"{'is' if more == 1 else 'are'} wanted."
+    )
+
+
+def _advice(refused: Sequence[tuple[str, str, int, int, int, int]]) -> str:
+    projects = sorted({each[0] for each in refused})
+    resizing = any(each[5] for each in refused)
+    first = "Confirm or revert the resizes of the project, which hold their old size too, remove" if resizing else "Remove"
+    return (
+        f"{first} instances of the project, ask for less, or raise the limit with drover.compute.quota, project {' and '.join(projects)}."
+    )
+
+
+def of_selections(selections: Sequence[ClaimRequest]) -> dict[str, Counter[str]]:
+    """Return what new instances claim, as refuse() takes it."""
+    wanted: dict[str, Counter[str]] = {}
+    for each in selections:
+        project = each.get("project")
+        if project:
+            wanted.setdefault(project, Counter()).update({INSTANCES: 1, **each["resources"]})
+    return wanted
+
+
+def read(connection: Connection, projects: Collection[str] | None = None) -> dict[str, Use]:
+    """Count what projects use.
+
+    An instance counts with what it has claimed. A resize that is open, or not confirmed, counts with both sizes, as in Nova. A move
+    counts once: what its source still holds is left out.
+
+    :param projects: None for all that have an instance.
+    :returns: by project.
+    """
+    instances, consumers, held, classes = tables.instances, tables.consumers, tables.allocations, tables.resource_classes
+    mine = instances.c.project.is_not(None) if projects is None else instances.c.project.in_(sorted(projects))
+    found = {project: Use(0, Counter(), Counter()) for project in projects or ()}
+    query = sa.select(instances.c.project, sa.func.count()).where(mine).group_by(instances.c.project)
+    for project, number in connection.execute(query):
+        found[project] = Use(number, Counter(), Counter())
+    query = (
+        sa.select(instances.c.project, classes.c.name, sa.func.sum(held.c.used))
+        .join(consumers, consumers.c.uuid == instances.c.uuid)
+        .join(held, held.c.consumer_id == consumers.c.id)
+        .join(classes, classes.c.id == held.c.class_id)
+        .where(mine)
+        .group_by(instances.c.project, classes.c.name)
+    )
+    for project, name, amount in connection.execute(query):
+        found[project].amounts[name] = int(amount)
+    _count_moves(connection, found, mine)
+    return found
+
+
+def _count_moves(connection: Connection, found: Mapping[str, Use], mine: sa.ColumnElement[bool]) -> None:
+    """Add what resizes hold beside the instances, and take off what evacuated hosts still hold under them."""
+    migrations, instances = tables.migrations, tables.instances
+    query = (
+        sa.select(migrations.c.uuid, migrations.c.instance_uuid, migrations.c.type, migrations.c.details, instances.c.project)
+        .join(instances, instances.c.uuid == migrations.c.instance_uuid)
+        .where(mine, migrations.c.status.in_(tables.HOLDING_MIGRATION), migrations.c.type.in_((RESIZE, EVACUATION)))
+    )
+    rows = connection.execute(query).all()
+    left: dict[str, set[tuple[str, str]]] = {}
+    for row in rows:
+        if row.type == EVACUATION:
+            left.setdefault(row.instance_uuid, set()).update(_keys(row, "old") - _keys(row, "new"))
+    resizes = {row.uuid: row for row in rows if row.type == RESIZE and grows_or_shrinks(row.details)}
+    projects = {row.instance_uuid: row.project for row in rows}
+    for consumer, provider, name, amount in _allocated(connection, {*left, *resizes}):
+        if consumer in resizes:
+            if (provider, name) not in left.get(resizes[consumer].instance_uuid, ()):
+                found[resizes[consumer].project].amounts[name] += amount
+                found[resizes[consumer].project].resizing[name] += amount
+        elif (provider, name) in left[consumer]:
+            found[projects[consumer]].amounts[name] -= amount
+
+
+def _allocated(connection: Connection, uuids: Collection[str]) -> list[Row]:
+    """Read the allocations of consumers: (uuid of the consumer, uuid of the provider, class, amount)."""
+    consumers, held, classes, providers = tables.consumers, tables.allocations, tables.resource_classes, tables.resource_providers
+    query = (
+        sa.select(consumers.c.uuid, providers.c.uuid.label("provider"), classes.c.name, held.c.used)
+        .join(held, held.c.consumer_id == consumers.c.id)
+        .join(classes, classes.c.id == held.c.class_id)
+        .join(providers, providers.c.id == held.c.provider_id)
+    )
+    return bulk.among(connection, query, consumers.c.uuid, uuids)
+
+
+def _holds(details: Mapping[str, Mapping[str, Allocations]] | None, which: str) -> Allocations:
+    return ((details or {}).get(which) or {}).get("holds") or {}
+
+
+def _keys(migration: Row, which: str) -> set[tuple[str, str]]:
+    return {(provider, name) for provider, amounts in _holds(migration.details, which).items() for name in amounts}
+
+
+def grows_or_shrinks(details: Mapping[str, Mapping[str, Allocations]] | None) -> bool:
+    """Return whether a resize changes what its instance holds. A cold migration is a resize that does not.
+
+    :param details: of the migration.
+    """
+    return allocations.total(_holds(details, "old")) != allocations.total(_holds(details, "new"))
+
+
+def refuse_resize(connection: Connection, project: str, details: Mapping[str, Mapping[str, Allocations]]) -> None:
+    """Refuse a resize that this transaction has opened, as refuse() does; not if no amount grows.
+
+    So a project beyond its limit can make its instances smaller.
+
+    :param details: of the migration.
+    """
+    old, new = (allocations.total(_holds(details, which)) for which in ("old", "new"))
+    if any(amount > old.get(name, 0) for name, amount in new.items()):
+        refuse(connection, {project: new}, old)
+
+
+def listing(connection: Connection, project: str | None = None) -> list[dict[str, object]]:
+    """Read limits and use for people and programs.
+
+    :param project: the only one, also if nothing is known of it; None for all that have an instance or a limit.
+    :returns: dicts sorted by project: project, resources [{resource, limit (None without one), in_use}], with Nova's limits first.
+    """
+    wanted = None if project is None else [project]
+    limits, use = quotas.read(connection, wanted), read(connection, wanted)
+    found: list[dict[str, object]] = []
+    for each in sorted({*limits, *use}):
+        mine, used = limits.get(each, {}), use.get(each, Use(0, Counter(), Counter()))
+        names = [*NOVA, *sorted(set(mine) - set(NOVA))]
+        resources = [{"resource": name, "limit": mine.get(name), "in_use": used.of(name)} for name in names]
+        found.append({"project": each, "resources": resources})
+    return found

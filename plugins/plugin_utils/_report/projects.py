@@ -1,0 +1,58 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Projects as a table: what each uses, and its limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural
+from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
+from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align
+
+EMPTY = "No instance has a project, and no project has a quota."
+_UNITS = {"ram": formatting.MEMORY, "MEMORY_MB": formatting.MEMORY, "DISK_GB": formatting.DISK}
+
+
+def projects_view(quotas: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Make the cells of a table of projects.
+
+    :param quotas: what placement.quotas.listing() returns.
+    :returns: a dict: names (of the limits, one for each column), rows (project, cells: text for each name; full: the limits that are
+        reached).
+    """
+    names = list(dict.fromkeys(each["resource"] for quota in quotas for each in quota["resources"]))
+    rows = []
+    for quota in sorted(quotas, key=lambda each: natural(each["project"])):
+        by_name = {each["resource"]: each for each in quota["resources"]}
+        full = [name for name, each in by_name.items() if each["limit"] is not None and each["in_use"] >= each["limit"]]
+        cells = [_cell(by_name[name]) if name in by_name else None for name in names]
+        rows.append({"project": quota["project"], "cells": cells, "full": full})
+    return {"names": names, "rows": rows}
+
+
+def projects_table(view: Mapping[str, Any], most: int | None = None, indent: str = "") -> list[str]:
+    """Write a table of projects, one line each; a sentence if there is none.
+
+    :param view: what projects_view() returns.
+    :param most: columns of a terminal that a line may take; None for any number.
+    """
+    if not view["rows"]:
+        return [EMPTY]
+    headings = ("PROJECT", *(name.upper() for name in view["names"]))
+    return align(headings, [[each["project"], *each["cells"]] for each in view["rows"]], right=headings[1:], most=most, indent=indent)
+
+
+def _cell(each: Mapping[str, Any]) -> str | None:
+    """Write what is used, and the limit where there is one: ``8 of 10``."""
+    units = _UNITS.get(each["resource"])
+    used, limit = (_amount(each[key], units) for key in ("in_use", "limit"))
+    return used if limit is None else f"{used} of {limit}"
+
+
+def _amount(value: int | None, units: Sequence[str] | None) -> str | None:
+    if units is None:
+        return formatting.number(value)
+    return formatting.memory(value) if units is formatting.MEMORY else formatting.disk(value)

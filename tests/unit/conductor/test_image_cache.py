@@ -1,0 +1,191 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Images are brought in steps that are shown, from the controller where the hypervisor does not have them, and cleaned only where all is known."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+import pytest
+from ansible.errors import AnsibleActionFail
+
+pytest.importorskip("libvirt")
+
+from ansible_collections.drover.compute.plugins.module_utils import _image_cache
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.image_cache import ImageCache
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
+from ansible_collections.drover.compute.tests.unit.action.running import run
+from ansible_collections.drover.compute.tests.unit.image_server import Server
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host
+
+CONTENT = os.urandom(1 << 20)
+IMAGE = {"name": "debian-12", "checksum": f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"}
+
+
+class Hand:
+    """A hypervisor that answers as it is told; what it is asked."""
+
+    def __init__(self, *answers):
+        self.answers, self.asked = list(answers), []
+
+    def act(self, module, args):
+        self.asked.append((module, args))
+        return certainty.judge(self.answers.pop(0))
+
+    def foretell(self, module, args):
+        self.asked.append((module, args))
+        return self.answers.pop(0)
+
+
+def cache(hand, check_mode=False):
+    """The cache of kvm1, and the lines that it shows."""
+    lines = []
+    hosts = type("Hosts", (), {"hand": lambda self, host: hand})()
+    return ImageCache(Ports(None, hosts, None, lines.append, None), "kvm1", "/srv/images", check_mode), lines
+
+
+def step(size=None, total=None, before=0, **more):
+    done = {"done": size is None, "size": size, "total": total, "before": before, "image": "/srv/images/_base/x", "changed": True}
+    return {**done, **more}
+
+
+WRONG = {"failed": True, "msg": "it is another one.", "other_content": True, "absent": False}
+ABSENT = {"failed": True, "msg": "The source does not exist.", "absent": True, "other_content": False}
+
+
+def test_the_progress_is_shown():
+    hand = Hand(step(1 << 20, 4 << 20), step(2 << 20, None), step())
+    found, lines = cache(hand)
+    assert found.bring({**IMAGE, "source": "https://example.com/x"}) == (True, "/srv/images/_base/x")
+    assert lines == ["debian-12 -> kvm1: 25 % of 4 MiB", "debian-12 -> kvm1: 2 MiB", "debian-12: in the cache of kvm1"]
+    assert hand.asked[0][1]["url"] == "https://example.com/x"
+
+
+@pytest.mark.parametrize("before", [0, 100])
+def test_a_part_that_was_left_may_be_of_an_older_source(before):
+    """Then it is read once more; a source that is wrong from its first byte on is not."""
+    hand = Hand(step(1 << 20, before=before), WRONG, step(), step())
+    bring = lambda: cache(hand)[0].bring({**IMAGE, "source": "https://example.com/x"})  # noqa: E731
+    if before:
+        assert bring()[0] is True and len(hand.asked) == 3
+    else:
+        with pytest.raises(DroverError, match="Image debian-12 on kvm1: it is another one."):
+            bring()
+        assert len(hand.asked) == 2
+
+
+def test_it_is_not_read_a_third_time():
+    hand = Hand(step(1 << 20, before=100), WRONG, WRONG, step())
+    with pytest.raises(DroverError, match="it is another one"):
+        cache(hand)[0].bring({**IMAGE, "source": "https://example.com/x"})
+
+
+def test_a_file_of_the_controller_is_copied_where_the_host_does_not_have_it(tmp_path):
+    source = tmp_path / "debian.raw"
+    source.write_bytes(CONTENT)
+    hand = Hand(ABSENT, {"changed": True}, step())
+    found, lines = cache(hand)
+    assert found.bring({**IMAGE, "source": str(source)})[0] is True
+    (dummy, asked), (copy, copied), (dummy, brought) = hand.asked
+    assert asked["path"] == str(source) and (copy, copied["src"]) == ("ansible.builtin.copy", str(source))
+    assert brought["path"] == copied["dest"] and brought["uploaded"] is True and copied["dest"].startswith("/srv/images/.drover-upload-")
+    assert _image_cache._UPLOAD.fullmatch(os.path.basename(copied["dest"])), "a clean knows its name"
+    assert lines[0] == "debian-12: controller -> kvm1, 1 MiB"
+
+
+def test_in_check_mode_nothing_is_copied(tmp_path):
+    source = tmp_path / "debian.raw"
+    source.write_bytes(CONTENT)
+    hand = Hand(ABSENT)
+    assert cache(hand, check_mode=True)[0].bring({**IMAGE, "source": str(source)}) == (True, None)
+
+
+@pytest.mark.parametrize(
+    ("image", "words"),
+    [
+        ({"name": "x", "source": "/x"}, "it has no checksum, so it cannot be brought to kvm1"),
+        ({"name": "x", "checksum": "sha256:0"}, "it has no source"),
+        ({"name": "x", "checksum": "sha256:0", "source": "x.qcow2"}, "neither a URL nor an absolute path"),
+    ],
+)
+def test_an_image_that_says_too_little_is_refused(image, words):
+    with pytest.raises(DroverError, match=words):
+        cache(Hand())[0].bring(image)
+
+
+def test_a_path_that_nobody_has_is_a_sentence():
+    with pytest.raises(DroverError, match="does not exist. The controller does not have it either."):
+        cache(Hand(ABSENT))[0].bring({**IMAGE, "source": "/no/such/file"})
+
+
+# With the shipped modules
+
+
+@pytest.fixture
+def fleet(prepared_url, tmp_path, monkeypatch):
+    """Two hypervisors that see one folder."""
+    from ansible_collections.drover.compute.tests.unit import hypervisors
+
+    fleets.discover(prepared_url, host("kvm1"), host("kvm2"))
+    found = hypervisors.Fleet(tmp_path / "hosts", monkeypatch)
+    hypervisors.connect_actions(found, monkeypatch)
+    (tmp_path / "images").mkdir()
+    yield prepared_url, tmp_path / "images"
+    found.close()
+
+
+def task(url, folder, where="kvm1", **given):
+    return run("_image_cache", {"inventory_hostname": where}, store_url=url, folder=str(folder), **given)
+
+
+def test_one_download_for_all_instances_of_a_host(fleet):
+    url, folder = fleet
+    server = Server()
+    server.content = CONTENT
+    wanted = {"names": ["debian-12", "debian-12"], "images": [{**IMAGE, "source": server.url}]}
+    first = task(url, folder, **wanted)
+    second = task(url, folder, **wanted)
+    server.close()
+    assert (first["changed"], second["changed"], server.asked) == (True, False, [0])
+    assert first["paths"] == second["paths"] and os.path.getsize(first["paths"]["debian-12"]) == len(CONTENT)
+    with pytest.raises(AnsibleActionFail, match=r"Image debain-12 is not known \(did you mean debian-12\?\)"):
+        task(url, folder, names=["debain-12"], images=wanted["images"])
+
+
+def cached(url, folder, tmp_path):
+    source = tmp_path / "debian.raw"
+    source.write_bytes(CONTENT)
+    path = task(url, folder, names=["debian-12"], images=[{**IMAGE, "source": str(source)}])["paths"]["debian-12"]
+    os.utime(f"{path}.json", (0, 0))
+    return path
+
+
+def test_an_image_that_an_instance_of_another_host_needs_stays(fleet, tmp_path):
+    url, folder = fleet
+    path = cached(url, folder, tmp_path)
+    behind = {"path": path, "format": "raw", "real_path": path}
+    disk = {"device": "disk", "type": "file", "source": "/x/web.qcow2", "path": "/x/web.qcow2", "readonly": False, "chain": [behind]}
+    fleets.discover(url, host("kvm2", domain("web", disks=[disk])))
+    kept = task(url, folder, state="clean")
+    assert kept["changed"] is False and "a domain of another hypervisor uses it" in kept["lines"][0], kept
+    fleets.discover(url, host("kvm2"))
+    assert task(url, folder, state="clean", check=True)["lines"] == [f"kvm1: {path}: would be removed"]
+    assert task(url, folder, state="clean")["lines"] == [f"kvm1: {path}: removed"] and not os.path.exists(path)
+    assert task(url, folder, state="clean")["lines"] == ["kvm1: there is no image in the cache"]
+
+
+def test_nothing_is_removed_while_a_host_was_never_read(fleet, tmp_path):
+    url, folder = fleet
+    path = cached(url, folder, tmp_path)
+    with Store.open(url).write() as connection:
+        connection.execute(sa.update(tables.services).where(tables.services.c.host == "kvm2").values(last_seen_up=None))
+    with pytest.raises(AnsibleActionFail, match="The cache of kvm1 is not cleaned: kvm2 was not read since the store was made"):
+        task(url, folder, state="clean")
+    assert os.path.exists(path)
