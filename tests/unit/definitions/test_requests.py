@@ -190,4 +190,4 @@ def test_the_first_disk_is_made_from_an_image_with_a_source(monkeypatch):
 
 def test_hardware_that_flavor_and_image_contradict_is_refused_before_a_host_is_chosen():
     with pytest.raises(DroverError, match="fleet.yml line 2: instance web"):
-        resolved(memory_mb=64, firmware="bios", image={"name": "win", "properties": {"os_secure_boot": "required"}})
+        resolved(memory_mb=64, image={"name": "win", "properties": {"hw_firmware_type": "bios", "os_secure_boot": "required"}})
