@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree.ElementTree import Element
 
+from ansible_collections.drover.compute.plugins.module_utils import _labels
 from ansible_collections.drover.compute.plugins.module_utils._xml import (
     child_text,
     integer,
@@ -155,6 +156,8 @@ def parse_metadata(root: Element) -> dict[str, str]:
         for child in instance
         if isinstance(child.tag, str) and child.tag.startswith(prefix)
     }
+    if _labels.ELEMENT in found:
+        found[_labels.ELEMENT] = _labels.text_of(instance.findall(prefix + _labels.ELEMENT))
     return found
 
 
