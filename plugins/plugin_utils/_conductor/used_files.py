@@ -103,10 +103,10 @@ def of_ways(connection: Connection, ways: Mapping[str, tuple[str, str]]) -> dict
 
 
 def _own(connection: Connection, uuids: Collection[str], needed: Mapping[str, set[Name]] | None = None) -> dict[str, set[Name]]:
-    """Return the disks of instances, by uuid, without the images behind them, which are never removed with them."""
+    """Return the disks of instances, by uuid, without the images behind them and kernels, which are never removed with them."""
     needed = files.of_instances(connection, uuids) if needed is None else needed
-    behind = files.behind_disks(connection, uuids)
-    return {uuid: {name for name in names if name[0] not in behind[uuid]} for uuid, names in needed.items()}
+    read = files.only_read(connection, uuids)
+    return {uuid: {name for name in names if name[0] not in read[uuid]} for uuid, names in needed.items()}
 
 
 def _named(connection: Connection, host: str, paths: Iterable[str]) -> set[Name]:

@@ -112,15 +112,19 @@ def of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, se
     return found
 
 
-def behind_disks(connection: Connection, uuids: Collection[str]) -> dict[str, set[str]]:
-    """Read the paths of the images behind the disks of instances, without their disks themselves."""
+def only_read(connection: Connection, uuids: Collection[str]) -> dict[str, set[str]]:
+    """Read the paths of the images behind the disks of instances and of their kernels and the like, without their disks themselves.
+
+    Thousands of instances may have them, and they are never removed with one.
+    """
     table = tables.domains
     found: dict[str, set[str]] = {uuid: set() for uuid in uuids}
     for row in bulk.among(connection, sa.select(table.c.uuid, table.c.facts), table.c.uuid, uuids):
         disks, others = row.facts.get("disks") or [], row.facts.get("other_files") or []
         own = {name for disk in disks for name in (disk.get("path") or disk.get("source"), disk.get("real_path"))}
-        layers = [layer for each in (*disks, *others) for layer in each.get("chain") or []]
-        found[row.uuid] |= {name for layer in layers for name in (layer["path"], layer.get("real_path"))} - own
+        read = [layer for each in (*disks, *others) for layer in each.get("chain") or []]
+        read += [each for each in others if not each.get("written")]
+        found[row.uuid] |= {name for each in read for name in (each.get("path"), each.get("real_path"))} - own
     return found
 
 

@@ -146,7 +146,8 @@ def test_files_that_are_no_disks_are_needed_too(prepared_url):
             with pytest.raises(DroverError, match="is a file that uefi on kvm2 writes to"):
                 used_files.refuse_read(connection, uuid_of("web"), "web", "kvm1", [f"/srv/vms/{name}"])
         used_files.refuse_read(connection, uuid_of("web"), "web", "kvm1", ["/srv/vms/kernel", "/srv/vms/behind"])
-    # What is behind them is not removed with an instance, and is not looked for.
+    # What is behind them and what is only read is not removed with an instance, and is not looked for.
+    fleets.discover(prepared_url, host("kvm3", vm("same", disk("/mnt/kernel"), disk("/mnt/behind"))))
     assert elsewhere(prepared_url, "uefi", "kvm2") == ["/mnt/hot", "/mnt/vars"]
 
 
