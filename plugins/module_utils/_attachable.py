@@ -209,6 +209,7 @@ class Disk(Attachable):
                 f"The image {self.path} on {host_name()} keeps its data in another file, {data['data-file']}, of which it cannot be seen who else "
                 "writes to it: convert it with qemu-img convert, or choose another path."
             )
+        _attached_files.refuse_unknown_format(self.module, self.path, info)
         if info["format"] != self.given["format"]:
             raise LibvirtProblem(
                 f"The file {self.path} on {host_name()} has the format {info['format']}, not {self.given['format']}: correct the format or "

@@ -11,11 +11,13 @@ nobody else needs it.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _ownership
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _images, _ownership
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_disk
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._needs import Needs, Sighting, look, volume_path
@@ -85,8 +87,31 @@ def refuse_written(conn: Any, but: str | None, path: str, what: str) -> None:
         raise LibvirtProblem(f"It cannot be read what {path} on {host_name()} is backed by: {_backing.reason_of(exc)}.") from exc
     if writer:
         raise LibvirtProblem(
-            f"The {what} {path} is, or is backed by, a disk that the domain {writer} on {host_name()} writes to: use a copy of it."
+            f"The {what} {path} is, or is backed by, a file that the domain {writer} on {host_name()} writes to: use a copy of it."
         )
+
+
+def refuse_unknown_format(module: AnsibleModule, path: str, info: Mapping[str, Any]) -> None:
+    """Refuse an image with a backing file whose format nobody has recorded.
+
+    QEMU would find the format out by the first bytes of that file, which the guest that wrote them has chosen. So these could name any file
+    of the host as the next one behind it.
+
+    :param info: what qemu-img info says of the image.
+    """
+    for _dummy in range(_backing.DEEPEST):
+        behind = info.get("backing-filename")
+        if not behind:
+            return
+        if not info.get("backing-filename-format"):
+            raise LibvirtProblem(
+                f"The image {path} on {host_name()} is backed by {behind}, and does not say of which format that is: record it with "
+                "qemu-img rebase -u -b FILE -F FORMAT, or choose another path."
+            )
+        path = info.get("full-backing-filename") or behind
+        if info["backing-filename-format"] == "raw" or not os.path.isabs(path):
+            return
+        info = _images.image_info(module, path)
 
 
 def refuse_used(conn: Any, but: str | None, path: str, sighting: Sighting, held: bool) -> None:

@@ -93,6 +93,16 @@ def _listing() -> list[dict[str, Any]]:
     return sorted(found, key=lambda each: each["id"])
 
 
+def loop_files() -> list[tuple[str, str]]:
+    """The files that loop devices of this host have as their content: list of (path, device)."""
+    block, found = os.path.join(SYSFS, "block"), []
+    for name in _names(block):
+        path = _read(os.path.join(block, name), "loop/backing_file") if name.startswith("loop") else None
+        if path:
+            found.append((path, os.path.join(DEV, name)))
+    return found
+
+
 def _names(folder: str) -> list[str]:
     try:
         return sorted(os.listdir(folder))

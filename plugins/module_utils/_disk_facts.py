@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which files the disks of domains are, what is behind them, and which storage all that is on.
+"""Which files domains use, what is behind these, and which storage all that is on.
 
 Private to the collection. Other hosts have to know it when this one is dead, and before a file of it is removed.
 """
@@ -10,6 +10,7 @@ Private to the collection. Other hosts have to know it when this one is dead, an
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -23,15 +24,19 @@ from ansible_collections.drover.compute.plugins.module_utils._shared_storage imp
 READING = 20
 
 
-def _place_of(path: str, kind: str, mounts: Sequence[Mount]) -> tuple[str | None, str]:
-    """(the text of the storage that it is on or None, its real path)."""
+def _place_of(path: str, kind: str, mounts: Sequence[Mount]) -> tuple[str | None, str, int | None]:
+    """(the text of the storage that it is on or None, its real path, the mode of what is there or None)."""
     real = _files.real_path(path)
-    found = _block_devices.identity(path) if kind == "block" else None
-    return f"device:{found}" if found else real_path_id(real, mounts), real
+    try:
+        mode = os.stat(real).st_mode
+    except OSError:
+        mode = None
+    found = _block_devices.identity(path) if kind == "block" or (mode is not None and stat.S_ISBLK(mode)) else None
+    return f"device:{found}" if found else real_path_id(real, mounts), real, mode
 
 
 class DiskFacts:
-    """Adds to the facts of disks.
+    """Adds to the facts of domains' disks and other files.
 
     :param mounts: what is mounted on this host, as read_mounts() returns it.
     :param pools: its storage pools, as read_pools() returns them.
@@ -43,10 +48,31 @@ class DiskFacts:
         self._mounts, self._conn = mounts, conn
         self._folders = {pool["name"]: pool["path"] for pool in pools if pool["type"] in FOLDER_POOLS and pool["path"]}
         self._declared = [os.path.normpath(self._folders[name]) for name in declared if name in self._folders]
-        self._places: dict[str, tuple[str | None, str | None]] = {}
+        self._places: dict[str, tuple[str | None, str | None, int | None]] = {}
         self._references: dict[str, Any] = {}
         # The images of this host alone that are behind disks, and whether one of these is on shared storage.
         self._local: dict[str, bool] = {}
+
+    def add_domains(self, domains: Sequence[dict[str, Any]]) -> None:
+        """Add to the disks and other files of domains, as add() does.
+
+        An other file that is a folder gets the type dir. Left out is what no other host can use, such as sockets, and what is known of a disk.
+        """
+        self.add([each for domain in domains for each in [*domain["disks"], *domain["other_files"]]])
+        for domain in domains:
+            known = {
+                name for disk in domain["disks"] for each in (disk, *(disk["chain"] or ())) for name in (each["path"], each["real_path"])
+            }
+            known.discard(None)
+            kept = []
+            for each in domain["other_files"]:
+                dummy, dummy2, mode = self._places.get(each["path"], (None, None, None))
+                if mode is not None and stat.S_ISDIR(mode):
+                    each["type"] = "dir"
+                is_file = mode is None or stat.S_ISREG(mode) or stat.S_ISBLK(mode) or stat.S_ISDIR(mode)
+                if is_file and (each["written"] or each["path"] not in known):
+                    kept.append(each)
+            domain["other_files"] = kept
 
     def add(self, disks: Sequence[dict[str, Any]]) -> None:
         """Give each disk its ``path``, ``real_path``, ``shared_id`` and ``chain``; each None where it is not known."""
@@ -57,13 +83,13 @@ class DiskFacts:
         chains = [_backing.chain(disk["path"], disk["format"], self._references, self._ask) for disk in there]
         self._place([(disk["path"], disk["type"]) for disk in there] + [(path, "file") for chain in chains for path in chain.files])
         for disk, chain in zip(there, chains):
-            disk["shared_id"], disk["real_path"] = self._places[disk["path"]]
+            disk["shared_id"], disk["real_path"], dummy = self._places[disk["path"]]
             if not chain.troubles:
                 disk["chain"] = [self._layer(path) for path in chain.files]
                 self._note_local(disk)
 
     def _layer(self, path: str) -> dict[str, Any]:
-        shared_id, real_path = self._places[path]
+        shared_id, real_path, dummy = self._places[path]
         return {"path": path, "real_path": real_path, "shared_id": shared_id}
 
     def _ask(self, path: str) -> list[_backing.Reference] | None:
@@ -76,7 +102,7 @@ class DiskFacts:
                 self._local[layer["path"]] = shared or self._local.get(layer["path"], False)
 
     def _path(self, disk: Mapping[str, Any]) -> str | None:
-        if disk["source"] is None or disk["type"] not in ("file", "block", "volume"):
+        if disk["source"] is None or disk["type"] not in ("file", "block", "dir", "volume"):
             return None
         if disk["type"] != "volume":
             return disk["source"]
@@ -87,7 +113,7 @@ class DiskFacts:
         """Find out which storage files and devices are on."""
         new = dict(each for each in many if each[0] not in self._places)
         answers = _files.call_each(_place_of, [(path, kind, self._mounts) for path, kind in new.items()])
-        self._places.update((path, answer if good else (None, None)) for path, (good, answer) in zip(new, answers))
+        self._places.update((path, answer if good else (None, None, None)) for path, (good, answer) in zip(new, answers))
 
     def _is_shared(self, path: str, shared_id: str | None) -> bool:
         path = os.path.normpath(path)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt
+from ansible_collections.drover.compute.plugins.module_utils import _labels, _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import METADATA_NAMESPACE
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
@@ -27,10 +27,9 @@ def places(domain: Any) -> list[int]:
     return found + ([libvirt.VIR_DOMAIN_AFFECT_CONFIG] if domain.isPersistent() else [])
 
 
-def text(domain: Any, place: int, name: str) -> str:
-    """The text of an element below drover's; empty where there is none. Of several the last counts, as for a discovery."""
-    found = [child.text or "" for child in _read(domain, place) if child.tag == name]
-    return found[-1].strip() if found else ""
+def labels(domain: Any, place: int) -> str:
+    """The text of its labels, as a discovery reads it; empty where there are none."""
+    return _labels.text_of(_read(domain, place).findall(_labels.ELEMENT))
 
 
 def change(domain: Any, place: int, name: str, value: str) -> None:

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Mapping
 from typing import Any
 from xml.etree.ElementTree import Element
 
+from ansible_collections.drover.compute.plugins.module_utils import _labels
 from ansible_collections.drover.compute.plugins.module_utils._xml import (
     child_text,
     integer,
@@ -85,6 +87,11 @@ def parse_disk(element: Element) -> dict[str, Any]:
     }
 
 
+def is_written(disk: Mapping[str, Any]) -> bool:
+    """Whether a domain may write to a disk, as parse_disk() or the facts of a domain have it. It may write to a floppy disk too."""
+    return disk.get("device", "disk") != "cdrom" and not disk.get("readonly")
+
+
 def source_of(element: Element) -> str | None:
     """What a disk's ``<source>`` names: a path, ``pool/volume`` or ``protocol:name``; None if empty."""
     source = element.find("source")
@@ -108,57 +115,6 @@ def backing_files(element: Element) -> list[str]:
             paths.append(path)
         layer = layer.find("backingStore")
     return paths
-
-
-#: What a path in a domain's XML is: anything, a disk that has nothing behind it for certain, or an image that may have.
-OTHER, PLAIN, IMAGE = 0, 1, 2
-
-
-class Mentions:
-    """Everything of a host that XML of libvirt names, whatever it names it for.
-
-    :ivar paths: dict absolute path -> OTHER, PLAIN or IMAGE.
-    :ivar volumes: dict (pool, volume) -> PLAIN or IMAGE.
-    :ivar folders: folders that are given away with all that is in them.
-    :ivar words: arguments for QEMU itself, which libvirt does not look into.
-    """
-
-    def __init__(self) -> None:
-        self.paths: dict[str, int] = {}
-        self.volumes: dict[tuple[str, str], int] = {}
-        self.folders: set[str] = set()
-        self.words: list[str] = []
-
-    def add(self, text: str) -> None:
-        """Take up a document: of a domain, or of a snapshot, which has its domain in it."""
-        self._walk(parse(text), OTHER)
-
-    def _walk(self, element: Element, kind: int) -> None:
-        tag = element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
-        if tag in ("disk", "mirror", "backingStore", "dataStore"):
-            kind = IMAGE if element.get("device", "disk") in ("disk", "lun") and not _is_raw(element) else PLAIN
-        if tag in ("arg", "env"):
-            self.words.extend(element.attrib.values())
-        pool, volume, folder = element.get("pool"), element.get("volume"), element.get("dir", "")
-        if pool and volume:
-            self.volumes[pool, volume] = max(self.volumes.get((pool, volume), PLAIN), kind)
-        if tag == "source" and folder.startswith("/"):
-            self.folders.add(folder)
-        for value in [*element.attrib.values(), element.text or ""]:
-            value = value.strip()
-            if value.startswith("/"):
-                self.paths[value] = max(self.paths.get(value, OTHER), kind)
-        for child in element:
-            self._walk(child, kind)
-
-
-def _is_raw(element: Element) -> bool:
-    """Whether a disk, or one layer of it, is said to be raw: then QEMU does not look for others behind it."""
-    for name in ("driver", "format"):
-        found = element.find(name)
-        if found is not None and found.get("type"):
-            return found.get("type") == "raw"
-    return False
 
 
 def parse_interface(element: Element) -> dict[str, Any]:
@@ -205,11 +161,14 @@ def parse_metadata(root: Element) -> dict[str, str]:
     if instance is None:
         return {}
     prefix = f"{{{METADATA_NAMESPACE}}}"
-    return {
+    found = {
         child.tag[len(prefix) :]: (child.text or "").strip()
         for child in instance
         if isinstance(child.tag, str) and child.tag.startswith(prefix)
     }
+    if _labels.ELEMENT in found:
+        found[_labels.ELEMENT] = _labels.text_of(instance.findall(prefix + _labels.ELEMENT))
+    return found
 
 
 def devices_that_hold(text: str) -> list[str]:

@@ -4,7 +4,7 @@
 
 """All domains of a hypervisor, in a number of libvirt calls that does not grow with them.
 
-Private to the collection. Only a domain's XML has no bulk form in libvirt: that is one call for each domain.
+Private to the collection. Only a domain's XML has no bulk form in libvirt: that is one call for each domain, and one more for each that runs.
 
 libvirt opens images to find out their sizes. On dead storage its thread blocks for ever and keeps the domain locked. Soon all
 its threads are blocked. So libvirt opens an image here only after a child of this process could open it.
@@ -22,6 +22,8 @@ from ansible_collections.drover.compute.plugins.module_utils._disk_facts import 
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_domain, state_name, without_passwords
 from ansible_collections.drover.compute.plugins.module_utils._image_size import image_size
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtSilent, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._mentions import other_files
+from ansible_collections.drover.compute.plugins.module_utils._needs import texts_of
 from ansible_collections.drover.compute.plugins.module_utils._shared_storage import read_mounts
 from ansible_collections.drover.compute.plugins.module_utils._storage import read_addresses, read_pools
 
@@ -41,6 +43,7 @@ def read_domains(
     :param pools: the storage pools as read_pools() returns them.
     """
     pairs = _stats(conn, libvirt.VIR_DOMAIN_STATS_STATE | (0 if local else libvirt.VIR_DOMAIN_STATS_BLOCK))
+    running = _uuids(conn, libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE)
     flags = {
         "persistent": _uuids(conn, libvirt.VIR_CONNECT_LIST_DOMAINS_PERSISTENT),
         "autostart": _uuids(conn, libvirt.VIR_CONNECT_LIST_DOMAINS_AUTOSTART),
@@ -50,7 +53,8 @@ def read_domains(
     found, untold = [], []
     for domain, stats in pairs:
         try:
-            entry = _entry(domain, stats)
+            uuid = domain.UUIDString()
+            entry = _entry(domain, stats, [uuid in found_by for found_by in (running, flags["snapshots"], flags["managed_save"])], warn)
         except LibvirtSilent:
             raise
         except libvirt.libvirtError as exc:
@@ -73,12 +77,13 @@ def read_domains(
 def read_domain(domain: Any, local: bool) -> dict[str, Any]:
     """One domain in the same form, for a module that works on just that one."""
     stats = {"state.state": domain.info()[0]}
-    entry = _entry(domain, stats)
+    entry = _entry(domain, stats, [None, None, None])
     if local:
         conn, mounts = domain.connect(), read_mounts("/")
-        pools = read_pools(conn, mounts) if any(disk["type"] == "volume" for disk in entry["disks"]) else []
+        volumes = any(each["type"] == "volume" for each in [*entry["disks"], *entry["other_files"]])
+        pools = read_pools(conn, mounts) if volumes else []
         _add_sizes([(entry, domain, stats)], local, pools=pools)
-        DiskFacts(mounts, pools, conn).add(entry["disks"])
+        DiskFacts(mounts, pools, conn).add_domains([entry])
         addresses = read_addresses(conn) if entry["interfaces"] else {}
         for interface in entry["interfaces"]:
             interface["addresses"] = addresses.get((interface["mac"] or "").lower(), [])
@@ -94,7 +99,7 @@ def read_domain(domain: Any, local: bool) -> dict[str, Any]:
 def domain_from_xml(text: str, state: str) -> dict[str, Any]:
     """What :func:`read_domain` would say of a domain that is not defined yet (for check mode)."""
     # libvirt leaves passwords out of the XML of a domain too.
-    entry = _from_text(without_passwords(text))
+    entry = _from_text([without_passwords(text)])
     entry.update(state=state, persistent=True, autostart=False, managed_save=False, snapshots=False)
     return entry
 
@@ -141,17 +146,30 @@ def _uuids(conn: Any, flag: int) -> set[str]:
         return set()
 
 
-def _entry(domain: Any, stats: Mapping[str, Any]) -> dict[str, Any]:
-    # The inactive form is what a host needs to run the domain again after this one is lost.
-    text = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
-    entry = _from_text(text)
+def _entry(
+    domain: Any, stats: Mapping[str, Any], known: Sequence[bool | None], warn: Callable[[str], object] | None = None
+) -> dict[str, Any]:
+    """The facts of a domain that its XML has.
+
+    :param known: whether it runs, has snapshots, has saved memory; None to ask libvirt.
+    """
+    try:
+        texts = texts_of(domain, *known)
+    except LibvirtSilent:
+        raise
+    except libvirt.libvirtError as exc:
+        # It is there, and most of its files are in its own XML.
+        texts = texts_of(domain, known[0], False, False)
+        _warn(warn, f"The files of the snapshots and of the saved memory of {domain.name()} are not known: {_libvirt.text_of(exc)}.")
+    entry = _from_text(texts)
     entry["uuid"] = domain.UUIDString()
     entry["state"] = state_name(stats.get("state.state", 0))
     return entry
 
 
-def _from_text(text: str) -> dict[str, Any]:
-    parsed = parse_domain(text)
+def _from_text(texts: Sequence[str]) -> dict[str, Any]:
+    # The inactive form is what a host needs to run the domain again after this one is lost.
+    parsed = parse_domain(texts[0])
     parsed.pop("type")
     return {
         "uuid": parsed.pop("uuid"),
@@ -162,7 +180,8 @@ def _from_text(text: str) -> dict[str, Any]:
         "managed_save": False,
         "snapshots": False,
         **parsed,
-        "xml": text,
+        "other_files": other_files(texts, parsed["disks"]),
+        "xml": texts[0],
     }
 
 

@@ -49,7 +49,7 @@ def read_hypervisor(
     domains, untold = read_domains(conn, local, warn, pools)
     disk_facts = DiskFacts(mounts, pools, conn, shared_pools) if mounts is not None else None
     if disk_facts is not None:
-        disk_facts.add([disk for domain in domains for disk in domain["disks"]])
+        disk_facts.add_domains(domains)
     addresses = read_addresses(conn)
     for domain in domains:
         for interface in domain["interfaces"]:

@@ -10,7 +10,8 @@ Private to the collection. The rule for labels is here, and the controller takes
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from xml.etree.ElementTree import Element
 
 #: The element of drover's metadata that has the labels.
 ELEMENT = "labels"
@@ -45,6 +46,19 @@ def read(text: str) -> tuple[dict[str, str], list[str]]:
             bad.append(part)
         keys.add(key)
     return labels, bad
+
+
+def text_of(elements: Sequence[Element]) -> str:
+    """The text of the labels of a domain, of which the last element counts. Other elements, and elements in it, are parts that are no labels."""
+    found = [*elements[:-1], *(child for element in elements[-1:] for child in element)]
+    odd = [_as_part(each) for each in found]
+    texts = [text for element in elements[-1:] for text in (element.text, *(child.tail for child in element)) if text and text.strip()]
+    return ",".join([*texts, *odd]).strip()
+
+
+def _as_part(element: Element) -> str:
+    name = element.tag.rpartition("}")[2] if isinstance(element.tag, str) else "!"
+    return f"<{name}>{''.join(element.itertext())}</{name}>".replace(",", " ")
 
 
 def write(labels: Mapping[str, str], others: Iterable[str] = ()) -> str:

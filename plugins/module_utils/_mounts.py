@@ -16,6 +16,7 @@ from collections.abc import Iterable
 Mount = tuple[str, str, str, str]
 
 MOUNTINFO = "/proc/self/mountinfo"
+SWAPS = "/proc/swaps"
 
 
 def all_mounts() -> list[Mount]:
@@ -39,6 +40,16 @@ def parse_mounts(text: str) -> list[Mount]:
         if len(after) >= 2:
             mounts.append((_plain(fields[4]), _plain(fields[3]), after[0], _plain(after[1])))
     return mounts
+
+
+def swap_files() -> list[str]:
+    """The files that this host swaps to."""
+    try:
+        with open(SWAPS, encoding="utf-8", errors="backslashreplace") as file:
+            rows = [line.split() for line in file.read().splitlines()[1:]]
+    except OSError:
+        return []
+    return [_plain(row[0]) for row in rows if row[1:2] == ["file"]]
 
 
 def _plain(text: str) -> str:

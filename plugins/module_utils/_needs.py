@@ -17,9 +17,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _libvirt
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import IMAGE, OTHER, PLAIN, Mentions, parse_disk
+from ansible_collections.drover.compute.plugins.module_utils import _backing, _block_devices, _files, _libvirt, _mounts
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
+from ansible_collections.drover.compute.plugins.module_utils._mentions import IMAGE, OTHER, PLAIN, Mentions
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
 #: Pools whose volumes are files in a folder.
@@ -70,22 +70,34 @@ def _look(path: str) -> Sighting:
         raise
 
 
-def texts_of(domain: Any) -> list[str]:
-    """All the XML that libvirt has of a domain: as it runs, as it would be started, and that of its snapshots.
+def texts_of(domain: Any, active: bool | None = None, snapshots: bool | None = None, saved: bool | None = None) -> list[str]:
+    """All the XML that libvirt has of a domain: as it would be started, as it runs, that of its snapshots and of its saved memory.
 
+    :param active, snapshots, saved: whether it runs, has snapshots, has saved memory; None to ask libvirt.
     :raises libvirt.libvirtError: it cannot be read.
     """
     texts = [domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)]
-    if domain.isActive():
+    if domain.isActive() if active is None else active:
         texts.append(domain.XMLDesc(0))
-    try:
-        if domain.snapshotNum(0):
-            texts += [snapshot.getXMLDesc(0) for snapshot in domain.listAllSnapshots(0)]
-    except libvirt.libvirtError as exc:
-        # A driver without snapshots has none.
-        if _libvirt.code_of(exc) != libvirt.VIR_ERR_NO_SUPPORT:
-            raise
+    for read, wanted in ((_texts_of_snapshots, snapshots), (_texts_of_saved, saved)):
+        try:
+            texts += read(domain, wanted)
+        except libvirt.libvirtError as exc:
+            # A driver without snapshots or saved memory has none.
+            if _libvirt.code_of(exc) != libvirt.VIR_ERR_NO_SUPPORT:
+                raise
     return texts
+
+
+def _texts_of_snapshots(domain: Any, wanted: bool | None) -> list[str]:
+    there = domain.snapshotNum(0) if wanted is None else wanted
+    return [snapshot.getXMLDesc(0) for snapshot in domain.listAllSnapshots(0)] if there else []
+
+
+def _texts_of_saved(domain: Any, wanted: bool | None) -> list[str]:
+    """The guest starts from its saved memory with the devices that it had then."""
+    there = domain.hasManagedSaveImage(0) if wanted is None else wanted
+    return [domain.managedSaveGetXMLDesc(0)] if there else []
 
 
 def folder_of(pool: Any) -> str | None:
@@ -136,7 +148,7 @@ class Needs:
         self._words: list[tuple[str, str]] = []
         self._near: set[str] = set()
         self._scanned: set[str] = set()
-        self._definitions: list[tuple[str, str]] = []
+        self._written: list[tuple[str, set[Any]]] = []
         self._writers: dict[Any, str] | None = None
         for path in elsewhere:
             self._note(path, ("a domain of another hypervisor", USES), PLAIN)
@@ -149,15 +161,19 @@ class Needs:
                     self._doubts.append(f"what another domain of this host uses cannot be read ({_libvirt.text_of(exc)})")
             except ValueError as exc:
                 self._doubts.append(f"what another domain of this host uses cannot be read ({exc})")
+        for path, device in _block_devices.loop_files():
+            self._note(path, (f"the loop device {device}", USES), OTHER)
+        for path in _mounts.swap_files():
+            self._note(path, ("the swap space", USES), OTHER)
         self._note_pools()
 
     def _note_domain(self, domain: Any) -> None:
         name, mentions = domain.name(), Mentions()
         for text in texts_of(domain):
             mentions.add(text)
-            self._definitions.append((name, text))
+        self._written.append((name, mentions.written))
         for path, kind in mentions.paths.items():
-            self._note(path, (f"the domain {name}", USES), kind)
+            self._note(path, (f"the domain {name}", USES), kind, path in mentions.meant - mentions.folders)
         for (pool, volume), kind in mentions.volumes.items():
             self._note_volume(pool, volume, name, kind)
         for folder in mentions.folders:
@@ -198,8 +214,11 @@ class Needs:
             if path:
                 self._near.add(path)
 
-    def _note(self, path: str, need: Need, kind: int) -> None:
-        """Remember a file and everything behind it."""
+    def _note(self, path: str, need: Need, kind: int, folders: bool = False) -> None:
+        """Remember a file and everything behind it.
+
+        :param folders: of a folder remember all that is in it.
+        """
         left = [(path, kind)]
         while left:
             path, kind = left.pop()
@@ -215,6 +234,8 @@ class Needs:
                 if kind == IMAGE:
                     self._doubt(f"{path} is not there, so what it is backed by is not known", need)
                 continue
+            if folders and stat.S_ISDIR(found.status.st_mode) and found.real != "/":
+                self._folders.setdefault(found.real, f"{need[0]} uses its folder {path}")
             if not stat.S_ISREG(found.status.st_mode):
                 continue
             self._inodes.setdefault(found.inode, need)
@@ -295,7 +316,8 @@ class Needs:
         left, seen = [path], set()
         while left:
             found = look(left.pop())
-            name = self._writers.get(found.real) or (found.status and self._writers.get(found.inode))
+            names = [found.real, *_folders_above(found.real), found.inode]
+            name = next((self._writers[each] for each in names if each in self._writers), None)
             if name:
                 return name
             if found.status is not None and found.real not in seen:
@@ -304,23 +326,20 @@ class Needs:
         return None
 
     def _read_writers(self) -> dict[Any, str]:
-        """What domains may write to, as they are defined or run: dict real path or inode -> name of the domain."""
+        """What domains may write to, as they are defined or run: dict real path, real folder with a slash at its end, or inode -> name of a domain."""
         found: dict[Any, str] = {}
-        for name, text in self._definitions:
-            root = parse(text)
-            # A snapshot has what was written to before it.
-            for element in root.iter("disk") if root.tag == "domain" else ():
-                disk = parse_disk(element)
-                if disk["device"] not in ("disk", "lun") or disk["readonly"] or not disk["source"]:
-                    continue
+        for name, written in self._written:
+            for each in written:
                 try:
-                    path = volume_path(self._conn, *disk["source"].split("/", 1)) if disk["type"] == "volume" else disk["source"]
-                    sighting = look(path)
+                    sighting = look(each if isinstance(each, str) else volume_path(self._conn, *each))
                 except (libvirt.libvirtError, OSError, ValueError, _files.Unresponsive):
                     # What cannot be found is no image that a disk can be backed by.
                     continue
                 found.setdefault(sighting.real, name)
-                found.setdefault(sighting.inode, name)
+                if sighting.status is not None:
+                    found.setdefault(sighting.inode, name)
+                    if stat.S_ISDIR(sighting.status.st_mode):
+                        found.setdefault(f"{sighting.real.rstrip('/')}/", name)
         return found
 
     def why(self, path: str, sighting: Sighting) -> str | None:
@@ -339,6 +358,10 @@ class Needs:
             if any(name in words for name in names):
                 return reason
         return self._doubts[0] if self._doubts else None
+
+
+def _folders_above(path: str) -> list[str]:
+    return [path[: end + 1] for end, letter in enumerate(path) if letter == "/"]
 
 
 def _references_in(folder: str) -> tuple[list[tuple[str, list[_backing.Reference]]], list[tuple[str, OSError]]]:

@@ -129,7 +129,7 @@ def _act(conn: Any, wanted: dict[str, Any], given: dict[str, Any], check_mode: b
 def _change(domain: Any, changes: dict[str, Any], answer: dict[str, Any], check_mode: bool) -> None:
     """Change the labels of a domain wherever they differ from those that it is to have, and write into the answer what was done."""
     places = _domain_metadata.places(domain)
-    texts = {place: _domain_metadata.text(domain, place, _labels.ELEMENT) for place in places}
+    texts = {place: _domain_metadata.labels(domain, place) for place in places}
     answer["before"] = texts[places[0]]
     labels, others = _labels.read(answer["before"])
     labels.update({key: value for key, value in changes.items() if value is not None})
@@ -139,13 +139,18 @@ def _change(domain: Any, changes: dict[str, Any], answer: dict[str, Any], check_
     if len(answer["labels"]) > _labels.MOST:
         raise LibvirtProblem(f"it would have {len(answer['labels'])} labels, and can have {_labels.MOST}")
     wanted = (answer["labels"], sorted(others))
+    there = {place: _labels.read(texts[place]) for place in places}
+    differing = [place for place in places if (there[place][0], sorted(there[place][1])) != wanted]
+    if differing and domain.hasManagedSaveImage(0):
+        raise LibvirtProblem(
+            f"{domain.name()} on {host_name()} has its memory saved, and would start with the labels that it had then: start it, or drop the image "
+            "with virsh managedsave-remove"
+        )
     # The definition first: what failed half way is then still seen in the running domain.
-    for place in reversed(places):
-        there = _labels.read(texts[place])
-        if (there[0], sorted(there[1])) != wanted:
-            if not check_mode:
-                _domain_metadata.change(domain, place, _labels.ELEMENT, _labels.write(*wanted))
-            answer["changed"] = True
+    for place in reversed(differing):
+        if not check_mode:
+            _domain_metadata.change(domain, place, _labels.ELEMENT, _labels.write(*wanted))
+        answer["changed"] = True
 
 
 def _difference(answers: list[dict[str, Any]]) -> dict[str, str]:

@@ -572,7 +572,7 @@ class DomainChange:
             raise _images.ImageProblem(f"The image {image} cannot be read on {host_name()}: {_backing.reason_of(exc)}.") from exc
         if writer:
             raise _images.ImageProblem(
-                f"The image {image} of {disk['path']} is, or is backed by, a disk that the domain {writer} on {host_name()} writes to, which "
+                f"The image {image} of {disk['path']} is, or is backed by, a file that the domain {writer} on {host_name()} writes to, which "
                 "would destroy the new disk: use a copy of that image."
             )
 

@@ -316,6 +316,9 @@ hypervisor:
         - Of a disk, C(path) is its file or device, C(real_path) the same without symbolic links, C(shared_id) its place on shared
           storage, and C(chain) its backing chain, as read from the headers of the images. Unknown values are null. A local
           backing image of a disk on shared storage is in RV(hypervisor.images).
+        - C(other_files) has the files, folders and volumes that the domain uses beside the disks of its definition, such as UEFI variables,
+          logs, folders shared with the guest, and disks that only the running guest, a snapshot or the saved memory has. Their C(type) is
+          V(file), V(dir) or V(volume); C(written) says if the domain may write to it. Other keys are those of a disk.
       type: list
       elements: dict
       returned: always
@@ -345,6 +348,15 @@ hypervisor:
               source: /srv/vms/web-1.qcow2
               target: vda
               type: file
+          other_files:
+            - chain: []
+              format: raw
+              path: /var/lib/libvirt/qemu/nvram/web-1_VARS.fd
+              real_path: /var/lib/libvirt/qemu/nvram/web-1_VARS.fd
+              shared_id: null
+              source: /var/lib/libvirt/qemu/nvram/web-1_VARS.fd
+              type: file
+              written: true
           # The addresses that a network of libvirt's own gave it.
           interfaces: [{addresses: [192.168.122.5], mac: "52:54:00:00:00:01", model: virtio, source: default, target: vnet0, type: network}]
           hostdevs: []

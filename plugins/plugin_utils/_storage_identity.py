@@ -22,21 +22,47 @@ def of_path(path: str, node: Mapping[str, Any]) -> str | None:
     :param node: facts of a node: pools, storage and mounts, each of which may be missing.
     """
     path = posixpath.normpath(str(path))
-    storage, mounts = node.get("storage") or {}, node.get("mounts") or ()
-    above = [(mount.get("path"), mount.get("shared_id")) for mount in mounts]
-    # A pool that is not shared hides what is above it only where that is not known from the mounts.
-    pools = [pool for pool in node.get("pools") or () if pool.get("shared_id") or not mounts]
-    above += [(pool.get(key), pool.get("shared_id")) for pool in pools for key in ("path", "real_path")]
-    above += [(storage.get(key), storage.get("shared_id")) for key in ("instances_path", "real_path")]
     covering = [
         (len(posixpath.normpath(folder)), bool(share), share, posixpath.normpath(folder))
-        for folder, share in above
+        for folder, share in _known_folders(node)
         if folder and path.startswith(posixpath.normpath(folder).rstrip("/") + "/")
     ]
     if not covering:
         return None
-    dummy, shared, share, folder = max(covering, key=lambda each: each[:2])
-    return _below(share, path[len(folder.rstrip("/")) :]) if shared else None
+    dummy, dummy2, share, folder = max(covering, key=lambda each: each[:2])
+    return _below(share, path[len(folder.rstrip("/")) :]) if share else None
+
+
+def _known_folders(node: Mapping[str, Any]) -> list[tuple[str | None, str | None]]:
+    storage, mounts = node.get("storage") or {}, node.get("mounts") or ()
+    found = [(mount.get("path"), mount.get("shared_id")) for mount in mounts]
+    # A pool that is not shared hides what is above it only where that is not known from the mounts.
+    pools = [pool for pool in node.get("pools") or () if pool.get("shared_id") or not mounts]
+    found += [(pool.get(key), pool.get("shared_id")) for pool in pools for key in ("path", "real_path")]
+    return found + [(storage.get(key), storage.get("shared_id")) for key in ("instances_path", "real_path")]
+
+
+def as_folder(text: str) -> str:
+    """The path or the text of a folder, as it stands for all that is in it: with a slash at its end, which no file has."""
+    return f"{text.rstrip('/')}/"
+
+
+def folders_above(text: str) -> list[str]:
+    """Those of the folders that a file is in, by its path or its text."""
+    return [text[: end + 1] for end, letter in enumerate(text) if letter == "/"]
+
+
+def of_folder(path: str, node: Mapping[str, Any]) -> str | None:
+    """The text of a folder as as_folder() writes it; None where it is the node's alone, as far as is known."""
+    within = of_path(posixpath.join(path, "x"), node)
+    return within and within[: -len("x")]
+
+
+def shares_in(path: str, node: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The shared folders that are below a folder of a node, each with its text, as as_folder() writes both."""
+    within = as_folder(posixpath.normpath(path))
+    found = {(as_folder(posixpath.normpath(folder)), as_folder(share)) for folder, share in _known_folders(node) if folder and share}
+    return sorted(each for each in found if each[0].startswith(within) and each[0] != within)
 
 
 def of_disk(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:

@@ -21,7 +21,6 @@ from xml.etree.ElementTree import Element
 
 from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _libvirt, _ownership, _sources
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
-    Mentions,
     backing_files,
     console_logs,
     nvram_path,
@@ -30,6 +29,7 @@ from ansible_collections.drover.compute.plugins.module_utils._domain_xml import 
 from ansible_collections.drover.compute.plugins.module_utils._folder import Folder
 from ansible_collections.drover.compute.plugins.module_utils._image_size import image_size
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._mentions import Mentions
 from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS, Needs, is_gone, look, texts_of, volume_path
 from ansible_collections.drover.compute.plugins.module_utils._sameness import Sameness
 from ansible_collections.drover.compute.plugins.module_utils._shared_storage import is_on_network, mount_of, read_mounts

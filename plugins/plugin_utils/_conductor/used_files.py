@@ -40,7 +40,7 @@ def refuse_written(connection: Connection, uuid: str, name: str, host: str, imag
     """Refuse to back a disk by a file that an instance of any host may write to: each write would destroy the new disk."""
     for path, user in _users(connection, uuid, host, images, writes=True):
         raise _nothing_begun(
-            f"Instance {name} on {host}: the image {path} is a disk that {user} writes to, which destroys every disk that it backs. "
+            f"Instance {name} on {host}: the image {path} is a file that {user} writes to, which destroys every disk that it backs. "
             "Nothing was begun: give it a copy of that image",
             host,
         )
@@ -50,7 +50,7 @@ def refuse_read(connection: Connection, uuid: str, name: str, host: str, paths: 
     """Refuse to give an instance a disk or a medium to read that an instance of any host may write to."""
     for path, user in _users(connection, uuid, host, paths, writes=True):
         raise _nothing_begun(
-            f"Instance {name} on {host}: {path} is a disk that {user} writes to, so what is read from it would change. Nothing was begun: "
+            f"Instance {name} on {host}: {path} is a file that {user} writes to, so what is read from it would change. Nothing was begun: "
             "give it a copy of that file",
             host,
         )
@@ -103,10 +103,10 @@ def of_ways(connection: Connection, ways: Mapping[str, tuple[str, str]]) -> dict
 
 
 def _own(connection: Connection, uuids: Collection[str], needed: Mapping[str, set[Name]] | None = None) -> dict[str, set[Name]]:
-    """Return the disks of instances, by uuid, without the images behind them, which are never removed with them."""
+    """Return the disks of instances, by uuid, without the images behind them and kernels, which are never removed with them."""
     needed = files.of_instances(connection, uuids) if needed is None else needed
-    behind = files.behind_disks(connection, uuids)
-    return {uuid: {name for name in names if name[0] not in behind[uuid]} for uuid, names in needed.items()}
+    read = files.only_read(connection, uuids)
+    return {uuid: {name for name in names if name[0] not in read[uuid]} for uuid, names in needed.items()}
 
 
 def _named(connection: Connection, host: str, paths: Iterable[str]) -> set[Name]:
@@ -123,7 +123,8 @@ def _meant(names: Iterable[Name], rows: Iterable[Mapping[str, Any]], uuid: str) 
     :param uuid: of the instance that has the names.
     """
     others = [row for row in rows if {row["first"], row["last"]} != {uuid}]
-    return sorted({path for path, identity in names if any(files.is_meant(row, path, identity) for row in others)})
+    taken = {row[key] for row in others for key in ("path", "identity")}
+    return sorted({path for path, identity in names if not taken.isdisjoint(files.keys_of(path, identity))})
 
 
 def _devices(paths: Iterable[str], here: NodeStorage, there: NodeStorage) -> dict[str, str]:

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files and devices that domains need, on all hosts, and other users of one."""
+"""The files and devices that domains need, on all hosts, and other users of one.
+
+A folder that a domain has with all that is in it stands here with a slash at the end of its path and of its identity.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NodeStorage
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
@@ -108,15 +112,19 @@ def of_instances(connection: Connection, uuids: Collection[str]) -> dict[str, se
     return found
 
 
-def behind_disks(connection: Connection, uuids: Collection[str]) -> dict[str, set[str]]:
-    """Read the paths of the images behind the disks of instances, without their disks themselves."""
+def only_read(connection: Connection, uuids: Collection[str]) -> dict[str, set[str]]:
+    """Read the paths of the images behind the disks of instances and of their kernels and the like, without their disks themselves.
+
+    Thousands of instances may have them, and they are never removed with one.
+    """
     table = tables.domains
     found: dict[str, set[str]] = {uuid: set() for uuid in uuids}
     for row in bulk.among(connection, sa.select(table.c.uuid, table.c.facts), table.c.uuid, uuids):
-        disks = row.facts.get("disks") or []
+        disks, others = row.facts.get("disks") or [], row.facts.get("other_files") or []
         own = {name for disk in disks for name in (disk.get("path") or disk.get("source"), disk.get("real_path"))}
-        layers = [layer for disk in disks for layer in disk.get("chain") or []]
-        found[row.uuid] |= {name for layer in layers for name in (layer["path"], layer.get("real_path"))} - own
+        read = [layer for each in (*disks, *others) for layer in each.get("chain") or []]
+        read += [each for each in others if not each.get("written")]
+        found[row.uuid] |= {name for each in read for name in (each.get("path"), each.get("real_path"))} - own
     return found
 
 
@@ -134,7 +142,7 @@ def needed(connection: Connection, names: Iterable[FileName], but_host: str) -> 
         .where(nodes.c.host != but_host)
         .group_by(table.c.path, table.c.identity)
     )
-    chosen = sorted(names, key=str)
+    chosen = sorted(set().union(*(keys_of(*name) for name in names)))
     return [
         dict(row._mapping)
         for start in range(0, len(chosen), bulk.NAMED_VALUES)
@@ -154,7 +162,7 @@ def user(connection: Connection, path: str, identity: str | None, but: str, writ
         sa.select(table.c.uuid, domains.c.name, nodes.c.host)
         .join(nodes, nodes.c.id == table.c.compute_node_id)
         .outerjoin(domains, sa.and_(domains.c.uuid == table.c.uuid, domains.c.compute_node_id == table.c.compute_node_id))
-        .where(_among([(path, identity)]), table.c.uuid != but)
+        .where(_among(keys_of(path, identity)), table.c.uuid != but)
         .limit(1)
     )
     if writes:
@@ -163,16 +171,15 @@ def user(connection: Connection, path: str, identity: str | None, but: str, writ
     return None if row is None else dict(row._mapping)
 
 
-def _among(names: Iterable[FileName]) -> sa.ColumnElement[bool]:
-    table, names = tables.domain_files, list(names)
-    paths = sorted({_key(path) for path, dummy in names})
-    identities = sorted({_key(identity) for dummy, identity in names if identity})
-    return sa.or_(table.c.path.in_(paths), table.c.identity.in_(identities)) if identities else table.c.path.in_(paths)
+def _among(keys: Iterable[str]) -> sa.ColumnElement[bool]:
+    table, keys = tables.domain_files, sorted(keys)
+    return sa.or_(table.c.path.in_(keys), table.c.identity.in_(keys))
 
 
-def is_meant(row: Mapping[str, Any], path: str, identity: str | None) -> bool:
-    """Tell whether a row of needed() is about a file."""
-    return bool(row["path"] == _key(path)) or (identity is not None and bool(row["identity"] == _key(identity)))
+def keys_of(path: str, identity: str | None) -> set[str]:
+    """Return the names that rows about a file have, as path or identity: its own, and those of the folders that it is in."""
+    names = [path, identity] if identity else [path]
+    return {_key(each) for name in names for each in (name, *storage_identity.folders_above(name))}
 
 
 def nodes_of(connection: Connection, keys: Collection[tuple[str, str | None]]) -> dict[tuple[str, str | None], NodeStorage]:

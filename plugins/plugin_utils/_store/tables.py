@@ -245,7 +245,7 @@ if sa:
         sa.Column("seen_at", sa.Double, nullable=False),
     )
 
-    # The files and devices of these domains, with the images behind them; only changes are written, see files.py.
+    # The files, folders and devices of these domains, with the images behind them; only changes are written, see files.py.
     domain_files = sa.Table(
         "domain_files",
         metadata,
@@ -255,7 +255,7 @@ if sa:
         sa.Column("path", sa.String(1024), nullable=False, index=True),
         # Its identity on shared storage, the same on every host; null where it is not known.
         sa.Column("identity", sa.String(1024), index=True),
-        # Whether the domain may write to it: a disk that is not read-only, no image behind one.
+        # Whether the domain may write to it: no read-only disk, no kernel, no image behind a disk.
         sa.Column("written", sa.Boolean, nullable=False, server_default=sa.false()),
     )
 

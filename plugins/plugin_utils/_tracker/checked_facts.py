@@ -29,9 +29,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils._validation import 
 LARGEST = 2**63 - 1
 LONGEST_NAME, LONGEST_TEXT, LONGEST_XML = 255, 4096, 2**22
 DEEPEST = 8
+# Files that one domain uses beside its disks; those of many snapshots are some hundred.
+MOST_FILES = 10_000
 # Those of the module hypervisor_info.
 STATES = ("nostate", "running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")
 POOL_STATES = ("inactive", "building", "running", "degraded", "inaccessible", "unknown")
+
+FILE_TYPES = ("file", "block", "dir", "volume")
 
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+ -]{0,63}")
 _HARMLESS = re.compile(r"[ -~]*")
@@ -155,7 +159,7 @@ def domain(facts: Any, where: str, seen: set[str] | None = None) -> Checked:
         _clean(key, f"{place}: metadata", LONGEST_NAME)
         if value is not None:
             _clean(value, f"{place}: metadata, {key}", LONGEST_TEXT * 16)
-    for key in ("disks", "interfaces", "hostdevs"):
+    for key in ("disks", "other_files", "interfaces", "hostdevs"):
         for number, each in enumerate(_list(facts, key, place), start=1):
             if not isinstance(each, dict):
                 raise DroverError(f"{place}: {key} must be a list of mappings, not of {shown(each)}.")
@@ -165,8 +169,9 @@ def domain(facts: Any, where: str, seen: set[str] | None = None) -> Checked:
             for word in ("target", "device", "type", "source", "format", "mac"):
                 if each.get(word) is not None:
                     _clean(each[word], f"{place}: {key}, item {number}: {word}", LONGEST_TEXT)
-            for layer in (each, *_layers(each, f"{place}: {key}, item {number}")) if key == "disks" else ():
+            for layer in (each, *_layers(each, f"{place}: {key}, item {number}")) if key in ("disks", "other_files") else ():
                 _place(layer, f"{place}: {key}, item {number}")
+    _other_files(_list(facts, "other_files", place), f"{place}: other_files")
     if seen is not None:
         if facts["uuid"] in seen:
             raise DroverError(f"{place}: uuid {facts['uuid']} stands twice. Each domain has its own.")
@@ -269,6 +274,15 @@ def _files(facts: Mapping[str, Any], where: str) -> None:
             _place(each, f"{where}: {key}")
             if not all(isinstance(name, str) for name in _list(each, "names", f"{where}: {key}")):
                 raise DroverError(f"{where}: {key}: names must be a list of paths, not {shown(each['names'])}.")
+
+
+def _other_files(found: list[dict[str, Any]], where: str) -> None:
+    if len(found) > MOST_FILES:
+        raise DroverError(f"{where} must hold at most {MOST_FILES} files, not {len(found)}.")
+    for each in found:
+        text(each, "source", where, LONGEST_TEXT)
+        if each.get("type") not in FILE_TYPES or not isinstance(each.get("written"), bool):
+            raise DroverError(f"{where}: an item must have a type ({', '.join(FILE_TYPES)}) and say if it is written, not {shown(each)}.")
 
 
 def _layers(disk: Mapping[str, Any], where: str) -> list[dict[str, Any]]:

@@ -9,13 +9,14 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any, TypedDict
 
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import is_written
 from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import checked_facts
 
 # Kept as facts of the domain; what is not here has a column of its own.
-DOMAIN_FACTS = ("disks", "interfaces", "hostdevs", "metadata", "managed_save", "snapshots", "title")
+DOMAIN_FACTS = ("disks", "other_files", "interfaces", "hostdevs", "metadata", "managed_save", "snapshots", "title")
 GIB = 1024**3
 
 
@@ -71,19 +72,32 @@ def files(columns: Mapping[str, Any], node: Mapping[str, Any]) -> set[tuple[str,
 
     :param columns: of the domains table, as describe() returns them.
     """
-    found = set()
-    for disk in columns["facts"].get("disks") or []:
-        path = disk.get("path") or (disk.get("source") if disk.get("type", "file") in ("file", "block", "dir") else None)
-        writes = disk.get("device", "disk") in ("disk", "lun") and not disk.get("readonly")
+    facts = columns["facts"]
+    uses = [(disk, is_written(disk)) for disk in facts.get("disks") or ()]
+    uses += [(each, bool(each.get("written"))) for each in facts.get("other_files") or ()]
+    found: set[tuple[str, str | None, bool]] = set()
+    for use, writes in uses:
+        path = use.get("path") or (use.get("source") if use.get("type", "file") in ("file", "block", "dir") else None)
+        if use.get("type") == "dir":
+            found |= {
+                (*name, writes) for each in (path, use.get("real_path")) if each for name in _in_folder(each, use.get("shared_id"), node)
+            }
+            continue
         if path:
-            found.add((path, storage_identity.of_disk(disk, node) or disk.get("shared_id"), writes))
+            found.add((path, storage_identity.of_disk(use, node) or use.get("shared_id"), writes))
         # By way of links it is a file that others may have by another name.
-        names = [(disk.get("real_path"), disk)]
-        names += [(layer.get(key), layer) for layer in disk.get("chain") or () for key in ("path", "real_path")]
+        names = [(use.get("real_path"), use)]
+        names += [(layer.get(key), layer) for layer in use.get("chain") or () for key in ("path", "real_path")]
         for name, each in names:
             if name and name != path:
-                found.add((name, storage_identity.of_path(name, node) or each.get("shared_id"), writes and each is disk))
+                found.add((name, storage_identity.of_path(name, node) or each.get("shared_id"), writes and each is use))
     return found
+
+
+def _in_folder(folder: str, shared_id: str | None, node: Mapping[str, Any]) -> list[tuple[str, str | None]]:
+    """Return how store.files has all that is in a folder, and in what is mounted there: (path, identity or None), each with a slash at its end."""
+    known = storage_identity.of_folder(folder, node) or (shared_id and storage_identity.as_folder(shared_id))
+    return [(storage_identity.as_folder(folder), known), *storage_identity.shares_in(folder, node)]
 
 
 def _disk_gb(disks: Iterable[Mapping[str, Any]], reported: int | None) -> int | None:

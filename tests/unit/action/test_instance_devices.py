@@ -133,11 +133,32 @@ def test_a_disk_of_an_instance_of_another_host_is_refused(url, there, tmp_path):
     os.symlink(path, link)
     for each in (path, link):
         assert "is a file that db on kvm2 uses" in refused(url, path=each)
-        assert f"{path} is a disk that db on kvm2 writes to" in refused(url, path=each, readonly=True)
+        assert f"{path} is a file that db on kvm2 writes to" in refused(url, path=each, readonly=True)
     # kvm1 does not see the domain of kvm2, but that its image is backed by what it writes to.
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", path, "-F", "qcow2", overlay], check=True)
-    assert f"the image {path} is a disk that db on kvm2 writes to" in refused(url, path=overlay)
+    assert f"the image {path} is a file that db on kvm2 writes to" in refused(url, path=overlay)
     assert targets(there)[1] == 1
+
+
+def test_a_file_that_an_instance_of_another_host_uses_otherwise_is_refused(url, there, tmp_path):
+    """Discovery knows it, and a later look at that instance does not forget it."""
+    for name in ("vars", "kernel", "log"):
+        subprocess.run(["qemu-img", "create", "-q", "-f", "raw", str(tmp_path / name), "1M"], check=True)
+    (tmp_path / "given").mkdir()
+    inside = image(tmp_path / "given" / "data.qcow2")
+    db = there.hosts["kvm2"].domains()[uuid_of("db")]
+    text = db.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    boot = f"<loader>/usr/share/code.fd</loader><kernel>{tmp_path}/kernel</kernel><nvram>{tmp_path}/vars</nvram>"
+    text = text.replace("</type>", f"</type>{boot}", 1)
+    folder = f"<filesystem type='mount'><source dir='{tmp_path}/given'/><target dir='x'/></filesystem>"
+    serial = f"<serial type='file'><source path='{tmp_path}/log'/></serial>"
+    there.hosts["kvm2"].connection.defineXML(text.replace("</devices>", f"{folder}{serial}</devices>"))
+    discover(url)
+    disk(url, name="db", path=image(tmp_path / "more.qcow2"))
+    for name in ("vars", "kernel", "log"):
+        assert "is a file that db on kvm2 uses" in refused(url, path=str(tmp_path / name), format="raw")
+    assert "is a file that db on kvm2 uses" in refused(url, path=inside)
+    assert "is a file that db on kvm2 writes to" in refused(url, path=str(tmp_path / "log"), format="raw", readonly=True)
 
 
 def test_of_two_runs_at_once_one_gets_the_disk(url, there, tmp_path):

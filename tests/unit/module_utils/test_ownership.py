@@ -186,20 +186,24 @@ def test_everything_that_xml_names_counts(tmp_path):
     paths = {name: qcow2(tmp_path / name) for name in names}
     (tmp_path / "given").mkdir()
     paths["inside"] = qcow2(tmp_path / "given" / "inside")
+    for name in ("tpm", "guest"):
+        (tmp_path / name).mkdir()
+        paths[f"in-{name}"] = qcow2(tmp_path / name / "inside")
     vm = domain("vm", 7, disks(paths.values()))
     boot = "".join(f"<{name}>{paths[name]}</{name}>" for name in ("loader", "kernel", "initrd", "dtb", "nvram"))
-    folder = f"<filesystem type='mount'><source dir='{tmp_path}/given'/><target dir='x'/></filesystem>"
+    folder = f"<filesystem type='mount'><source dir='{tmp_path}/given'/><target dir='{tmp_path}/guest'/></filesystem>"
     text = domain("other", 8, folder, boot)
     # The test driver drops these two; QEMU's has them.
     argument = f"<qemu:arg value='file={paths['argument']},if=virtio' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'/>"
     mirror = disk("/nowhere/x", kind="raw", more=f"<mirror type='file'><format type='qcow2'/><source file='{paths['mirror']}'/></mirror>")
     with hypervisor(tmp_path, vm, text) as connection:
         real = _needs.texts_of
-        more = f"<x>{argument}{mirror}</x>"
+        more = f"<x>{argument}{mirror}<source type='dir' path='{tmp_path}/tpm'/></x>"
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(_needs, "texts_of", lambda each: real(each) + ([more] if each.name() == "other" else []))
             gone, kept = own(connection)
-    assert gone == [paths["free"]] and set(kept) == set(paths.values()) - {paths["free"]}
+    assert gone == [paths["free"], paths["in-guest"]] and set(kept) == set(paths.values()) - set(gone)
+    assert kept[paths["in-tpm"]] == f"the domain other uses its folder {tmp_path}/tpm"
     assert kept[paths["inside"]] == f"the domain other is given its folder {tmp_path}/given"
 
 

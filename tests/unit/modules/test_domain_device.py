@@ -14,7 +14,7 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _attachable, _hotplug, _orders, _ownership
+from ansible_collections.drover.compute.plugins.module_utils import _attachable, _block_devices, _hotplug, _mounts, _orders, _ownership
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
 from ansible_collections.drover.compute.tests.unit import devices
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, qemu_img
@@ -211,7 +211,50 @@ def test_no_disk_is_written_to_by_two(make, domain_xml, tmp_path):
     lonely = qemu_img(tmp_path / "lonely.qcow2")
     qemu_img(tmp_path / "child.qcow2", backing=lonely)
     assert "the image" in vm.refuses(disk={"path": lonely})
-    assert "is backed by, a disk that the domain other" in vm.refuses(disk={"path": qemu_img(tmp_path / "on.qcow2", backing=taken)})
+    assert "is backed by, a file that the domain other" in vm.refuses(disk={"path": qemu_img(tmp_path / "on.qcow2", backing=taken)})
+
+
+def test_a_file_that_the_host_itself_uses_is_refused(vm, tmp_path, monkeypatch):
+    """It is mounted by way of a loop device, or the host swaps to it."""
+    path, swap = (qemu_img(tmp_path / name, kind="raw") for name in ("mounted.raw", "swap space.raw"))
+    loop = tmp_path / "sys" / "block" / "loop7" / "loop"
+    loop.mkdir(parents=True)
+    (loop / "backing_file").write_text(f"{path}\n")
+    (tmp_path / "sys" / "block" / "loop8").mkdir()
+    (tmp_path / "swaps").write_text(f"Filename\tType\nSize\n/dev/sda2 partition 1 0 -2\n{swap.replace(' ', chr(92) + '040')} file 1 0 -3\n")
+    monkeypatch.setattr(_block_devices, "SYSFS", str(tmp_path / "sys"))
+    monkeypatch.setattr(_mounts, "SWAPS", str(tmp_path / "swaps"))
+    assert "in use: the loop device /dev/loop7 uses it" in vm.refuses(disk={"path": path, "format": "raw"})
+    assert "in use: the swap space uses it" in vm.refuses(disk={"path": swap, "format": "raw"})
+    (loop / "backing_file").unlink()
+    assert vm.run(disk={"path": path, "format": "raw"})["changed"]
+
+
+def test_an_image_whose_backing_file_has_no_recorded_format_is_refused(vm, tmp_path):
+    """QEMU would look into what a guest wrote there."""
+    base = qemu_img(tmp_path / "base.qcow2")
+    middle, top = str(tmp_path / "middle.qcow2"), str(tmp_path / "top.qcow2")
+    qemu_img(middle, backing=base)
+    with open(middle, "r+b") as handle:
+        head = handle.read(4096)
+        # The header extension with the format of the backing file becomes the end of the extensions.
+        handle.seek(head.index(bytes.fromhex("e2792aca")))
+        handle.write(bytes(8))
+    qemu_img(top, backing=middle)
+    for path, readonly in ((top, False), (top, True), (middle, True)):
+        said = vm.refuses(disk={"path": path, "readonly": readonly})
+        assert f"The image {middle} on" in said and f"is backed by {base}, and does not say of which format that is" in said
+    assert vm.run(disk={"path": qemu_img(tmp_path / "good.qcow2", backing=base), "readonly": True})["changed"]
+
+
+def test_a_log_that_a_guest_writes_is_not_read_as_a_disk(make, domain_xml, tmp_path):
+    log = qemu_img(tmp_path / "log.raw", kind="raw")
+    (tmp_path / "given").mkdir()
+    inside = qemu_img(tmp_path / "given" / "in.raw", kind="raw")
+    folder = f"<filesystem type='mount'><source dir='{tmp_path}/given'/><target dir='x'/></filesystem>"
+    vm = make(others=[domain_xml("other", 8, devices=f"<serial type='file'><source path='{log}'/></serial>{folder}")])
+    for path in (log, inside):
+        assert "a file that the domain other" in vm.refuses(disk={"path": path, "format": "raw", "readonly": True})
 
 
 def test_a_file_of_two_names_is_refused(vm, tmp_path):
@@ -410,7 +453,7 @@ def test_what_a_medium_must_not_be(make, domain_xml, tmp_path, guests):
     vm.domain.destroy()
     assert "has another disk as vda" in vm.refuses(cdrom={"path": iso, "target": "vda"})
     assert "sdx9 is no target on the bus sata: write sd and one" in vm.refuses(cdrom={"path": iso, "target": "sdx9"})
-    assert "a disk that the domain other" in vm.refuses(cdrom={"path": other})
+    assert "a file that the domain other" in vm.refuses(cdrom={"path": other})
     assert vm.run(cdrom={"path": iso})["device"]["target"] == "sda", "a guest that is off gets a drive"
     vm.domain.create()
     guests.tray = False

@@ -62,7 +62,7 @@ def test_an_image_that_another_domain_writes_to_is_refused(run_module, fake_host
     for check_mode in (True, False):
         result = build(run_module, uri, domain_xml("vm", 7), wanted, check_mode=check_mode)
         assert result["rc"] == 1 and not result["begun"]
-        assert "a disk that the domain other" in result["msg"] and "use a copy of that image" in result["msg"]
+        assert "a file that the domain other" in result["msg"] and "use a copy of that image" in result["msg"]
     assert names(connection) == ["other"] and not os.path.exists(wanted["path"])
     connection.lookupByName("other").undefine()
     assert build(run_module, uri, domain_xml("vm", 7), wanted)["created_disks"] == [wanted["path"]]

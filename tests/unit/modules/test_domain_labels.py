@@ -14,6 +14,7 @@ libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils import _domain_metadata, _domain_xml  # noqa: E402
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records  # noqa: E402
+from ansible_collections.drover.compute.plugins.plugin_utils import _labels as controller_labels  # noqa: E402
 
 SPACE = _domain_xml.METADATA_NAMESPACE
 LIVE, CONFIG = libvirt.VIR_DOMAIN_AFFECT_LIVE, libvirt.VIR_DOMAIN_AFFECT_CONFIG
@@ -149,6 +150,40 @@ def test_libvirt_refuses_half_way(change, host, monkeypatch):
         found = change({"a": "b"})
     assert found["domains"][0]["status"] == "failed" and written(domain) == ({}, {"labels": "a=b"})
     assert change({"a": "b"})["changed"] is True and written(domain) == ({"labels": "a=b"},) * 2
+
+
+def test_saved_memory_would_bring_the_old_labels_back(change, host):
+    domain = host[1].lookupByName("one")
+    change({"a": "b"})
+    domain.managedSave(0)
+    before = written(domain)
+    for check_mode in (True, False):
+        found = change({"a": "c"}, check_mode=check_mode)["domains"][0]
+        assert found["status"] == "failed" and "has its memory saved, and would start with the labels that it had then" in found["message"]
+    assert written(domain) == before
+    assert change({"a": "b"})["domains"][0]["status"] == "done", "nothing is to be changed"
+    domain.managedSaveRemove()
+    assert change({"a": "c"})["changed"] is True
+
+
+@pytest.mark.parametrize(
+    ("inner", "labels", "odd"),
+    [
+        ("<labels>a=b</labels><labels>c=d</labels>", {"c": "d"}, "<labels>a=b</labels>"),
+        ("<labels>a=b,x=y</labels><labels/>", {}, "<labels>a=b x=y</labels>"),
+        ("<labels>c=d<x>a=b</x></labels>", {"c": "d"}, "<x>a=b</x>"),
+        ("<labels>c=d<x/>,e=f</labels>", {"c": "d", "e": "f"}, "<x></x>"),
+    ],
+)
+def test_labels_of_an_odd_form_are_warned_of(change, host, inner, labels, odd):
+    domain = host[1].lookupByName("one")
+    write(domain, inner, LIVE | CONFIG)
+    found, said = controller_labels.from_metadata(written(domain)[0], "Instance one")
+    assert found == labels and len(said) == 1 and odd in said[0]
+    # It stays as it is until a label is changed, and is not lost then.
+    assert change(labels or {"never": None})["changed"] is False
+    assert change({"new": "1"})["domains"][0]["labels"] == {**labels, "new": "1"}
+    assert [odd in each["labels"] for each in written(domain)] == [True, True]
 
 
 def test_a_label_that_is_none_is_refused_before_anything(change, host):

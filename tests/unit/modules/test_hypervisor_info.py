@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import os
+import socket
 import subprocess
 import time
 import types
@@ -18,6 +19,7 @@ libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils import _migration_reach
 from ansible_collections.drover.compute.plugins.modules import hypervisor_info
+from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, qemu_img
 
 DRIVER_PREFIX = "vir"
 
@@ -72,6 +74,7 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
         "managed_save",
         "snapshots",
         "disks",
+        "other_files",
         "interfaces",
         "hostdevs",
         "metadata",
@@ -153,9 +156,9 @@ def test_the_number_of_calls_does_not_grow_with_the_domains(run_module, domain_x
         # Read from the objects that libvirt has handed out already; no call to the hypervisor.
         for name in ("virDomainGetName", "virDomainGetUUIDString", "virDomainFree", "virDomainRef", "virGetLastError"):
             calls.pop(name, None)
-    # The XML has no bulk form.
-    assert small.pop("virDomainGetXMLDesc") == 2
-    assert large.pop("virDomainGetXMLDesc") == 40
+    # The XML has no bulk form: of each that runs, as it runs and as it would be started.
+    assert small.pop("virDomainGetXMLDesc") == 4
+    assert large.pop("virDomainGetXMLDesc") == 80
     assert small == large
 
 
@@ -184,6 +187,72 @@ def test_a_domain_that_vanishes_while_it_is_read_is_left_out(run_module, domain_
 
     monkeypatch.setattr(libvirt.virDomain, "XMLDesc", vanish)
     assert [d["name"] for d in run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]] == ["vm1", "vm3"]
+
+
+def test_all_files_of_a_domain_are_told(run_module, domain_xml, fake_host, monkeypatch, tmp_path):
+    """Those that are no disks, and those that only the running domain, its snapshots or its saved memory have."""
+    base, hot = qemu_img(tmp_path / "base.qcow2"), str(tmp_path / "hot.qcow2")
+    qemu_img(hot, backing=base)
+    for name in ("vda", "vars", "log"):
+        (tmp_path / name).write_bytes(b"x")
+    (tmp_path / "state").mkdir()
+    sock = socket.socket(socket.AF_UNIX)
+    sock.bind(str(tmp_path / "sock"))
+    sock.close()
+    serial = "".join(
+        f"<serial type='{kind}'><source {mode}path='{tmp_path}/{name}'/><target port='{number}'/></serial>"
+        for number, (kind, mode, name) in enumerate(
+            (("file", "", "log"), ("unix", "mode='bind' ", "sock"), ("file", "", "none"), ("file", "", "state"))
+        )
+    )
+    devices = (
+        disk(tmp_path / "vda", kind="raw") + f"<filesystem type='mount'><source dir='{tmp_path}'/><target dir='x'/></filesystem>" + serial
+    )
+    text = domain_xml("vm", 1, devices=devices).replace(
+        "<os><type>hvm</type>",
+        f"<os><type>hvm</type><loader readonly='yes' type='pflash'>/usr/share/code.fd</loader><nvram>{tmp_path}/vars</nvram>",
+    )
+    uri, connection = fake_host(text)
+    real = libvirt.virDomain.XMLDesc
+
+    def describe(domain, flags=0):
+        live = "" if flags else disk(hot, "vdb")
+        return real(domain, flags).replace("</devices>", f"{live}</devices>")
+
+    monkeypatch.setattr(libvirt.virDomain, "XMLDesc", describe)
+    (told,) = run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]
+    assert [each["source"] for each in told["disks"]] == [str(tmp_path / "vda")]
+    files = {os.path.relpath(each["path"], tmp_path): (each["type"], each["written"]) for each in told["other_files"]}
+    assert files == {
+        ".": ("dir", True),
+        "vars": ("file", True),
+        "log": ("file", True),
+        "none": ("file", True),
+        "state": ("dir", True),
+        "hot.qcow2": ("file", True),
+    }
+    (live,) = [each for each in told["other_files"] if each["path"] == hot]
+    assert live["real_path"] == hot and [layer["path"] for layer in live["chain"]] == [base]
+
+    domain = connection.lookupByName("vm")
+    domain.destroy()
+    (told,) = run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]
+    assert hot not in [each["path"] for each in told["other_files"]]
+    # What its memory was saved with, and what cannot be read of that.
+    domain.create()
+    domain.managedSave(0)
+    saved = real(domain, 0).replace("</devices>", f"{disk(hot, 'vdb')}</devices>")
+    monkeypatch.setattr(libvirt.virDomain, "managedSaveGetXMLDesc", lambda domain, flags=0: saved)
+    (told,) = run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]
+    assert hot in [each["path"] for each in told["other_files"]]
+
+    def broken(domain, flags=0):
+        raise libvirt.libvirtError("cannot read the image")
+
+    monkeypatch.setattr(libvirt.virDomain, "managedSaveGetXMLDesc", broken)
+    result = run_module("hypervisor_info", uri=uri)
+    assert [each["name"] for each in result["hypervisor"]["domains"]] == ["vm"]
+    assert "The files of the snapshots and of the saved memory of vm are not known" in str(result["warnings"])
 
 
 def test_flags_of_the_domains(run_module, domain_xml, fake_host):

@@ -121,6 +121,63 @@ def test_storage_who_needs_a_file_of_an_instance_on_another_host(prepared_url):
     assert elsewhere(prepared_url, "near", "kvm1", "/srv/vms/clone") == ["/srv/vms/clone"]
 
 
+def other(path, kind="file", written=True, **more):
+    return {"type": kind, "source": path, "path": path, "format": "raw", "written": written, "shared_id": None, "chain": [], **more}
+
+
+def test_files_that_are_no_disks_are_needed_too(prepared_url):
+    """UEFI variables, kernels, logs, and disks that only the running guest has."""
+    hot = other("/mnt/hot", chain=[{"path": "/mnt/behind", "shared_id": None}])
+    fleets.discover(
+        prepared_url,
+        host("kvm1", vm("web", disk("/srv/vms/vars"), disk("/srv/vms/hot"), disk("/srv/vms/own")), mounts=[NFS]),
+        host(
+            "kvm2",
+            vm("uefi", other_files=[other("/mnt/vars"), other("/mnt/kernel", written=False), hot]),
+            mounts=[{"path": "/mnt", "shared_id": "nfs:filer:/vms"}],
+        ),
+    )
+    assert elsewhere(prepared_url, "web", "kvm1") == ["/srv/vms/hot", "/srv/vms/vars"]
+    with Store.open(prepared_url).read() as connection:
+        for name in ("vars", "kernel", "hot", "behind"):
+            with pytest.raises(DroverError, match="is a file that uefi on kvm2 uses"):
+                used_files.refuse_taken(connection, uuid_of("web"), "web", "kvm1", [f"/srv/vms/{name}"])
+        for name in ("vars", "hot"):
+            with pytest.raises(DroverError, match="is a file that uefi on kvm2 writes to"):
+                used_files.refuse_read(connection, uuid_of("web"), "web", "kvm1", [f"/srv/vms/{name}"])
+        used_files.refuse_read(connection, uuid_of("web"), "web", "kvm1", ["/srv/vms/kernel", "/srv/vms/behind"])
+    # What is behind them and what is only read is not removed with an instance, and is not looked for.
+    fleets.discover(prepared_url, host("kvm3", vm("same", disk("/mnt/kernel"), disk("/mnt/behind"))))
+    assert elsewhere(prepared_url, "uefi", "kvm2") == ["/mnt/hot", "/mnt/vars"]
+
+
+@pytest.mark.parametrize("given", ["/mnt/fs", "/mnt", "/", "/by-link"])
+def test_a_folder_is_given_away_with_all_that_is_in_it(prepared_url, given):
+    """Also with what is mounted in it, whatever its path is on other hosts."""
+    folder = other(given, "dir", real_path="/mnt/fs" if given == "/by-link" else given)
+    fleets.discover(
+        prepared_url,
+        host("kvm1", vm("web", disk("/srv/vms/fs/deep/disk"), disk("/local/disk"), disk("/srv/vms/fsx")), mounts=[NFS]),
+        host("kvm2", vm("reader", other_files=[folder]), mounts=[{"path": "/mnt", "shared_id": "nfs:filer:/vms"}]),
+    )
+    expected = {"/mnt": ["/srv/vms/fs/deep/disk", "/srv/vms/fsx"], "/": ["/local/disk", "/srv/vms/fs/deep/disk", "/srv/vms/fsx"]}
+    assert elsewhere(prepared_url, "web", "kvm1") == expected.get(given, ["/srv/vms/fs/deep/disk"])
+    with Store.open(prepared_url).read() as connection:
+        for place, path in (("kvm1", "/srv/vms/fs/new"), ("kvm2", "/mnt/fs/new")):
+            with pytest.raises(DroverError, match="is a file that reader on kvm2 uses"):
+                used_files.refuse_taken(connection, uuid_of("new"), "new", place, [path])
+        used_files.refuse_taken(connection, uuid_of("reader"), "reader", "kvm2", ["/mnt/fs/new"])
+        if given != "/":
+            used_files.refuse_taken(connection, uuid_of("new"), "new", "kvm1", ["/srv/other", "/srv/vms"])
+
+
+def test_a_floppy_disk_is_written_to(prepared_url):
+    fleets.discover(prepared_url, host("kvm1", vm("old", {**disk("/floppy"), "device": "floppy"}, {**disk("/medium"), "device": "cdrom"})))
+    with Store.open(prepared_url).read() as connection:
+        assert files.user(connection, "/floppy", None, uuid_of("new"), writes=True)
+        assert files.user(connection, "/medium", None, uuid_of("new"), writes=True) is None
+
+
 def test_what_is_behind_the_disks_of_all_is_not_looked_for(prepared_url):
     """The golden image is never removed with an instance, and thousands need it."""
     fleets.discover(prepared_url, *[host(f"kvm{each}", vm(f"vm{each}", disk(f"/vm{each}", "/golden"))) for each in range(3)])
@@ -153,7 +210,7 @@ def test_an_image_that_an_instance_writes_to_is_no_image(prepared_url):
     )
     with Store.open(prepared_url).read() as connection:
         for place, path in (("kvm1", "/srv/vms/db"), ("kvm2", "/mnt/db")):
-            said = f"Instance new on {place}: the image {path} is a disk that db1 on kvm1 writes to.*Nothing was begun"
+            said = f"Instance new on {place}: the image {path} is a file that db1 on kvm1 writes to.*Nothing was begun"
             with pytest.raises(DroverError, match=said) as refused:
                 used_files.refuse_written(connection, uuid_of("new"), "new", place, [path])
             assert refused.value.details["uncertain"] is False

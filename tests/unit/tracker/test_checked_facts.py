@@ -26,6 +26,16 @@ from ansible_collections.drover.compute.tests.unit.store import fleets
 PLUGINS = pathlib.Path(__file__).resolve().parents[3] / "plugins"
 DISK = {"target": "vda", "device": "disk", "bus": "virtio", "type": "file", "source": "/srv/web.qcow2", "format": "qcow2", "cache": None,
         "readonly": False, "shareable": False, "capacity_bytes": 2**40, "allocation_bytes": 200704}  # fmt: skip
+FILE = {
+    "type": "file",
+    "source": "/srv/vars",
+    "format": "raw",
+    "written": True,
+    "path": "/srv/vars",
+    "real_path": None,
+    "shared_id": None,
+    "chain": [],
+}
 NIC = {
     "mac": "52:54:00:00:00:01",
     "type": "network",
@@ -55,7 +65,7 @@ FACTS = {
     "pci_devices": [{"address": "0000:3b:00.0", "product": "Ünlimited <GPU>", "mdev_types": [], "iommu_group": 12, "numa_node": None}],
     "mdev_devices": [],
     "untold_domains": [],
-    "domains": [{**fleets.domain("web"), "disks": [DISK], "interfaces": [NIC], "hostdevs": [], "metadata": {"project": "shop\n2"},
+    "domains": [{**fleets.domain("web"), "disks": [DISK], "other_files": [FILE], "interfaces": [NIC], "hostdevs": [], "metadata": {"project": "shop\n2"},
                  "title": "tät", "xml": "<domain>\n\t</domain>", "persistent": True}],
 }  # fmt: skip
 HOSTILE = ["", "\0", "a\0b", "\ud800", "x" * 300, "../../etc/passwd", "kvm2/system?command=/tmp/evil&no_verify=1#", "-oProxyCommand=x",
@@ -140,6 +150,9 @@ def test_safety_10_a_fact_of_a_host_that_cannot_be(path, values):
      {"state": "dancing"}, {"disks": "x"}, {"disks": [5]}, {"disks": [{**DISK, "capacity_bytes": -1}]}, {"disks": [{**DISK, "source": "/a\0b"}]},
      {"disks": [{**DISK, "source": ["/a"]}]}, {"disks": [{**DISK, "path": 5}]}, {"disks": [{**DISK, "shared_id": []}]},
      {"disks": [{**DISK, "chain": ["/a"]}]}, {"disks": [{**DISK, "chain": [{"path": None}]}]},
+     {"other_files": "x"}, {"other_files": [5]}, {"other_files": [{**FILE, "source": ""}]}, {"other_files": [{**FILE, "source": "/a\0b"}]},
+     {"other_files": [{**FILE, "path": "/" + "x" * 5000}]}, {"other_files": [{**FILE, "type": "odd"}]}, {"other_files": [{**FILE, "written": 1}]},
+     {"other_files": [{**FILE, "chain": [{}]}]}, {"other_files": [FILE] * 10_001},
      {"metadata": ["x"]}, {"metadata": {"project": 5}}, {"xml": 5}, {"xml": "x" * 2**23}, {"persistent": "no"},
      {"interfaces": [{**NIC, "mac": 5}]}, {"hostdevs": [{"address": {"a": float("inf")}}]}],
 )  # fmt: skip
