@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.terminal import WIDTH
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import quotas
 from ansible_collections.drover.compute.plugins.plugin_utils._report.projects import projects_table, projects_view
 
@@ -21,4 +20,4 @@ class ActionModule(DroverAction):
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         with self.store(args, task_vars).read() as connection:
             found = quotas.listing(connection, args["project"] or None)
-        return {"quotas": found, "table": projects_table(projects_view(found), WIDTH)}
+        return {"quotas": found, "table": projects_table(projects_view(found))}

@@ -33,16 +33,15 @@ def projects_view(quotas: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"names": names, "rows": rows}
 
 
-def projects_table(view: Mapping[str, Any], most: int | None = None, indent: str = "") -> list[str]:
+def projects_table(view: Mapping[str, Any], indent: str = "") -> list[str]:
     """Write a table of projects, one line each; a sentence if there is none.
 
     :param view: what projects_view() returns.
-    :param most: columns of a terminal that a line may take; None for any number.
     """
     if not view["rows"]:
         return [EMPTY]
     headings = ("PROJECT", *(name.upper() for name in view["names"]))
-    return align(headings, [[each["project"], *each["cells"]] for each in view["rows"]], right=headings[1:], most=most, indent=indent)
+    return align(headings, [[each["project"], *each["cells"]] for each in view["rows"]], right=headings[1:], indent=indent)
 
 
 def _cell(each: Mapping[str, Any]) -> str | None:
