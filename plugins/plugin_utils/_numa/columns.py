@@ -46,6 +46,8 @@ class CellColumns:
     is_legacy: BoolArray
     #: [hosts, cells, t]: cores with at least t free dedicated CPUs; of t = 0 nothing is said.
     cores: IntArray
+    #: Cores to no CPU of which anybody is pinned.
+    whole_cores: IntArray
     #: [hosts, cells, sizes].
     has_pages: BoolArray
     is_smallest: BoolArray
@@ -110,8 +112,10 @@ class CellTable:
         """Count the free CPUs of the cores of a cell anew."""
         row = self.columns.cores[host, column]
         row[:] = 0
-        for core in self.cpus[host][column].free():
+        cpus = self.cpus[host][column]
+        for core in cpus.free():
             row[1 : len(core) + 1] += 1
+        self.columns.whole_cores[host, column] = len(cpus.whole())
 
     def size_at(self, host: int, column: int, page_kb: int | None) -> int | None:
         """Return the place of a page size, or of the smallest one of a cell; None where the cell has no such pages."""
@@ -174,8 +178,8 @@ def _fits_cores(columns: CellColumns, vcpus: int, thread_policy: str | None, emu
     if thread_policy == ISOLATE:
         if not vcpus:
             return np.zeros(free.shape, dtype=bool)
-        whole = np.take_along_axis(columns.cores, columns.threads[:, :, None], axis=2)[:, :, 0]
-        return enough & (whole >= vcpus + emulator) & (columns.is_legacy | (columns.threads == 1))
+        full = np.take_along_axis(columns.cores, columns.threads[:, :, None], axis=2)[:, :, 0]
+        return enough & (full >= vcpus) & (columns.whole_cores >= vcpus + emulator) & (columns.is_legacy | (columns.threads == 1))
     if thread_policy == REQUIRE:
         threads = np.arange(columns.cores.shape[2])
         paired = (columns.cores > 0) & (columns.cores * threads >= vcpus) & (threads > 1)
@@ -201,6 +205,7 @@ def _empty(shape: tuple[int, int], threads: int, sizes: int) -> CellColumns:
         threads=whole() + 1,
         is_legacy=false(),
         cores=whole(threads + 1),
+        whole_cores=whole(),
         has_pages=false(sizes),
         is_smallest=false(sizes),
         pages=whole(sizes),

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from itertools import chain
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import ISOLATE, REQUIRE
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import ISOLATE
 
 
 class HostCpus:
@@ -39,14 +39,17 @@ class HostCpus:
         """Return the free CPUs of each core."""
         return [[cpu for cpu in core if not self.pins[cpu]] for core in self.cores]
 
+    def whole(self) -> list[list[int]]:
+        """Return the cores to no CPU of which anybody is pinned."""
+        return [core for core, free in zip(self.cores, self.free()) if core and len(core) == len(free)]
+
     def choose(self, vcpus: int, thread_policy: str | None, emulator: int) -> tuple[list[int], list[int]]:
         """Return a CPU for each vCPU, and those of the emulator. The caller knows that they fit."""
         free = [core for core in self.free() if core]
         if thread_policy == ISOLATE:
-            whole = [core for core in free if len(core) >= self.threads]
-            return [core[0] for core in whole[:vcpus]], [core[0] for core in whole[vcpus : vcpus + emulator]]
-        least = 2 if thread_policy == REQUIRE else 1
-        for threads in range(max(map(len, free), default=0), least - 1, -1):
+            pins = [core[0] for core in free if len(core) >= self.threads][:vcpus]
+            return pins, [core[0] for core in self.whole() if core[0] not in pins][:emulator]
+        for threads in range(max(map(len, free), default=0), 0, -1):
             cores = [core[:threads] for core in free if len(core) >= threads]
             if threads * len(cores) >= vcpus:
                 break

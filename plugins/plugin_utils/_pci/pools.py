@@ -30,7 +30,7 @@ class Pool:
     """Devices that are alike and have one physical function, or one device by itself.
 
     properties: what requests are compared with; ``kind``: those that are not about the place, as a key.
-    devices: numbers of its devices, as discovered, taken ones too.
+    devices: numbers of its devices, by address, taken ones too.
     """
 
     def __init__(self, properties: dict[str, Any]) -> None:
@@ -71,21 +71,21 @@ class HostDevices:
     """The PCI devices of a host that may be given away.
 
     :param devices: mappings with ``address``, ``vendor_id``, ``product_id``, ``numa_node`` (None: not known), ``dev_type`` and
-        ``parent_addr``; in the order of discovery.
+        ``parent_addr``.
     :param specs: which may be given away, with their tags.
     """
 
     def __init__(self, devices: Sequence[Mapping[str, Any]], specs: Sequence[DeviceSpec]) -> None:
-        self.devices = devices
-        self._number = {each["address"]: number for number, each in enumerate(devices)}
+        self.devices = sorted(devices, key=lambda each: each["address"])
+        self._number = {each["address"]: number for number, each in enumerate(self.devices)}
         self._relatives = self._relations()
         #: How many instances have a device; more than one only where somebody gave it away by hand.
         self._taken: Counter[int] = Counter()
         found: dict[frozenset[tuple[str, Any]], Pool] = {}
-        for number, tags in enumerate(tags_of(devices, specs)):
+        for number, tags in enumerate(tags_of(self.devices, specs)):
             if tags is None:
                 continue
-            properties = _properties(devices[number], tags)
+            properties = _properties(self.devices[number], tags)
             key = frozenset(properties.items())
             found.setdefault(key, Pool(properties)).devices.append(number)
         # Devices without a tag of their own come first, as in Nova.
@@ -105,7 +105,7 @@ class HostDevices:
         return device not in taken and not any(each in taken for each in self._relatives[device])
 
     def free(self, pool: Pool, taken: Collection[int] | None = None) -> list[int]:
-        """Return the free devices of a pool, as discovered."""
+        """Return the free devices of a pool, by address."""
         return [each for each in pool.devices if self._is_free(each, self._taken if taken is None else taken)]
 
     def supports(self, requests: Iterable[PciRequest], near: Nearness | None = None) -> bool:
