@@ -34,14 +34,15 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_fo
 from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import ProviderArrays
 
 
-def read_specs(connection: Connection, requests: Iterable[Any]) -> list[RequestSpec]:
-    """Make specs of request mappings; flavors by name come from the store.
+def read_specs(connection: Connection, requests: Iterable[Any], policy: Policy | None = None) -> list[RequestSpec]:
+    """Make specs of request mappings; flavors by name come from the store, names of PCI devices from the policy.
 
     :raises RequestError: naming the key and what was expected.
     """
     named = {request["flavor"] for request in requests if isinstance(request, dict) and is_line(request.get("flavor"))}
     flavors = read_flavors(connection, named) if named else None
-    return [spec for request in requests for spec in RequestSpec.expand(request, flavors)]
+    aliases = policy.aliases if policy is not None else None
+    return [spec for request in requests for spec in RequestSpec.expand(request, flavors, aliases)]
 
 
 def read_states(
@@ -111,7 +112,7 @@ def decide(
     explain: bool = True,
 ) -> list[Selection]:
     """Make selections for request mappings, each with a uuid; see scheduler.filter_scheduler.schedule."""
-    specs = read_specs(connection, requests)
+    specs = read_specs(connection, requests, policy)
     if not specs:
         return []
     states = read_states(connection, specs, policy, now, service_down_time)

@@ -95,7 +95,7 @@ class NumaHosts:
             codes[mask & (codes == 0)] = _CODES.index(why)
 
         if request.pci:
-            reject(~self._fits_devices(request), PCI_FILTER)
+            reject(~self.has_devices(request), PCI_FILTER)
         if request.topology is not None:
             reject(~self._has_cells, NO_CELLS)
             if request.needs_threads:
@@ -103,8 +103,8 @@ class NumaHosts:
             reject(~self._fits_cells(request, request.topology, codes == 0), NO_FIT)
         return Fit(codes == 0, codes)
 
-    def _fits_devices(self, request: HostRequest) -> BoolArray:
-        """As PciPassthroughFilter: without looking at cells."""
+    def has_devices(self, request: HostRequest) -> BoolArray:
+        """Return which hosts have the PCI devices, wherever in the host they are."""
         if self._device_columns.is_separable(request.pci):
             return self._device_columns.supports(request.pci)
         return np.array([each.supports(request.pci) for each in self._devices], dtype=bool)
@@ -149,6 +149,20 @@ class NumaHosts:
         if request.physnets & there - here:
             return False
         return not request.is_tunneled or any(each.get("tunneled") for each in mine) or not any(each.get("tunneled") for each in cells)
+
+    def why(self, request: HostRequest, host: int) -> str:
+        """Return the key in REASONS why a host does not fit; empty where it does."""
+        try:
+            self.place(request, host)
+        except DoesNotFit as problem:
+            return problem.why
+        return FITS
+
+    @property
+    def free_devices(self) -> IntArray:
+        """The number of free PCI devices of each host."""
+        found: IntArray = self._device_columns.counts.sum(axis=(1, 2))
+        return found
 
     # --- what it gets ---
 

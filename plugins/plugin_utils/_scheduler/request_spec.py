@@ -11,6 +11,10 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import InvalidSpecs
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import GuestConstraints
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest, read_request
+from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import Alias
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import resource_specs
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import RequestError
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_fields import (
@@ -79,6 +83,8 @@ class RequestSpec:
     ``scheduler``: policy keys for this request alone (Policy.of); None without any.
     ``preferred_cell``, ``cross_cell``: where a move would like to stay, and whether it may leave.
     ``ignore_nodes`` (compute node names or provider uuids) is for planners; requests cannot set it.
+    ``host_request``: cells, pinned CPUs, pages and PCI devices (N11.1, N12.2).
+    ``required_traits``, ``forbidden_traits``: of the node, because of these; those that are spelled as traits are not in them.
     """
 
     name: str
@@ -103,6 +109,9 @@ class RequestSpec:
     scheduler: Mapping[str, object] | None = None
     groups: tuple[resource_specs.ResourceGroup, ...] = ()
     group_policy: str | None = None
+    host_request: HostRequest = HostRequest()
+    required_traits: frozenset[str] = frozenset()
+    forbidden_traits: frozenset[str] = frozenset()
 
     @property
     def forced(self) -> bool:
@@ -132,21 +141,32 @@ class RequestSpec:
         return resource_classes.size_text(self.resources)
 
     @classmethod
-    def from_request(cls, request: Mapping[str, Any], flavors: Mapping[str, Mapping[str, Any]] | None = None) -> RequestSpec:
+    def from_request(
+        cls,
+        request: Mapping[str, Any],
+        flavors: Mapping[str, Mapping[str, Any]] | None = None,
+        aliases: Mapping[str, Alias] | None = None,
+    ) -> RequestSpec:
         """Make the spec of a request as users write it.
 
         :param request: mapping with the keys in KEYS; vcpus and memory_mb (MiB) >= 1, disk_gb (GiB) >= 0, all whole numbers; a size
             that is missing is the flavor's. For num_instances above 1 there is ``expand``.
         :param flavors: {name: mapping with FLAVOR_KEYS}, those of the store.
+        :param aliases: for PCI devices, those of the policy.
         :raises RequestError: naming the key and what was expected.
         """
-        specs = cls.expand(request, flavors)
+        specs = cls.expand(request, flavors, aliases)
         if len(specs) != 1:
             raise RequestError(f"Request '{request['name']}': 'num_instances' must be 1 here.")
         return specs[0]
 
     @classmethod
-    def expand(cls, request: Mapping[str, Any], flavors: Mapping[str, Mapping[str, Any]] | None = None) -> list[RequestSpec]:
+    def expand(
+        cls,
+        request: Mapping[str, Any],
+        flavors: Mapping[str, Mapping[str, Any]] | None = None,
+        aliases: Mapping[str, Alias] | None = None,
+    ) -> list[RequestSpec]:
         """Make as many specs of a request as its num_instances says; see from_request.
 
         If there are several, their names are NAME-1, NAME-2, ... and the uuids those of ``uuids``.
@@ -158,7 +178,11 @@ class RequestSpec:
         check_keys(who, request, KEYS, refuse=RequestError)
         flavor, amounts = read_flavor(request, who, flavors)
         specs = flavor.extra_specs if flavor is not None else {}
+        image = read_image(request.get("image"), who)
         overrides, groups, group_policy = resource_specs.from_extra_specs(specs, who)
+        host_request, constraints = _read_host_request(who, amounts, specs, image, aliases)
+        if constraints.resources:
+            amounts = {**{rc: amount for rc, amount in amounts.items() if rc != "VCPU"}, **constraints.resources}
         amounts = {**resource_specs.not_replaced(amounts, overrides, groups), **overrides}
         amounts.update(resource_specs.from_request(request.get("resources"), resource_classes.KEYS, who))
         destination = read_destination(request, who)
@@ -186,12 +210,16 @@ class RequestSpec:
             force_hosts=read_names(request.get("force_hosts"), "force_hosts", who),
             force_nodes=read_names(request.get("force_nodes"), "force_nodes", who),
             flavor=flavor,
-            image=read_image(request.get("image"), who),
+            image=image,
             retry=read_retry(request.get("retry"), who),
             project=read_text(request, "project", who),
             user=read_text(request, "user", who),
             scheduler=read_scheduler(request.get("scheduler"), who),
+            required_traits=constraints.required,
+            forbidden_traits=constraints.forbidden,
         )
+        # A forced host is not held to its allocation ratios (N11.4).
+        spec = replace(spec, host_request=replace(host_request, with_limits=not spec.forced))
         count = read_amount(request, "num_instances", who, least=1, default=1)
         if count > MAX_INSTANCES:
             raise RequestError(f"{who}: 'num_instances' is {count}; ask for {MAX_INSTANCES} at a time at most.")
@@ -228,6 +256,20 @@ class RequestSpec:
             flavor=Flavor(flavor, extra_specs(instance, f"Instance {instance['name']}")) if flavor else None,
             image=Image("", dict(image)) if image else None,
         )
+
+
+def _read_host_request(
+    who: str, amounts: Mapping[str, int], specs: Mapping[str, str], image: Image | None, aliases: Mapping[str, Alias] | None
+) -> tuple[HostRequest, GuestConstraints]:
+    """Read cells, pinned CPUs, pages and PCI devices of a request.
+
+    :param amounts: by resource class, as the flavor or the request says them.
+    :raises RequestError: extra specs and image properties are wrong or contradict each other.
+    """
+    try:
+        return read_request(amounts["VCPU"], amounts["MEMORY_MB"], specs, image.properties if image is not None else None, aliases or {})
+    except InvalidSpecs as problem:
+        raise RequestError(f"{who}: {problem}") from None
 
 
 #: Everything of a spec but its name and uuid.
