@@ -82,7 +82,7 @@ class CellTable:
         self._size_at = {size: place for place, size in enumerate(self.sizes.tolist())}
         self.cpus = [[HostCpus(cell) for cell in each] for each in cells]
         shape = (len(hosts), max(map(len, cells), default=0))
-        threads = max((each.threads for row in self.cpus for each in row), default=1)
+        threads = max((each.layout.threads for row in self.cpus for each in row), default=1)
         self.columns = _empty(shape, threads, len(self.sizes))
         for row, (host, mine) in enumerate(zip(hosts, cells)):
             self.columns.cpu_ratio[row] = float(host.get("cpu_allocation_ratio") or 4.0)
@@ -97,8 +97,8 @@ class CellTable:
         columns.sockets[place] = -1 if cell.get("socket") is None else cell["socket"]
         columns.memory[place] = cell["memory_mb"]
         columns.shared[place] = len(set(cell["cpus"]))
-        columns.threads[place] = cpus.threads
-        columns.is_legacy[place] = cpus.is_legacy
+        columns.threads[place] = cpus.layout.threads
+        columns.is_legacy[place] = cpus.layout.is_legacy
         pages = sorted(cell.get("pages") or (), key=lambda page: page["size_kb"])
         for number, page in enumerate(pages):
             at = (*place, self._size_at[page["size_kb"]])
@@ -110,11 +110,10 @@ class CellTable:
 
     def count_cores(self, host: int, column: int) -> None:
         """Count the free CPUs of the cores of a cell anew."""
-        row = self.columns.cores[host, column]
-        row[:] = 0
         cpus = self.cpus[host][column]
-        for core in cpus.free():
-            row[1 : len(core) + 1] += 1
+        sizes = [len(core) for core in cpus.free()]
+        row = self.columns.cores[host, column]
+        row[:] = [sum(size >= least for size in sizes) for least in range(len(row))]
         self.columns.whole_cores[host, column] = len(cpus.whole())
 
     def size_at(self, host: int, column: int, page_kb: int | None) -> int | None:

@@ -107,7 +107,14 @@ class NumaHosts:
         """Return which hosts have the PCI devices, wherever in the host they are."""
         if self._device_columns.is_separable(request.pci):
             return self._device_columns.supports(request.pci)
-        return np.array([each.supports(request.pci) for each in self._devices], dtype=bool)
+        known: dict[Any, bool] = {}
+        found = np.zeros(len(self.names), dtype=bool)
+        for host, devices in enumerate(self._devices):
+            key = devices.counts_key()
+            if key not in known:
+                known[key] = devices.supports(request.pci)
+            found[host] = known[key]
+        return found
 
     def _fits_cells(self, request: HostRequest, topology: GuestTopology, alive: BoolArray) -> BoolArray:
         columns = self._columns.exists.shape[1]
@@ -128,12 +135,28 @@ class NumaHosts:
                 if near.any():
                     near &= self._device_columns.supports(request.pci, chosen, self._sockets) & self._reach_networks(request, chosen)
                 found |= near
+                if found[alive].all():
+                    break
             return found
         for mask, count in zip(masks, counts):
             alive = alive & (mask.sum(axis=1) >= count)
+        return self._search_each(request, topology, masks, alive)
+
+    def _search_each(self, request: HostRequest, topology: GuestTopology, masks: Sequence[BoolArray], alive: BoolArray) -> BoolArray:
+        """Return which of the hosts that are alive fit, one by one; hosts that are alike in all that counts are looked at once."""
         found = np.zeros(len(self.names), dtype=bool)
+        known: dict[Any, bool] = {}
         for host in np.flatnonzero(alive).tolist():
-            found[host] = self._search(host, request, topology) is not None
+            near = (
+                [(each.get("physnets"), each.get("tunneled")) for each in self._cells[host]]
+                if request.physnets or request.is_tunneled
+                else ()
+            )
+            numbers = (self._columns.ids, self._sockets, *masks)
+            key = (*(each[host].tobytes() for each in numbers), self._devices[host].counts_key(), repr(near))
+            if key not in known:
+                known[key] = self._search(host, request, topology) is not None
+            found[host] = known[key]
         return found
 
     def _reach_networks(self, request: HostRequest, chosen: Sequence[int]) -> BoolArray:

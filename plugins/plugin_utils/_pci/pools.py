@@ -35,6 +35,7 @@ class Pool:
 
     def __init__(self, properties: dict[str, Any]) -> None:
         self.properties = properties
+        self.key = frozenset(properties.items())
         self.node: int | None = properties["numa_node"]
         self.kind = frozenset((key, folded(value)) for key, value in properties.items() if key not in PLACES)
         self.devices: list[int] = []
@@ -87,7 +88,9 @@ class HostDevices:
                 continue
             properties = _properties(self.devices[number], tags)
             key = frozenset(properties.items())
-            found.setdefault(key, Pool(properties)).devices.append(number)
+            if key not in found:
+                found[key] = Pool(properties)
+            found[key].devices.append(number)
         # Devices without a tag of their own come first, as in Nova.
         self.pools = sorted(found.values(), key=lambda pool: len(pool.properties))
 
@@ -106,7 +109,12 @@ class HostDevices:
 
     def free(self, pool: Pool, taken: Collection[int] | None = None) -> list[int]:
         """Return the free devices of a pool, by address."""
-        return [each for each in pool.devices if self._is_free(each, self._taken if taken is None else taken)]
+        taken = self._taken if taken is None else taken
+        return [each for each in pool.devices if self._is_free(each, taken)] if taken else pool.devices
+
+    def counts_key(self) -> tuple[tuple[Any, ...], ...]:
+        """Return what supports() looks at: equal for hosts that give the same answers."""
+        return tuple((pool.key, len(self.free(pool))) for pool in self.pools)
 
     def supports(self, requests: Iterable[PciRequest], near: Nearness | None = None) -> bool:
         """Tell whether the counts of the pools meet all requests, one after the other.

@@ -13,6 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._numa.request impor
 from ansible_collections.drover.compute.plugins.plugin_utils._pci.device_specs import DeviceSpec, read_device_specs, tags_of
 from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import (
     SOCKET_TRAIT,
+    PciRequest,
     affinity_policy,
     read_aliases,
     requests_of_flavor,
@@ -124,3 +125,18 @@ def test_the_reason_of_a_host_is_a_sentence():
     asked, _constraints = read_request(1, 512, {"hw:cpu_policy": "dedicated"}, {}, {})
     with pytest.raises(DoesNotFit, match="^Host kvm1 reports no NUMA cells.$"):
         NumaHosts([{"name": "kvm1", "cells": []}]).place(asked, 0)
+
+
+def test_a_port_may_ask_for_one_card():
+    documents = [
+        {"name": name, "cells": [], "pci": [{**VF, "parent_ifname": name}], "device_spec": [{"physical_network": "blue"}]}
+        for name in ("ens1", "ens2")
+    ]
+    for spec, fits in (
+        ({"parent_ifname": "ens2"}, [False, True]),
+        ({"physical_network": "BLUE"}, [True, True]),
+        ({"physical_network": "red"}, [False] * 2),
+    ):
+        port = PciRequest(1, (tuple(spec.items()),))
+        asked, _constraints = read_request(1, 512, {}, {}, {}, [port])
+        assert NumaHosts(documents).fits(asked).mask.tolist() == fits
