@@ -31,18 +31,18 @@ def read_cpu_topology(extra_specs: Mapping[str, Any], properties: Mapping[str, A
     """
     specs = Specs(extra_specs, properties or {})
     flavor_most, image_most = _read(specs, "cpu_max_")
-    beyond = [part for part, most, asked in zip(_PARTS, flavor_most, image_most) if most and asked > most]
-    if beyond:
+    exceeded = [part for part, most, asked in zip(_PARTS, flavor_most, image_most) if most and asked > most]
+    if exceeded:
         raise InvalidSpecs(
-            f"The image property hw_cpu_max_{beyond[0]} is above the flavor's hw:cpu_max_{beyond[0]}. An image may only lower a limit.",
+            f"The image property hw_cpu_max_{exceeded[0]} is above the flavor's hw:cpu_max_{exceeded[0]}. An image may only lower a limit.",
             "ImageVCPULimitsRangeExceeded",
         )
     limits = CpuTopology(*(image or flavor or _NO_LIMIT for flavor, image in zip(flavor_most, image_most)))
     flavor, image = _read(specs, "cpu_")
-    beyond = [part for part, most, asked in zip(_PARTS, limits, image) if asked > most]
-    if beyond:
+    exceeded = [part for part, most, asked in zip(_PARTS, limits, image) if asked > most]
+    if exceeded:
         raise InvalidSpecs(
-            f"The image property hw_cpu_{beyond[0]} is {getattr(image, beyond[0])}; the limit is {getattr(limits, beyond[0])}.",
+            f"The image property hw_cpu_{exceeded[0]} is {getattr(image, exceeded[0])}; the limit is {getattr(limits, exceeded[0])}.",
             "ImageVCPUTopologyRangeExceeded",
         )
     if any(asked > most for asked, most in zip(flavor, limits)):

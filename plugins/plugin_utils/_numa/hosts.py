@@ -256,8 +256,8 @@ class NumaHosts:
             kind: self._table.fits(columns, kind[0], topology, kind[1], request.with_limits)[0].tolist()
             for kind in dict.fromkeys(_kinds(topology))
         }
-        fitting = [masks[kind] for kind in _kinds(topology)]
-        usable = [column for column in self._in_order(host, request, topology) if any(mask[column] for mask in fitting)]
+        cell_masks = [masks[kind] for kind in _kinds(topology)]
+        usable = [column for column in self._in_order(host, request, topology) if any(mask[column] for mask in cell_masks)]
         if len(usable) < size:
             return None
         sets: list[frozenset[int]] = [frozenset(usable)]
@@ -265,15 +265,15 @@ class NumaHosts:
             sets = [
                 chosen
                 for chosen in map(frozenset, combinations(usable, size))
-                if _has_match(fitting, chosen) and self._is_near(host, request, chosen)
+                if _has_match(cell_masks, chosen) and self._is_near(host, request, chosen)
             ]
         found: list[int] = []
         for guest in range(size):
             for column in usable:
-                if column in found or not fitting[guest][column]:
+                if column in found or not cell_masks[guest][column]:
                     continue
                 taken = {*found, column}
-                rest = fitting[guest + 1 :]
+                rest = cell_masks[guest + 1 :]
                 left = [each for each in sets if taken <= each and _has_match(rest, each - taken)]
                 if left:
                     found.append(column)
@@ -388,8 +388,8 @@ def _kinds(topology: GuestTopology) -> list[tuple[GuestCell, int]]:
     """Return what the fit sees of each guest cell: cells that are alike are one kind, whatever the numbers of their vCPUs."""
     found = []
     for number, cell in enumerate(topology.cells):
-        alike = GuestCell((0,) * len(cell.shared), (0,) * len(cell.pinned), cell.memory_mb)
-        found.append((alike, topology.emulator_cpus if number == 0 else 0))
+        kind = GuestCell((0,) * len(cell.shared), (0,) * len(cell.pinned), cell.memory_mb)
+        found.append((kind, topology.emulator_cpus if number == 0 else 0))
     return found
 
 
@@ -402,17 +402,17 @@ def _addresses_of(placed: Mapping[str, Any]) -> list[str]:
     return [device["address"] for each in placed.get("pci") or () for device in each["devices"]]
 
 
-def _has_match(fitting: Sequence[Sequence[bool]], columns: frozenset[int]) -> bool:
+def _has_match(cell_masks: Sequence[Sequence[bool]], columns: frozenset[int]) -> bool:
     """Tell whether each guest cell gets a host cell of its own, of those columns."""
     owner: dict[int, int] = {}
 
     def finds(guest: int, seen: set[int]) -> bool:
         for column in columns:
-            if fitting[guest][column] and column not in seen:
+            if cell_masks[guest][column] and column not in seen:
                 seen.add(column)
                 if column not in owner or finds(owner[column], seen):
                     owner[column] = guest
                     return True
         return False
 
-    return all(finds(guest, set()) for guest in range(len(fitting)))
+    return all(finds(guest, set()) for guest in range(len(cell_masks)))
