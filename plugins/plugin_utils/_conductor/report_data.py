@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
@@ -15,7 +15,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._report.host_loss i
 from ansible_collections.drover.compute.plugins.plugin_utils._report.plan import plan_view
 from ansible_collections.drover.compute.plugins.plugin_utils._report.projects import projects_view
 from ansible_collections.drover.compute.plugins.plugin_utils._report.view import view
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import RequestError
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
 from ansible_collections.drover.compute.plugins.plugin_utils._store import instances, overview
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import ALL, read_columns
@@ -33,7 +35,7 @@ def read(
     """
     listed = instances.listing(connection)
     wanted = sizes(overview.flavors(connection), listed)
-    specs = scheduling.read_specs(connection, [_request(each) for each in wanted])
+    specs = _specs(connection, wanted, policy)
     asked = scheduling.columns_for_specs(specs, policy)
     placed = read_amounts(connection)
     asked.groups, asked.instances = ALL, placed
@@ -49,6 +51,21 @@ def read(
         "projects": projects_view(quotas.listing(connection)),
         "plans": [plan_view(plan, found["hosts"], listed) for plan in plans],
     }
+
+
+def _specs(connection: Connection, wanted: Sequence[Mapping[str, Any]], policy: Policy) -> list[RequestSpec]:
+    """Return the requests that are counted for sizes; by the size alone where a flavor asks for what only an image can complete."""
+    requests = [_request(each) for each in wanted]
+    try:
+        return scheduling.read_specs(connection, requests, policy)
+    except RequestError:
+        found = []
+        for each, request in zip(wanted, requests):
+            try:
+                found += scheduling.read_specs(connection, [request], policy)
+            except RequestError:
+                found += scheduling.read_specs(connection, [_request({key: each[key] for key in each if key != "flavor"})], policy)
+        return found
 
 
 def _request(size: Mapping[str, Any]) -> dict[str, Any]:

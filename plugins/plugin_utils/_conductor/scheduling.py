@@ -35,14 +35,15 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_fo
 from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import ProviderArrays
 
 
-def read_specs(connection: Connection, requests: Iterable[Any]) -> list[RequestSpec]:
-    """Make specs of request mappings; flavors and images by name come from the store.
+def read_specs(connection: Connection, requests: Iterable[Any], policy: Policy | None = None) -> list[RequestSpec]:
+    """Make specs of request mappings; flavors and images by name come from the store, names of PCI devices from the policy.
 
     :raises RequestError: naming the key and what was expected.
     """
     flavors, images = _named(requests, "flavor"), _named(requests, "image")
     of_store = read_flavors(connection, flavors) if flavors else None, read_images(connection, images) if images else None
-    return [spec for request in requests for spec in RequestSpec.expand(request, *of_store)]
+    aliases = policy.aliases if policy is not None else None
+    return [spec for request in requests for spec in RequestSpec.expand(request, *of_store, aliases=aliases)]
 
 
 def _named(requests: Iterable[Any], key: str) -> set[str]:
@@ -116,7 +117,7 @@ def decide(
     explain: bool = True,
 ) -> list[Selection]:
     """Make selections for request mappings, each with a uuid; see scheduler.filter_scheduler.schedule."""
-    specs = read_specs(connection, requests)
+    specs = read_specs(connection, requests, policy)
     if not specs:
         return []
     states = read_states(connection, specs, policy, now, service_down_time)

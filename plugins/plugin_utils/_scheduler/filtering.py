@@ -13,6 +13,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.claims imp
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.capacity import ClassFilter
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import HostFilter
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import SchedulerError
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_filters.numa_topology_filter import NUMATopologyFilter
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_filters.pci_passthrough_filter import PciPassthroughFilter
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.prefilters import pre_filters, traits_asked
@@ -91,6 +93,11 @@ class Filtering:
         usual = [rc for rc in resource_classes.KEYS if rc in states.resources]
         other = [rc for rc in spec.resources if rc not in covered and rc not in usual]
         self._filters += [ClassFilter(rc) for rc in other]
+        # Cells and devices are part of the request, so they count with any list of host filters.
+        enabled = {each.name for each in self._filters}
+        self._filters += [
+            each() for each in (PciPassthroughFilter, NUMATopologyFilter) if each.name not in enabled and not each().not_applicable(spec)
+        ]
         self.uncovered = [rc for rc in spec.resources if rc not in covered and rc not in other]
         self._before = [(name, keep) for name, keep, _words in self._limits]
         names = {each.name for each in self._filters}

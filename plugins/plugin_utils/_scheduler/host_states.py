@@ -10,12 +10,16 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import NumaHosts
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, GroupDescription
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import RequestError
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.node_columns import NodeColumns, image_pairs
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_fields import ServerGroupRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import which_name
+
+#: The ratios that the fit to cells looks at, and the classes that have them.
+_RATIOS = {"cpu_allocation_ratio": "VCPU", "ram_allocation_ratio": "MEMORY_MB"}
 
 
 class ProviderCapacity(Protocol):
@@ -71,6 +75,24 @@ class HostStates(NodeColumns):
         self._new_names: dict[str, list[str]] = {}
         self._stored_groups = columns.get("server_groups") or {}
         self._groups: dict[str, GroupState] = {}
+        self._numa: NumaHosts | None = None
+        self._placed: dict[tuple[str, int], dict[str, Any]] = {}
+
+    @property
+    def numa(self) -> NumaHosts | None:
+        """The cells and PCI devices of the nodes, with what instances have of them; None where they are not read."""
+        if self._numa is None and self._numa_documents is not None:
+            ratios = {key: self.resources[rc].ratio for key, rc in _RATIOS.items() if rc in self.resources}
+            self._numa = NumaHosts(
+                [
+                    {"cells": (), **(document or {}), "name": self.label(row), **{key: ratio[row] for key, ratio in ratios.items()}}
+                    for row, document in enumerate(self._numa_documents)
+                ]
+            )
+        return self._numa
+
+    def _has_cells_left(self, index: int, spec: RequestSpec) -> bool:
+        return self.numa is None or spec.host_request.is_empty or not self.numa.why(spec.host_request, index)
 
     def where(self, key: str) -> tuple[int, ...]:
         """Return the rows of the nodes of an instance: none, one, or two while it moves."""
@@ -223,6 +245,10 @@ class HostStates(NodeColumns):
         allocations = allocations or self.allocations(index, spec)
         if allocations is None:
             raise ValueError(f"{self.label(index)} has no room for instance {spec.name}")
+        if self.numa is not None and not spec.host_request.is_empty:
+            placed = self.numa.place(spec.host_request, index)
+            self.numa.consume(index, placed)
+            self._placed[spec.key, index] = placed
         if self.provider_capacity is not None:
             self.provider_capacity.count(allocations, 1)
         self._change(index, spec, 1, allocations)
@@ -245,9 +271,12 @@ class HostStates(NodeColumns):
         if index not in places:
             raise ValueError(f"instance {spec.name} is not on {self.label(index)}")
         allocations = self.holding(index, spec)
-        placed = self._taken.pop((spec.key, index), None)
-        if placed is not None and self.provider_capacity is not None:
+        taken = self._taken.pop((spec.key, index), None)
+        if taken is not None and self.provider_capacity is not None:
             self.provider_capacity.count(allocations, -1)
+        placed = self._placed.pop((spec.key, index), None)
+        if placed is not None and self.numa is not None:
+            self.numa.release(index, placed)
         places.remove(index)
         self._where[spec.key] = tuple(places)
         self._change(index, spec, -1, allocations)
@@ -259,7 +288,7 @@ class HostStates(NodeColumns):
             group.per_host[self.host_of[index]] -= 1
             if not places:
                 group.members.discard(spec.key)
-        return None if self.provider_capacity is None else placed
+        return None if self.provider_capacity is None else taken
 
     def fits(self, spec: RequestSpec, rc: str) -> BoolArray:
         """Return a bool array: whether a request fits now by one class."""
@@ -275,6 +304,8 @@ class HostStates(NodeColumns):
     def fits_at(self, index: int, spec: RequestSpec, classes: Iterable[str]) -> bool:
         """Return whether a request fits on one row now, by some classes and by ``provider_capacity``."""
         if self.provider_capacity is not None and not self.provider_capacity.fits(spec)[index]:
+            return False
+        if not self._has_cells_left(index, spec):
             return False
         for rc in classes:
             if self.provider_capacity is not None and self.provider_capacity.decides(rc, spec):

@@ -54,6 +54,8 @@ class NodeColumns:
             setattr(self, field.name, self._numbers(columns.get(field.name), field))
         self._optional = {name: columns[name] for name in OPTIONAL if columns.get(name) is not None}
         self._categorical: dict[str, Categorical] = {}
+        #: For each node a document as _numa.hosts.NumaHosts reads it, or None; None where they are not read.
+        self._numa_documents = list(columns["numa"]) if columns.get("numa") is not None else None
         self._node_flavors = columns.get("node_flavors")
         self._node_images = columns.get("node_images")
         self._flavor_counts: dict[str, IntArray] | None = None
@@ -88,7 +90,7 @@ class NodeColumns:
         if all(keys[i] <= keys[i + 1] for i in range(self.size - 1)):
             return
         order = sorted(range(self.size), key=keys.__getitem__)
-        for name in ("host", "node", "uuid", "cell", "zones", "disabled_reason", "down_reason"):
+        for name in ("host", "node", "uuid", "cell", "zones", "disabled_reason", "down_reason", "_numa_documents"):
             column = getattr(self, name)
             if column is not None:
                 setattr(self, name, [column[old] for old in order])

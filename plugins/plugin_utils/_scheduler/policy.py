@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import InvalidSpecs
+from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import Alias, read_aliases
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import prefilters
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import Catalogue, HostFilter, Weigher
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import (
@@ -41,6 +43,8 @@ DRIVER_OPTIONS = {
     "skip_isolated_core_check": True,
     "least_cost_functions": {"compute_fill_first": -1.0},
 }
+#: Options of requests: names for PCI devices (N12.2).
+REQUEST_OPTIONS: dict[str, Any] = {"pci_alias": []}
 #: Cost functions of the driver least_cost.
 COST_FUNCTIONS = ("compute_fill_first", "noop")
 DEFAULT_MAX_ATTEMPTS = 3
@@ -83,6 +87,8 @@ class Policy:
         self._mapping = mapping or {}
         self._folders = folders
         self._of: dict[str, Policy] = {}
+        #: The names for PCI devices.
+        self.aliases: dict[str, Alias] = _aliases(options)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any] | None = None, folders: Sequence[str] = ()) -> Policy:
@@ -115,6 +121,7 @@ class Policy:
             weigher_names = _names(mapping, "weighers", weighers, tuple(weighers.own))
         defaults: dict[str, Any] = dict(prefilters.OPTIONS)
         defaults.update(DRIVER_OPTIONS)
+        defaults.update(REQUEST_OPTIONS)
         for component in [*filters.own.values(), *weighers.own.values()]:
             defaults.update(component.options)
         for component in [*map(filters.get, names), *map(weighers.get, weigher_names)]:
@@ -283,8 +290,15 @@ def _names(mapping: Mapping[str, Any], key: str, found: Catalogue, default: Sequ
     return names
 
 
+def _aliases(options: Mapping[str, Any]) -> dict[str, Alias]:
+    try:
+        return read_aliases(options["pci_alias"])
+    except InvalidSpecs as problem:
+        raise PolicyError(f"The scheduler policy's 'pci_alias': {problem}", ("pci_alias",)) from None
+
+
 def _option(key: str, value: Any, default: Any) -> Any:
-    """A value of the type of its default: bool, whole number, number, text, list of text, {text: number}."""
+    """A value of the type of its default: bool, whole number, number, text, list of text (a tuple), list of mappings, {text: number}."""
 
     def refuse(expected: str) -> NoReturn:
         raise PolicyError(f"The scheduler policy's '{key}' must be {expected}, not {value!r}.", tuple(key.split(".")))
@@ -307,6 +321,10 @@ def _option(key: str, value: Any, default: Any) -> Any:
         if not isinstance(values, (list, tuple)) or not all(isinstance(each, str) for each in values):
             refuse("a name or a list of names")
         return tuple(str(each) for each in values)
+    if isinstance(default, list):
+        if not isinstance(value, (list, tuple)) or not all(isinstance(each, Mapping) for each in value):
+            refuse("a list of mappings")
+        return list(value)
     if isinstance(default, Mapping):
         return _numbers(value, refuse)
     if not isinstance(value, str) or (default and not value):

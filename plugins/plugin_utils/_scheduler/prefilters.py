@@ -82,7 +82,7 @@ def _has_traits(wanted: set[str], unwanted: set[str], have: Iterable[str] | None
 def _traits(spec: RequestSpec, option: Mapping[str, Any]) -> list[tuple[str, set[str], set[str]]]:
     """[(name of the pre-filter, traits that a host must have, traits that it must not have)]."""
     found = []
-    if spec.extra_specs or spec.image_properties:
+    if spec.extra_specs or spec.image_properties or spec.required_traits or spec.forbidden_traits:
         found.append(("required_traits", required_traits(spec), forbidden_traits(spec)))
     if option["image_metadata_prefilter"]:
         found.append(("image_traits", image_traits(spec.image_properties), set()))
@@ -100,16 +100,19 @@ def traits_asked(name: str, spec: RequestSpec, policy: Policy) -> str | None:
 
 
 def forbidden_traits(spec: RequestSpec) -> set[str]:
-    """Traits that the flavor forbids (``trait:T=forbidden``)."""
-    return {key.split(":", 1)[1] for key, value in spec.extra_specs.items() if key.startswith(TRAIT) and value == "forbidden"}
+    """Traits that the flavor forbids (``trait:T=forbidden``), or its thread policy (N11.2)."""
+    traits = {key.split(":", 1)[1] for key, value in spec.extra_specs.items() if key.startswith(TRAIT) and value == "forbidden"}
+    return traits | spec.forbidden_traits
 
 
 def required_traits(spec: RequestSpec) -> set[str]:
-    """Traits that the flavor (``trait:T=required``), the image (``traits_required``) and the hardware of the guest ask for."""
+    """Traits that the flavor (``trait:T=required``), the image (``traits_required``) and the hardware of the guest ask for, or
+    their policies (N11.2, N12.2).
+    """
     traits = {key.split(":", 1)[1] for key, value in spec.extra_specs.items() if key.startswith(TRAIT) and value == "required"}
     traits.update(trait_names(spec.image_properties.get("traits_required")))
     traits.update(key.split(":", 1)[1] for key, value in spec.image_properties.items() if key.startswith(TRAIT) and value == "required")
-    return {trait for trait in traits if trait} | hardware_traits(spec)
+    return {trait for trait in traits if trait} | hardware_traits(spec) | spec.required_traits
 
 
 def hardware_traits(spec: RequestSpec) -> set[str]:

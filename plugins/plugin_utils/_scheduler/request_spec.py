@@ -11,6 +11,10 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import InvalidSpecs
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import GuestConstraints
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest, read_request
+from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import Alias
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Recorded
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import resource_specs
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import RequestError
@@ -85,6 +89,8 @@ class RequestSpec:
     ``preferred_cell``, ``cross_cell``: where a move would like to stay, and whether it may leave.
     ``own_specs``: extra specs that the request has beside its flavor, which override the flavor's.
     ``ignore_nodes`` (compute node names or provider uuids) is for planners; requests cannot set it.
+    ``host_request``: cells, pinned CPUs, pages and PCI devices (N11.1, N12.2).
+    ``required_traits``, ``forbidden_traits``: of the node, because of these; those that are spelled as traits are not in them.
     """
 
     name: str
@@ -110,6 +116,9 @@ class RequestSpec:
     groups: tuple[resource_specs.ResourceGroup, ...] = ()
     group_policy: str | None = None
     own_specs: Mapping[str, str] = field(default_factory=dict)
+    host_request: HostRequest = HostRequest()
+    required_traits: frozenset[str] = frozenset()
+    forbidden_traits: frozenset[str] = frozenset()
 
     @property
     def forced(self) -> bool:
@@ -160,6 +169,7 @@ class RequestSpec:
         flavors: Mapping[str, Mapping[str, Any]] | None = None,
         images: Mapping[str, Mapping[str, Any]] | None = None,
         who: str | None = None,
+        aliases: Mapping[str, Alias] | None = None,
     ) -> RequestSpec:
         """Make the spec of a request as users write it.
 
@@ -167,9 +177,10 @@ class RequestSpec:
             that is missing is the flavor's. For a count above 1 there is ``expand``.
         :param flavors, images: {name: mapping with FLAVOR_KEYS or IMAGE_KEYS}, those of the store.
         :param who: what begins an error; by default the name of the request.
+        :param aliases: for PCI devices, those of the policy; None: PCI devices are not read.
         :raises RequestError: naming the key and what was expected.
         """
-        specs = cls.expand(request, flavors, images, who)
+        specs = cls.expand(request, flavors, images, who, aliases)
         if len(specs) != 1:
             raise RequestError(f"{who or _who(request['name'])}: 'count' must be 1 here.")
         return specs[0]
@@ -181,6 +192,7 @@ class RequestSpec:
         flavors: Mapping[str, Mapping[str, Any]] | None = None,
         images: Mapping[str, Mapping[str, Any]] | None = None,
         who: str | None = None,
+        aliases: Mapping[str, Alias] | None = None,
     ) -> list[RequestSpec]:
         """Make as many specs of a request as its count says; see from_request.
 
@@ -194,7 +206,11 @@ class RequestSpec:
         flavor, amounts = read_flavor(request, who, flavors)
         own = own_extra_specs(request, who)
         specs = {**(flavor.extra_specs if flavor is not None else {}), **own}
+        image = read_image(request.get("image"), who, images)
         overrides, groups, group_policy = resource_specs.from_extra_specs(specs, who)
+        host_request, constraints = _read_host_request(who, amounts, specs, image, aliases)
+        if constraints.resources:
+            amounts = {**{rc: amount for rc, amount in amounts.items() if rc != "VCPU"}, **constraints.resources}
         amounts = {**resource_specs.not_replaced(amounts, overrides, groups), **overrides}
         amounts.update(resource_specs.from_request(request.get("resources"), resource_classes.KEYS, who))
         destination = read_destination(request, who)
@@ -222,13 +238,17 @@ class RequestSpec:
             force_hosts=read_names(request.get("force_hosts"), "force_hosts", who),
             force_nodes=read_names(request.get("force_nodes"), "force_nodes", who),
             flavor=flavor,
-            image=read_image(request.get("image"), who, images),
+            image=image,
             retry=read_retry(request.get("retry"), who),
             project=read_text(request, "project", who),
             user=read_text(request, "user", who),
             scheduler=read_scheduler(request.get("scheduler"), who),
             own_specs=own,
+            required_traits=constraints.required,
+            forbidden_traits=constraints.forbidden,
         )
+        # A forced host is not held to its allocation ratios (N11.4).
+        spec = replace(spec, host_request=replace(host_request, with_limits=not spec.forced))
         if request.get("count") is not None and request.get("num_instances") is not None:
             raise RequestError(f"{who}: 'count' and 'num_instances' are the same; keep one.")
         key = "num_instances" if request.get("num_instances") is not None else "count"
@@ -275,6 +295,20 @@ class RequestSpec:
 
 def _who(name: str) -> str:
     return f"Request '{name}'"
+
+
+def _read_host_request(
+    who: str, amounts: Mapping[str, int], specs: Mapping[str, str], image: Image | None, aliases: Mapping[str, Alias] | None
+) -> tuple[HostRequest, GuestConstraints]:
+    """Read cells, pinned CPUs, pages and PCI devices of a request.
+
+    :param amounts: by resource class, as the flavor or the request says them.
+    :raises RequestError: extra specs and image properties are wrong or contradict each other.
+    """
+    try:
+        return read_request(amounts["VCPU"], amounts["MEMORY_MB"], specs, image.properties if image is not None else None, aliases)
+    except InvalidSpecs as problem:
+        raise RequestError(f"{who}: {problem}") from None
 
 
 #: Everything of a spec but its name and uuid.

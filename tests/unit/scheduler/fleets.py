@@ -37,6 +37,7 @@ OPTIONAL = (
     "stats",
     "metrics",
     "traits",
+    "numa",
 )
 
 
@@ -144,9 +145,12 @@ def provide(columns, rc, *providers):
     return columns
 
 
-def request(name="web1", vcpus=1, memory_mb=64, disk_gb=1, **more):
-    """A RequestSpec, by way of the mapping that users write."""
-    return RequestSpec.from_request({"name": name, "vcpus": vcpus, "memory_mb": memory_mb, "disk_gb": disk_gb, **more})
+def request(name="web1", vcpus=1, memory_mb=64, disk_gb=1, aliases=None, **more):
+    """A RequestSpec, by way of the mapping that users write.
+
+    :param aliases: names of PCI devices, as a policy has them.
+    """
+    return RequestSpec.from_request({"name": name, "vcpus": vcpus, "memory_mb": memory_mb, "disk_gb": disk_gb, **more}, aliases=aliases)
 
 
 # Fleets for property tests. Small numbers, so that hosts are often nearly full.

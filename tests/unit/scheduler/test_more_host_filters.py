@@ -164,7 +164,7 @@ GROUPED = fleet(
         ({"aggregate_instance_extra_specs:tier": "odd"}, "a"),
         ({"aggregate_instance_extra_specs:ssd": "true", "tier": "odd"}, "a"),
         ({"aggregate_instance_extra_specs:none": "x"}, ""),
-        ({"capabilities:ssd": "x", "hw:cpu_policy": "x"}, "abcd"),
+        ({"capabilities:ssd": "x", "hw:watchdog_action": "x"}, "abcd"),
     ],
 )
 def test_aggregate_instance_extra_specs(wanted, passes):

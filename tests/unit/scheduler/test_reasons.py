@@ -10,6 +10,7 @@ import random
 import numpy as np
 import pytest
 
+from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import read_aliases
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import find
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.explanation import NEAREST, explain_failure
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filtering import Filtering
@@ -43,6 +44,9 @@ SPECS = (
     {"aggregate_instance_extra_specs:ssd": "true"},
     {"ssd": "true", "hypervisor_version": ">= 8000000"},
 )
+#: Only for the filters that look at them, as these run for such a request with any list of host filters.
+CELLS = {"NUMATopologyFilter": {"hw:numa_nodes": "1"}, "PciPassthroughFilter": {"pci_passthrough:alias": "gpu:1"}}
+GPU = {"vendor_id": "10de", "product_id": "2204"}
 HINTS = (
     {"same_host": ["one"]},
     {"different_host": ["one", "nobody"]},
@@ -74,6 +78,7 @@ def a_fleet(rng):
                 stats=rng.choice([None, {"rack": "1"}, {"rack": "2"}]),
                 metrics=rng.choice([None, [], [{"name": "cpu.percent", "value": 1}]]),
                 supported_instances=rng.choice([None, [["x86_64", "kvm", "hvm"]], [["aarch64", "qemu", "hvm"]]]),
+                numa=rng.choice([None, a_document(rng)]),
                 cpu_info=rng.choice([None, {"maxphysaddr": {"bits": 40}}]),
                 **more,
             )
@@ -86,7 +91,15 @@ def a_fleet(rng):
     return fleet(*nodes, instances=guests, groups=GROUPS, aggregates=AGGREGATES)
 
 
-def a_request(rng):
+def a_document(rng):
+    """The cells and devices of a host."""
+    cpus = list(range(rng.randint(0, 8)))
+    cell = {"id": 0, "cpus": cpus, "pcpus": [], "siblings": [], "memory_mb": 4096, "pages": []}
+    pci = [{**GPU, "address": f"0000:{bus:02x}:00.0", "numa_node": 0, "dev_type": "type-PCI"} for bus in range(rng.randint(0, 1))]
+    return {"cells": [cell], "pci": pci, "device_spec": [{}]}
+
+
+def a_request(rng, name):
     more = {}
     if rng.random() < 0.6:
         more["flavor"] = {"name": rng.choice(["m1", "m2"]), "extra_specs": rng.choice(SPECS) if rng.random() < 0.5 else {}}
@@ -100,8 +113,11 @@ def a_request(rng):
         more["availability_zone"] = rng.choice(["az1", "az2", "az9", "nova"])
     if rng.random() < 0.3:
         more["retry"] = [["kvm0", "kvm0"]]
+    if name in CELLS and rng.random() < 0.8:
+        more["flavor"] = {"name": "m1", "extra_specs": CELLS[name]}
     sizes = {"vcpus": rng.randint(1, 5), "memory_mb": rng.choice([1, 64]), "disk_gb": rng.randint(0, 6)}
-    return request("web", uuid=uuid_of("web"), project=rng.choice([None, "p1", "p2"]), **sizes, **more)
+    aliases = read_aliases([{**GPU, "name": "gpu"}])
+    return request("web", aliases=aliases, uuid=uuid_of("web"), project=rng.choice([None, "p1", "p2"]), **sizes, **more)
 
 
 @pytest.mark.parametrize("name", sorted(find("host_filters")))
@@ -110,7 +126,7 @@ def test_a_reason_is_given_exactly_where_a_filter_rejects(name):
     answers = set()
     for seed in range(FLEETS):
         rng = random.Random(seed)
-        states, spec = HostStates(a_fleet(rng)), a_request(rng)
+        states, spec = HostStates(a_fleet(rng)), a_request(rng, name)
         (each,) = policy.filters
         passes = each.passes(states, spec)
         filtering = Filtering(states, spec, policy)

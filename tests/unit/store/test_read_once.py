@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import report_data, scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, host_columns, hosts, instances_for_plans, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, flavors, host_columns, hosts, instances_for_plans, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host
 
@@ -45,6 +45,16 @@ def test_the_fleet_is_read_once(url, monkeypatch, read, times):
     selected = statements(url, read, POLICY, NOW)
     assert sum("instances.name" in each for each in selected) == times
     assert len(fleets_read) == 1
+
+
+def test_a_flavor_that_only_an_image_completes_is_counted_by_its_size(url):
+    with Store.open(url).write() as connection:
+        for name, specs in (("threads", {"hw:cpu_thread_policy": "require"}), ("plain", {})):
+            flavors.ensure(connection, name, {"vcpus": 1, "memory_mb": 64, "disk_gb": 1, "extra_specs": specs}, NOW)
+    with Store.open(url).read() as connection:
+        rows = report_data.read(connection, POLICY, NOW)["capacity"]["rows"]
+    assert [row["name"] for row in rows] == ["plain", "threads"]
+    assert rows[0]["total"] == rows[1]["total"] > 0
 
 
 def test_instances_that_are_known_are_where_they_would_be_read(url):

@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import FloatArray
+from collections.abc import Collection
+
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import FloatArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import HostStates, RequestSpec, Weigher
 
 
 class PCIWeigher(Weigher):
     """Keep hosts with free PCI devices for requests that want them.
 
-    Inputs: free PCI devices of the host; none are tracked yet, so all hosts are equal.
+    Inputs: free PCI devices of the host (``numa``), which are read for requests for cells or devices alone: for others all hosts are equal.
     Raw value: 100 - min(free devices, 99). The multiplier may not be negative.
     Source: N3.2.
     """
@@ -22,8 +24,12 @@ class PCIWeigher(Weigher):
     extremes = ("fewest", "most")
     multiplier_option = "pci_weight_multiplier"
     options = {"pci_weight_multiplier": 1.0}
-    run_filter_once_per_request = True
     least_multiplier = 0.0
 
+    def needs(self, spec: RequestSpec) -> Collection[str]:
+        return () if spec.host_request.is_empty else ("numa",)
+
     def raw(self, states: HostStates, spec: RequestSpec) -> FloatArray | float:
-        return 100.0
+        if states.numa is None:
+            return 100.0
+        return 100.0 - np.minimum(states.numa.free_devices, 99)

@@ -1,0 +1,38 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""PCI devices for the guest."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import PCI_FILTER, REASONS
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import HostFilter, HostStates, RequestSpec
+
+
+class PciPassthroughFilter(HostFilter):
+    """The host has free PCI devices for the request.
+
+    Inputs: pci_passthrough:alias of the flavor, policy key pci_alias; the devices and instances of hosts (``numa``).
+    Rule: no devices are asked for, pass; else the pools of the host meet all requests, wherever in the host they are. Source: N12.3.
+    """
+
+    name = "PciPassthroughFilter"
+    # The claim looks at forced hosts too.
+    skipped_when_forced = False
+
+    def needs(self, spec: RequestSpec) -> Collection[str]:
+        return () if self.not_applicable(spec) else ("numa",)
+
+    def not_applicable(self, spec: RequestSpec) -> bool:
+        return not spec.host_request.pci
+
+    def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
+        if self.not_applicable(spec):
+            return np.ones(states.size, dtype=bool)
+        return np.zeros(states.size, dtype=bool) if states.numa is None else states.numa.has_devices(spec.host_request)
+
+    def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
+        return REASONS[PCI_FILTER]
