@@ -21,7 +21,7 @@ FOUND = {
     *(("module", path.stem) for path in (examples.ROOT / "plugins/modules").glob("*[a-z].py")),
     *(("lookup", path.stem) for path in (examples.ROOT / "plugins/lookup").glob("[a-z]*.py")),
     *(("inventory", path.stem) for path in (examples.ROOT / "plugins/inventory").glob("[a-z]*.py")),
-    *(("filter", path.stem) for path in (examples.ROOT / "plugins/filter").glob("[a-z]*.yml")),
+    *(("filter", path.stem) for path in (examples.ROOT / "plugins/filter").glob("*.yml")),
     *(("role", path.name) for path in (examples.ROOT / "roles").iterdir() if path.is_dir()),
 }
 RUN_HERE = sorted(key for key, where in examples.WHERE.items() if examples.HERE in where and key[0] != "inventory")

@@ -44,7 +44,7 @@ def why_policy_keeps(policy: str | None, error: str | None, state: str | None, c
     :param cold: whether it is shut down for the move though it runs.
     """
     if error:
-        return f"its policy cannot be read: {error}"
+        return f"its policy cannot be read: {str(error).rstrip('.')}"
     if policy == "never":
         return "its migration policy is 'never'"
     if policy == "cold" and state == "paused":

@@ -275,7 +275,10 @@ def with_policy(url, **policy):
     [
         ({"move": "never"}, "its migration policy is 'never'"),
         ({"move": "live"}, "its migration policy is 'live', and it would be shut down for this move"),
-        ({"move": "sideways"}, "its policy cannot be read: Instance web: move must be never or cold or live"),
+        (
+            {"move": "sideways"},
+            "its policy cannot be read: Instance web: move must be never, cold or live, not 'sideways'. Nothing was done",
+        ),
     ],
 )
 def test_a_policy_keeps_an_instance_on_its_host(fleet_url, there, policy, words):

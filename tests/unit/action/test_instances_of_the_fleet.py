@@ -96,7 +96,7 @@ def test_a_revert_that_was_killed_after_its_start_is_ended(fleet_url, there):
 
 
 def test_nothing_is_asked_for(fleet_url):
-    assert "What is to be done? Set drover_flavor" in refused("instance_resize", fleet_url, "web")
+    assert "Nothing was done, because no new size is given. Set drover_flavor" in refused("instance_resize", fleet_url, "web")
     assert "Which instances?" in refused("instance_resize", fleet_url, flavor="big")
     assert "Which instances?" in refused("instance_migrate", fleet_url)
     assert "Which instances?" in refused("instance", fleet_url, state="running")

@@ -292,7 +292,7 @@ def test_the_role_place_calls_files_what_is_looked_for():
     claim = {"name": "wéb 1/<x>", "uuid": uuid_of("web"), "host": "kvm1"}
     variables = {"place_claim": claim, "hostvars": {"kvm1": {"drover_instances_path": "/srv"}}}
     said = {}
-    for name in ("place_path", "place_seed"):
+    for name in ("place_folder", "place_path", "place_seed"):
         text = trusted(block["vars"][name].replace("place_claim.cloud_init | default({})", "true"))
         said[name] = Templar(loader=DataLoader(), variables={**variables, **said}).template(text)
     assert said["place_path"].strip() == f"/srv/{disk_files.base(claim['name'], claim['uuid'])}"
