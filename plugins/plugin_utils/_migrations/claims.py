@@ -252,8 +252,7 @@ def clear_source(connection: Connection, uuid: str, proof: certainty.Proof, now:
     if _is_closed(migration, "done", "completed"):
         return
     _hold_instance(connection, migration)
-    old = holdings.recorded(connection, migration, "old") or {}
-    gone = set(old).difference(holdings.recorded(connection, migration, "new") or {})
+    gone = holdings.left_behind(connection, migration)
     found = allocations.Holdings(connection, {}, now, drop=[migration.instance_uuid, *_others(connection, migration)])
     found.write(
         {

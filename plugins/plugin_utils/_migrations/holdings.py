@@ -6,7 +6,8 @@
 While a migration is open its uuid has the allocations at the source, and the instance's uuid those at the destination.
 If both ends use one sharing provider, such as a pool of disks that both see, the instance keeps its allocations there and
 none are doubled. Its allocations before and after the move are in the details of the migration then, as for a resize.
-An evacuation keeps the allocations at both ends under the uuid of the instance.
+An evacuation keeps the allocations at both ends under the uuid of the instance. If the instance moves on before the dead host is back, those at
+the dead host stay as they are: they are no part of the size of the instance, and no other move frees them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import Any, Literal
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, provider_trees
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.claim_destination import ClaimDestinations, Place, class_ids
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import Amounts
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import Amounts, InventoryKey
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, Resources
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import ResizeTarget
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, files, tables
@@ -53,7 +54,7 @@ def swap(
     columns = {**owner, "type": allocations.INSTANCE}
     keep = {instance.uuid: columns} if move_type == EVACUATION else {instance.uuid: columns, uuid: owner}
     holdings = allocations.Holdings(connection, keep, now)
-    old = holdings.held.get(instance.uuid, {})
+    old, dead = _apart(connection, instance.uuid, holdings.held.get(instance.uuid, {}))
     resources = target["resources"] if target else _by_class(connection, old)
     tree = provider_trees.tree(connection, source.uuid)
     # On a provider that is not in the source's own tree, and may serve the destination too.
@@ -65,9 +66,9 @@ def swap(
     new = destinations.choose(instance.uuid, instance.name, resources, places, group, leaving=source.host).amounts
     both = {key: max(old[key], new[key]) for key in shared if key in new}
     if move_type == EVACUATION:
-        amounts = {instance.uuid: {**_added(old, new), **both}}
+        amounts = {instance.uuid: {**_added(old, new), **both, **dead}}
     else:
-        amounts = {instance.uuid: {**new, **both}, uuid: {key: n for key, n in old.items() if key not in both}}
+        amounts = {instance.uuid: {**new, **both, **dead}, uuid: {key: n for key, n in old.items() if key not in both}}
     holdings.write(amounts, limited=True)
     if not both and move_type not in (RESIZE, EVACUATION):
         return {}
@@ -78,6 +79,22 @@ def swap(
         details["new"].update({"flavor": target["flavor"], **resource_classes.to_sizes(resources)})
         details.update({name: target[name] for name in ("running", "sizes", "given") if name in target})
     return details
+
+
+def _apart(connection: Connection, instance: str, held: Amounts) -> tuple[Amounts, Amounts]:
+    """Divide the allocations of an instance: its own, and those at dead hosts from which it was evacuated."""
+    at_dead: set[InventoryKey] = set()
+    table = tables.migrations
+    for evacuation in connection.execute(sa.select(table).where(table.c.instance_uuid == instance, table.c.status == "done")):
+        at_dead |= left_behind(connection, evacuation)
+    own = {key: amount for key, amount in held.items() if key not in at_dead}
+    return own, {key: amount for key, amount in held.items() if key in at_dead}
+
+
+def left_behind(connection: Connection, evacuation: Row) -> set[InventoryKey]:
+    """Return the inventories of which an evacuation holds an amount at its dead source alone."""
+    old = recorded(connection, evacuation, "old") or {}
+    return set(old).difference(recorded(connection, evacuation, "new") or {})
 
 
 def _added(one: Amounts, other: Amounts) -> Amounts:
@@ -100,7 +117,8 @@ def settle(connection: Connection, migration: Row, which: Which, now: float) -> 
     if instance in holdings.new and uuid in holdings.rows:
         row = holdings.rows[uuid]
         bulk.update(connection, tables.consumers, [{"id": holdings.ids[instance], "project": row.project, "user": row.user}])
-    holdings.write({instance: amounts, uuid: {}})
+    dead = _apart(connection, instance, holdings.held.get(instance, {}))[1]
+    holdings.write({instance: {**amounts, **dead}, uuid: {}})
 
 
 def place(connection: Connection, migration: Row, which: Which, domain_state: str | None, now: float) -> None:

@@ -114,6 +114,30 @@ def test_undo_gives_the_source_its_room_back(fleet_url):
         assert fleets.failed_destinations(connection, "kvm1", fleets.NOW + 1) == {}
 
 
+@pytest.mark.parametrize("end", ["finished", "undone"])
+@pytest.mark.parametrize("move_type", ["live-migration", "evacuation"])
+def test_an_evacuated_instance_that_moves_on_keeps_the_room_at_the_dead_host(fleet_url, move_type, end):
+    """It needs room for itself once, and what it left at the dead host is free only when that host is back without it."""
+    evacuation = begin(fleet_url, to="kvm2", kind="evacuation")
+    finish(fleet_url, evacuation)
+    move = begin(fleet_url, to="kvm3", kind=move_type)
+    instance = {uuid_of("web"): {"kvm1": HELD, "kvm3": HELD}}
+    if move_type == "evacuation":
+        assert fleets.holdings(fleet_url) == {uuid_of("web"): {"kvm1": HELD, "kvm2": HELD, "kvm3": HELD}}
+    else:
+        assert fleets.holdings(fleet_url) == {**instance, move["uuid"]: {"kvm2": HELD}}
+    if end == "finished":
+        finish(fleet_url, move)
+        left = {"kvm1", "kvm3"} | ({"kvm2"} if move_type == "evacuation" else set())
+    else:
+        undo(fleet_url, move)
+        left = {"kvm1", "kvm2"}
+    assert fleets.holdings(fleet_url) == {uuid_of("web"): dict.fromkeys(left, HELD)}
+    with Store.open(fleet_url).write() as connection:
+        migration_claims.clear_source(connection, evacuation["uuid"], PROOF, fleets.NOW)
+    assert fleets.holdings(fleet_url) == {uuid_of("web"): dict.fromkeys(left - {"kvm1"}, HELD)}
+
+
 def test_begin_is_idempotent(fleet_url):
     first = begin(fleet_url)
     before = fleets.snapshot(fleet_url)
