@@ -131,7 +131,7 @@ def other_files(texts: Iterable[str], disks: Iterable[Mapping[str, Any]]) -> lis
     mentions = Mentions()
     for text in texts:
         mentions.add(text)
-    known = {(disk["source"], written) for disk in disks for written in {False, is_written(disk)}}
+    known = {(disk["source"], written) for disk in disks for written in (False, is_written(disk))}
     return [each for each in mentions.files() if (each["source"], each["written"]) not in known]
 
 

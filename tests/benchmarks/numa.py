@@ -222,7 +222,7 @@ def times(number_of_hosts, batches, nova, repeat):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--time", action="store_true", help="measure, as JSON")
     parser.add_argument("--nova", help="the Python of an environment with Nova, for --time")
     parser.add_argument("--hosts", type=int, default=1000)

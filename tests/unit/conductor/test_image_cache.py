@@ -72,12 +72,12 @@ def test_the_progress_is_shown():
 def test_a_part_that_was_left_may_be_of_an_older_source(before):
     """Then it is read once more; a source that is wrong from its first byte on is not."""
     hand = Hand(step(1 << 20, before=before), WRONG, step(), step())
-    bring = lambda: cache(hand)[0].bring({**IMAGE, "source": "https://example.com/x"})  # noqa: E731
+    of_host, image = cache(hand)[0], {**IMAGE, "source": "https://example.com/x"}
     if before:
-        assert bring()[0] is True and len(hand.asked) == 3
+        assert of_host.bring(image)[0] is True and len(hand.asked) == 3
     else:
         with pytest.raises(DroverError, match="Image debian-12 on kvm1: it is another one."):
-            bring()
+            of_host.bring(image)
         assert len(hand.asked) == 2
 
 
