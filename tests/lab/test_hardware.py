@@ -175,6 +175,7 @@ def test_each_key_is_in_a_domain_that_runs(fleet):
     assert fleet.query("SELECT count(*) FROM instances") == [(2,)]
 
 
+@pytest.mark.long
 def test_removed_with_all_that_is_its_own(fleet):
     """Off or running: UEFI variables, the state of the TPM, the log of the console; and nothing of another's."""
     secure = {**UEFI, "name": "secure", "memory_mb": 192, "firmware": "uefi-secure-boot", "tpm": {"version": "2.0"}}
@@ -198,6 +199,7 @@ def test_removed_with_all_that_is_its_own(fleet):
     assert fleet.where() == {}
 
 
+@pytest.mark.long
 def test_moved_with_all_that_is_its_own(fleet):
     """Live with its TPM, its UEFI variables and its password; cold with its variables, and not with a TPM."""
     fill(fleet)
@@ -240,6 +242,7 @@ def test_moved_with_all_that_is_its_own(fleet):
     assert fleet.where()["full"] == (host, "shutoff")
 
 
+@pytest.mark.long
 def test_what_a_host_does_not_have_is_refused_before_anything_is_made(fleet):
     """It goes to the next alternate; where no host has it, nothing is left."""
     # libvirt remembers the capabilities of a machine type until it ends.

@@ -138,6 +138,7 @@ def test_a_definitions_file(fleet):
     assert len(re.findall(r"^changed: \[.*-> kvm", done.stdout, re.M)) == 1
 
 
+@pytest.mark.long
 def test_flavors_images_and_counts(fleet):
     """The file has all that its instances name, a dry run included; what runs has the size of its flavor, on hosts that suit."""
     file = fleet.folder / "fleet.yml"
