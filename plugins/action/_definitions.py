@@ -60,7 +60,6 @@ class ActionModule(DroverAction):
             policies = instances.policies(connection, [each["uuid"] for each in resolved])
         absent = [item for item in checked if item.get("state") == "absent"]
         result = {"changed": False, "instances": resolved, "sections": sections, "server_groups": sections["server_groups"]}
-        result["images"] = [{"name": name, "source": each.get("source"), "checksum": each.get("checksum")} for name, each in images.items()]
         result["absent"] = sorted(item["name"] for item in absent)
         result["still_there"] = sorted(item["name"] for item in absent if any(_is_of(item, each) for each in known))
         there = {each["uuid"]: each for each in known}

@@ -80,7 +80,7 @@ instances:
     - Their figures are not those of the instances, see RV(differences).
     - Each has C(uuid), C(disk_gb), the names C(flavor) and C(image), C(metadata) (the texts of the policy and of the labels), the C(host),
       C(node) and C(state) of the store (C(new) for an instance that is not in it), C(request) for P(drover.compute.schedule#lookup) and
-      C(selection) for M(drover.compute.allocation).
+      C(selection) for M(drover.compute.allocation). One that is not built yet has C(images), those that its disks name.
   returned: success
   type: list
   elements: dict
@@ -93,12 +93,6 @@ sections:
   description: What is kept in the store, the lists C(flavors), C(images), C(aggregates) and C(server_groups).
   returned: success
   type: dict
-images:
-  description: The images of the file and of the store, with C(name), C(source) and C(checksum).
-  returned: success
-  type: list
-  elements: dict
-  sample: [{name: debian-12, source: /srv/images/debian-12.qcow2, checksum: null}]
 unmarked:
   description: Names of removed instances of a C(count) whose definition still wants others, so that it was not marked.
   returned: with O(mark_absent)

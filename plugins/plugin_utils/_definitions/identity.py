@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
+from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files, guest, hardware, requests
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import policy as move_policy
@@ -79,6 +80,7 @@ def resolve(
         spec = requests.spec(asked, flavors or {}, images or {}, place)
         if found["state"] in ("new", "building"):
             hardware.refuse(instance, *_wishes(spec), place)
+            instance["images"] = _images(instance["disks"], images or {}, place)
         resolved.append(_resolved(instance, asked, spec))
     disk_files.refuse_borrowed(resolved)
     return resolved
@@ -92,6 +94,23 @@ def _with_image(definition: Mapping[str, Any], images: Mapping[str, Mapping[str,
         return definition
     image_format = {"image_format": image["disk_format"]} if image.get("disk_format") else {}
     return {**definition, "disks": [{**disks[0], "image": name, **image_format}, *disks[1:]]}
+
+
+def _images(disks: Sequence[Mapping[str, Any]], images: Mapping[str, Mapping[str, Any]], place: str) -> list[dict[str, Any]]:
+    """Return the images that disks name: name, source and checksum.
+
+    :raises DroverError: there is no such image, or it has no source.
+    """
+    names = dict.fromkeys(disk["image"] for disk in disks if disk.get("image") and not disk["image"].startswith("/"))
+    for name in names:
+        if not images.get(name, {}).get("source"):
+            known = [each for each, image in images.items() if image.get("source")]
+            raise DroverError(
+                f"{place}: a disk has the image {name}, which is no absolute path and no image with a source"
+                f"{validation.which_name(name, known)}. Add it to images with its source, or give the path of a file on the hypervisor. "
+                "Nothing was placed."
+            )
+    return [{"name": name, "source": images[name]["source"], "checksum": images[name].get("checksum")} for name in names]
 
 
 def _of_project(instances: Sequence[Mapping[str, Any]], definition: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -178,8 +178,12 @@ def test_the_first_disk_is_made_from_an_image_with_a_source(monkeypatch):
     disks = [{"size_gb": 5}, {"size_gb": 1}]
     (found,) = resolved(memory_mb=64, image="debian-13", disks=disks)
     assert found["disks"] == [{"size_gb": 5, "image": "debian-13", "image_format": "raw"}, {"size_gb": 1}]
+    assert found["images"] == [{"name": "debian-13", "source": "/srv/debian-13.qcow2", "checksum": None}]
     (found,) = resolved(flavor="small", image="debian-13")
     assert found["disks"][0]["image"] == "debian-13"
+    for name in ("debian-31", "debian-12"):
+        with pytest.raises(DroverError, match=f"instance web: a disk has the image {name}, which is no .* Nothing was placed"):
+            resolved(memory_mb=64, disks=[{"size_gb": 5, "image": name}])
     # One of its own; an image that is only properties; none.
     (found,) = resolved(memory_mb=64, image="debian-13", disks=[{"size_gb": 5, "image": "/i.qcow2"}])
     assert found["disks"] == [{"size_gb": 5, "image": "/i.qcow2"}]
