@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, integer, parse, size_bytes
 
 
@@ -59,28 +60,60 @@ def _cpu(element: Element | None, cells: Sequence[Any]) -> dict[str, Any]:
 
 
 def numa_cells(host: Element) -> list[dict[str, Any]]:
-    """The NUMA cells below a ``<host>`` element: memory in MiB, CPUs, counts of page sizes in KiB."""
+    """The NUMA cells below a ``<host>`` element: memory in MiB, CPUs, distances, counts of page sizes in KiB.
+
+    The smallest page size has all memory that is in no huge page. ``free`` of the pages is None, for only a call tells it.
+    """
     cells = []
     for cell in host.findall("topology/cells/cell"):
-        cpus = [
-            {
-                "id": integer(cpu.get("id")),
-                "socket": integer(cpu.get("socket_id", 0)),
-                "core": integer(cpu.get("core_id", 0)),
-                "siblings": parse_cpu_set(cpu.get("siblings") or cpu.get("id")),
-            }
-            for cpu in cell.findall("cpus/cpu")
-        ]
-        pages = [{"size_kb": integer(page.get("size")), "count": integer(page.text)} for page in cell.findall("pages")]
+        pages = [{"size_kb": integer(page.get("size")), "count": integer(page.text), "free": None} for page in cell.findall("pages")]
         cells.append(
             {
                 "id": integer(cell.get("id")),
                 "memory_mb": size_bytes(cell.find("memory")) // 2**20,
-                "cpus": cpus,
+                "cpus": [_cell_cpu(cpu) for cpu in cell.findall("cpus/cpu")],
                 "pages": pages,
+                "distances": [
+                    {"id": integer(each.get("id")), "value": integer(each.get("value"))} for each in cell.findall("distances/sibling")
+                ],
             }
         )
     return cells
+
+
+def _cell_cpu(cpu: Element) -> dict[str, Any]:
+    """A CPU of a cell. libvirt does not know where a CPU is that is offline: then all but its number is None, and it has no siblings."""
+    known = cpu.get("core_id") is not None
+    return {
+        "id": integer(cpu.get("id")),
+        "socket": _number(cpu.get("socket_id")),
+        "die": _number(cpu.get("die_id")),
+        "cluster": _number(cpu.get("cluster_id")),
+        "core": _number(cpu.get("core_id")),
+        "siblings": parse_cpu_set(cpu.get("siblings") or cpu.get("id")) if known else [],
+    }
+
+
+def _number(text: str | None) -> int | None:
+    """A number of a part of the CPU; None where the kernel does not tell it, which libvirt may write as -1."""
+    return None if text is None or integer(text, -1) < 0 else integer(text)
+
+
+def read_free_pages(conn: Any, cells: Sequence[dict[str, Any]]) -> None:
+    """Put the number of free pages into the pages of cells; it stays None where the driver does not tell it.
+
+    There is one call for each cell, as libvirt refuses a page size that one of several cells does not have.
+    """
+    for cell in cells:
+        sizes = [page["size_kb"] for page in cell["pages"]]
+        if not sizes:
+            continue
+        try:
+            free = conn.getFreePages(sizes, cell["id"], 1).get(cell["id"], {})
+        except libvirt.libvirtError:
+            continue
+        for page in cell["pages"]:
+            page["free"] = free.get(page["size_kb"])
 
 
 def parse_cpu_set(text: str | None) -> list[int]:

@@ -147,7 +147,19 @@ def _entry(domain: Any, stats: Mapping[str, Any]) -> dict[str, Any]:
     entry = _from_text(text)
     entry["uuid"] = domain.UUIDString()
     entry["state"] = state_name(stats.get("state.state", 0))
+    if entry["state"] != "shutoff":
+        _add_live(entry, domain)
     return entry
+
+
+def _add_live(entry: dict[str, Any], domain: Any) -> None:
+    """Put in what the running guest has: its pins, its pages, and devices beside those of the definition.
+
+    A pin that was changed on the running domain alone, or a device that was attached so, is not in the inactive form.
+    """
+    live = parse_domain(domain.XMLDesc(0))
+    entry["numa"] = live["numa"]
+    entry["hostdevs"] += [each for each in live["hostdevs"] if each not in entry["hostdevs"]]
 
 
 def _from_text(text: str) -> dict[str, Any]:
