@@ -29,6 +29,17 @@ class PlanError(DroverError):
     """A plan cannot even be begun, told in a sentence."""
 
 
+class InvalidSpecs(DroverError):
+    """Extra specs, image properties, aliases or device specs are wrong or contradict each other.
+
+    ``code`` is the name of Nova's exception for the same refusal; Unsupported for what drover does not do.
+    """
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class Unreachable(DroverError):
     """A host cannot be reached, or was lost. ``cause_of_it`` is Ansible's own error, or its words."""
 

@@ -23,6 +23,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._records.node_fields import NODE_FIELDS, NUMBER, TEXT, NodeField
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import hardware_facts
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import MOST, check_uuid, check_whole, is_host_name, is_whole, shown
 
 # The most that JSON gives back unchanged everywhere.
@@ -37,7 +38,7 @@ _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+ -]{0,63}")
 _HARMLESS = re.compile(r"[ -~]*")
 _CPUS = 2**16
 # Facts that have a check of their own.
-_LOOSE = ("cpu", "numa_cells", "supported_instances")
+_LOOSE = ("cpu", "supported_instances")
 
 
 class Checked(dict[str, Any]):
@@ -89,11 +90,13 @@ def host(facts: Mapping[str, Any], where: str) -> None:
     for triple in _list(facts, "supported_instances", where):
         if not isinstance(triple, list) or len(triple) != 3 or not all(_is_word(each) for each in triple):
             raise DroverError(f"{where}: supported_instances must hold lists of three words, not {shown(triple)}.")
-    for key in ("numa_cells", "networks", "pci_devices", "mdev_devices"):
+    for key in ("numa_cells", "networks", "pci_devices", "mdev_types", "mdev_devices"):
         for each in _list(facts, key, where):
             if not isinstance(each, dict):
                 raise DroverError(f"{where}: {key} must be a list of mappings, not of {shown(each)}.")
             _plain(each, f"{where}: {key}")
+    hardware_facts.cells(facts.get("numa_cells") or [], where)
+    hardware_facts.devices(facts, where)
     _files(facts, where)
     kvm = _mapping(facts, "kvm", where)
     _plain(kvm, f"{where}: kvm")
@@ -164,6 +167,7 @@ def domain(facts: Any, where: str, seen: set[str] | None = None) -> Checked:
                     _clean(each[word], f"{place}: {key}, item {number}: {word}", LONGEST_TEXT)
             for layer in (each, *_layers(each, f"{place}: {key}, item {number}")) if key == "disks" else ():
                 _place(layer, f"{place}: {key}, item {number}")
+    hardware_facts.of_domain(facts, place)
     if seen is not None:
         if facts["uuid"] in seen:
             raise DroverError(f"{place}: uuid {facts['uuid']} stands twice. Each domain has its own.")

@@ -1,0 +1,157 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Requests for PCI devices: aliases, and what flavors and images say (N12.2)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import InvalidSpecs
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import shown, which_name
+
+PLAIN, PHYSICAL, VIRTUAL, VDPA = "type-PCI", "type-PF", "type-VF", "vdpa"
+REQUIRED, LEGACY, PREFERRED, SOCKET = "required", "legacy", "preferred", "socket"
+POLICIES = (REQUIRED, LEGACY, PREFERRED, SOCKET)
+#: The trait of nodes that understand the policy ``socket``.
+SOCKET_TRAIT = "COMPUTE_SOCKET_PCI_NUMA_AFFINITY"
+ALIAS_KEYS = ("name", "vendor_id", "product_id", "device_type", "numa_policy", "live_migratable", "capability_type")
+_ALIAS_TYPES = (PLAIN, PHYSICAL, VIRTUAL)
+_IDS = re.compile(r"[0-9a-fA-F]{4}")
+_TRUE = ("1", "t", "true", "on", "y", "yes")
+_FALSE = ("0", "f", "false", "off", "n", "no")
+
+
+@dataclass(frozen=True)
+class PciRequest:
+    """A number of PCI devices that are alike.
+
+    specs: alternatives, each a tuple of (property, value) that a device must have; text is compared without case.
+    policy: how near to the guest's NUMA cells the devices must be.
+    """
+
+    count: int
+    specs: tuple[tuple[tuple[str, Any], ...], ...]
+    policy: str = LEGACY
+
+    def asks(self, key: str, value: str) -> bool:
+        """Tell whether an alternative asks for a property with this value."""
+        return any(name == key and str(found).lower() == value for spec in self.specs for name, found in spec)
+
+    def always_asks(self, key: str, value: str) -> bool:
+        """Tell whether each alternative asks for a property with this value."""
+        return all(any(name == key and str(found).lower() == value for name, found in spec) for spec in self.specs)
+
+
+@dataclass(frozen=True)
+class Alias:
+    """A name for devices: alternatives as in PciRequest, and their policy."""
+
+    specs: tuple[tuple[tuple[str, Any], ...], ...]
+    policy: str
+
+
+def truth(where: str, value: Any, code: str) -> str:
+    """Return ``true`` or ``false`` for what people write.
+
+    :raises InvalidSpecs: it is neither.
+    """
+    text = str(value).strip().lower()
+    if text not in _TRUE + _FALSE:
+        raise InvalidSpecs(f"{where} is {shown(value)}. It must be true or false.", code)
+    return "true" if text in _TRUE else "false"
+
+
+def read_aliases(given: Iterable[Mapping[str, Any]]) -> dict[str, Alias]:
+    """Read the aliases of a fleet. Several of one name are alternatives.
+
+    :raises InvalidSpecs: one is wrong, or two of one name differ in policy or type.
+    """
+    aliases: dict[str, Alias] = {}
+    for each in given:
+        name, alias = _alias(each)
+        known = aliases.get(name)
+        if known is None:
+            aliases[name] = alias
+            continue
+        if known.policy != alias.policy:
+            raise _bad_alias(f"Two PCI aliases {name} have the policies {known.policy} and {alias.policy}. They must have the same one.")
+        if _type_of(known.specs[0]) != _type_of(alias.specs[0]):
+            raise _bad_alias(f"Two PCI aliases {name} have different device types. They must have the same one.")
+        aliases[name] = Alias(known.specs + alias.specs, known.policy)
+    return aliases
+
+
+def _alias(given: Mapping[str, Any]) -> tuple[str, Alias]:
+    name = str(given.get("name") or "").strip()
+    if not name:
+        raise _bad_alias(f"The PCI alias {shown(dict(given))} has no name.")
+    unknown = sorted(set(given) - set(ALIAS_KEYS))
+    if unknown:
+        raise _bad_alias(f"The PCI alias {name} has the unknown key {unknown[0]}. Known: {', '.join(ALIAS_KEYS)}.")
+    for key in ("vendor_id", "product_id"):
+        if not _IDS.fullmatch(str(given.get(key, ""))):
+            raise _bad_alias(f"The PCI alias {name} needs a {key} of four hexadecimal digits, such as 10de, not {shown(given.get(key))}.")
+    if given.get("device_type") not in (None, *_ALIAS_TYPES):
+        raise _bad_alias(f"The PCI alias {name} has the device_type {shown(given['device_type'])}; it must be {', '.join(_ALIAS_TYPES)}.")
+    policy = given.get("numa_policy") or LEGACY
+    if policy not in POLICIES:
+        raise _bad_alias(f"The PCI alias {name} has the numa_policy {shown(policy)}; it must be one of {', '.join(POLICIES)}.")
+    spec = {"vendor_id": str(given["vendor_id"]), "product_id": str(given["product_id"])}
+    if given.get("device_type"):
+        spec["dev_type"] = given["device_type"]
+    if given.get("live_migratable") is not None:
+        spec["live_migratable"] = truth(f"live_migratable of the PCI alias {name}", given["live_migratable"], "PciInvalidAlias")
+    return name, Alias((tuple(sorted(spec.items())),), policy)
+
+
+def _type_of(spec: tuple[tuple[str, Any], ...]) -> Any:
+    return dict(spec).get("dev_type")
+
+
+def _bad_alias(message: str) -> InvalidSpecs:
+    return InvalidSpecs(message, "PciInvalidAlias")
+
+
+def affinity_policy(extra_specs: Mapping[str, Any], properties: Mapping[str, Any] | None = None) -> str | None:
+    """Return the affinity policy of flavor and image, which replaces that of the aliases; None where they have none.
+
+    :raises InvalidSpecs: they differ, or it is no policy.
+    """
+    flavor, image = extra_specs.get("hw:pci_numa_affinity_policy"), (properties or {}).get("hw_pci_numa_affinity_policy")
+    if flavor and image and flavor != image:
+        raise InvalidSpecs(
+            f"The image property hw_pci_numa_affinity_policy is {image}, but the flavor has hw:pci_numa_affinity_policy {flavor}. "
+            "An image may not change that: take the property away, or choose another flavor.",
+            "ImagePCINUMAPolicyForbidden",
+        )
+    policy = flavor or image
+    if policy and policy not in POLICIES:
+        raise InvalidSpecs(f"hw:pci_numa_affinity_policy is {policy!r}. It must be one of {', '.join(POLICIES)}.", "InvalidPCINUMAAffinity")
+    return policy or None
+
+
+def requests_of_flavor(extra_specs: Mapping[str, Any], aliases: Mapping[str, Alias], policy: str | None = None) -> tuple[PciRequest, ...]:
+    """Return the requests of ``pci_passthrough:alias``, such as ``gpu:2,nic:1``. A count of 0 asks for nothing.
+
+    :param policy: affinity_policy().
+    :raises InvalidSpecs: it cannot be read, or names an alias that does not exist.
+    """
+    text = str(extra_specs.get("pci_passthrough:alias") or "")
+    found = []
+    for part in text.split(",") if text else ():
+        match = re.fullmatch(r"\s*([^:]+?)\s*:\s*([0-9]{1,5})\s*", part)
+        if match is None:
+            raise InvalidSpecs(f"pci_passthrough:alias is {text!r}. Write aliases with their counts, such as gpu:2,nic:1.", "ValueError")
+        name, count = match[1], int(match[2])
+        if name not in aliases:
+            raise InvalidSpecs(
+                f"pci_passthrough:alias names the PCI alias {name}, which does not exist{which_name(name, aliases)}.",
+                "PciRequestAliasNotDefined",
+            )
+        if count:
+            found.append(PciRequest(count, aliases[name].specs, policy or aliases[name].policy))
+    return tuple(found)

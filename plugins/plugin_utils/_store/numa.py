@@ -1,0 +1,90 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What consumers (instances, and migrations at their source) have of the NUMA cells of compute nodes.
+
+A row goes with its consumer. Who claims CPUs of a node must hold an inventory of the node first, as every claim does: then no other
+transaction reads the rows before this one has ended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NumaAllocation
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, column_reader, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+
+
+def read(connection: Connection, node_ids: Collection[int] | None = None) -> dict[int, list[NumaAllocation]]:
+    """Read what consumers have of nodes, by one query.
+
+    :param node_ids: None for all.
+    :returns: {node id: allocations, in the order of the uuids}.
+    """
+    table, consumers = tables.numa_allocations, tables.consumers
+    query = sa.select(table.c.compute_node_id, consumers.c.uuid, table.c.isolated, sa.cast(table.c.cells, sa.Text))
+    query = query.join(consumers, consumers.c.id == table.c.consumer_id)
+    if node_ids is None:
+        rows: Iterable[Any] = column_reader.rows(connection, query)
+    else:
+        rows = [tuple(row)[:4] for row in bulk.among(connection, query, table.c.compute_node_id, node_ids)]
+    found: dict[int, list[NumaAllocation]] = {}
+    for node, uuid, isolated, cells in rows:
+        found.setdefault(node, []).append({"uuid": uuid, "cells": json.loads(cells), "isolated": bool(isolated)})
+    for each in found.values():
+        each.sort(key=lambda one: one["uuid"])
+    return found
+
+
+def write(
+    connection: Connection, wanted: Mapping[int, Mapping[str, Iterable[Mapping[str, Any]]]], keep: Collection[tuple[int, str]] = ()
+) -> bool:
+    """Replace what the consumers of nodes have, as their hosts show it; write only what differs.
+
+    :param wanted: {node id: {uuid of an instance: cells, empty for none}}; all others of the node are removed.
+    :param keep: (node id, uuid) of those that stay as they are where they are not in ``wanted``: claimed, and not shown yet.
+    :returns: whether anything changed.
+    """
+    table = tables.numa_allocations
+    there = {
+        (row.compute_node_id, row.uuid): row
+        for row in bulk.among(
+            connection,
+            sa.select(table, tables.consumers.c.uuid).join(tables.consumers, tables.consumers.c.id == table.c.consumer_id),
+            table.c.compute_node_id,
+            wanted,
+        )
+    }
+    shown = {(node, uuid): list(cells) for node, domains in wanted.items() for uuid, cells in domains.items()}
+    gone = [row.id for key, row in there.items() if (not shown[key] if key in shown else key not in keep)]
+    new = {key: cells for key, cells in shown.items() if cells and key not in there}
+    different = [
+        {"id": there[key].id, "cells": cells, "isolated": there[key].isolated and _pins(there[key].cells) == _pins(cells)}
+        for key, cells in shown.items()
+        if cells and key in there and there[key].cells != cells
+    ]
+    bulk.delete(connection, table, table.c.id, gone)
+    bulk.update(connection, table, different)
+    return insert(connection, {key: (cells, False) for key, cells in new.items()}) or bool(gone or different)
+
+
+def _pins(cells: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    return {vcpu: cpu for each in cells for vcpu, cpu in each["pins"].items()}
+
+
+def insert(connection: Connection, wanted: Mapping[tuple[int, str], tuple[list[Any], bool]]) -> bool:
+    """Add what consumers get of nodes: {(node id, uuid): (cells, isolated)}; the consumers must be there.
+
+    :returns: whether any was added.
+    """
+    ids = bulk.ids_by(connection, tables.consumers.c.uuid, {uuid for dummy, uuid in wanted}, make=False)
+    rows = [
+        {"consumer_id": ids[uuid], "compute_node_id": node, "cells": cells, "isolated": isolated}
+        for (node, uuid), (cells, isolated) in wanted.items()
+        if uuid in ids
+    ]
+    bulk.insert(connection, tables.numa_allocations, rows)
+    return bool(rows)
