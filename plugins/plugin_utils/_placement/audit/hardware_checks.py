@@ -38,9 +38,9 @@ def _overlaps(seen: Snapshot, found: Findings, node: int) -> None:
     for cpu, uuids in users.items():
         if len(uuids) > 1:
             shared.setdefault(tuple(sorted(uuids)), []).append(cpu)
-    for uuids, cpus in sorted(shared.items()):
-        why = f"{_cpus(cpus)} of {seen.host(node)} {'is' if len(cpus) == 1 else 'are'} pinned for {_names(seen, uuids)}."
-        found.add("pins_overlap", why, "leaves it: only the host can change pins", _what(seen, uuids, node))
+    for together, cpus in sorted(shared.items()):
+        why = f"{_cpus(cpus)} of {seen.host(node)} {'is' if len(cpus) == 1 else 'are'} pinned for {_names(seen, together)}."
+        found.add("pins_overlap", why, "leaves it: only the host can change pins", _what(seen, together, node))
 
 
 def _instance(seen: Snapshot, uuid: str) -> str:
@@ -73,8 +73,8 @@ def _pages(seen: Snapshot, found: Findings, node: int) -> None:
     for key, count in sorted(used.items()):
         total = there.get(key, 0)
         if count > total:
-            cell, size = key
-            why = f"{_names(seen, users[key])} have {count} pages of {size} KiB in cell {cell} of {seen.host(node)}, which has {total}."
+            number, size = key
+            why = f"{_names(seen, users[key])} have {count} pages of {size} KiB in cell {number} of {seen.host(node)}, which has {total}."
             found.add("pages_exceeded", why, "leaves it: what runs has its pages", {"host": seen.host(node)})
 
 
