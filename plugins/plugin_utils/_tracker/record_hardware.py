@@ -9,11 +9,10 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, provider_trees, providers
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import discovered_children, providers
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, devices, numa, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes, devices, numa
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import host_cells, host_devices, nested_providers
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.domain import DomainReport
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.node import NodeKey, NodeRows, Nodes
@@ -35,59 +34,29 @@ def write_devices(connection: Connection, wanted: Nodes, rows: NodeRows) -> bool
 
 
 def write_nested(connection: Connection, wanted: Nodes, rows: NodeRows, roots: Mapping[NodeKey, int], before: NodeRows) -> bool:
-    """Write the providers below those of nodes; one that is no longer reported is removed, unless something is allocated on it.
+    """Write the providers of devices below those of nodes.
 
     :param roots: {key of a node: id of its provider}.
-    :returns: whether anything changed.
+    :returns: whether anything changed; what can still be made of a type changes by itself.
     """
-    uuids = {
-        (key, each["key"]): nested_providers.uuid_of(rows[key].uuid, each["key"]) for key, node in wanted.items() for each in node["nested"]
-    }
-    names = {uuids[key, each["key"]]: f"{node_label(*key)}_{each['name']}" for key, node in wanted.items() for each in node["nested"]}
-    there = providers.ids(connection, names)
-    ids = providers.ensure(connection, names)
-    new = [{"id": ids[uuid], "parent_id": roots[key], "root_id": roots[key]} for (key, dummy), uuid in uuids.items() if uuid not in there]
-    bulk.update(connection, tables.resource_providers, new)
-    inventories: dict[int, dict[str, Any]] = {}
-    traits: dict[int, set[str]] = {}
-    reported: dict[int, Collection[str]] = {}
+    children: dict[int, dict[str, discovered_children.Child]] = {}
+    names = {roots[key]: (rows[key].uuid, f"{node_label(*key)}_") for key in wanted}
     for key, node in wanted.items():
         known = ((before[key].facts or {}).get("nested_providers") or {}) if key in before else {}
-        for each in node["nested"]:
-            provider = ids[uuids[key, each["key"]]]
-            inventories[provider] = {each["resource_class"]: _inventory(each["total"])}
-            traits[provider] = each["traits"]
-            reported[provider] = known.get(each["key"], ())
-    # What can still be made of a type counts down when one is made: no change by the operator.
-    providers.set_inventories(connection, inventories)
-    changed = bool(providers.set_traits(connection, traits, owned=lambda provider, trait: trait in reported[provider]))
-    stale = _ours(connection, {roots[key]: (rows[key].uuid, node_label(*key)) for key in wanted}) - set(ids.values())
-    used = allocations.used_providers(connection, stale)
-    provider_trees.remove(connection, stale - used)
-    # Nobody else gets anything there.
-    table = tables.inventories
-    bulk.update(connection, table, [{"id": row.id, "reserved": row.total} for row in providers.inventories(connection, used)])
-    return bool(new or stale - used) or changed
+        uuid, name = names[roots[key]]
+        children[roots[key]] = {
+            nested_providers.uuid_of(uuid, each["key"]): discovered_children.Child(
+                f"{name}{each['name']}", each["resource_class"], each["total"], each["traits"], frozenset(known.get(each["key"], ()))
+            )
+            for each in node["nested"]
+        }
 
+    def is_ours(root: int, uuid: str, name: str) -> bool:
+        # Their uuids are made of their names.
+        key = name.removeprefix(names[root][1])
+        return uuid in (nested_providers.uuid_of(names[root][0], each) for each in (key, key.lower()))
 
-def _ours(connection: Connection, roots: Mapping[int, tuple[str, str]]) -> set[int]:
-    """Find the providers of devices that discovery made: their uuids are made of their names.
-
-    :param roots: {id: (uuid, name)}.
-    """
-    table = tables.resource_providers
-    query = sa.select(table.c.id, table.c.uuid, table.c.name, table.c.parent_id)
-    found = set()
-    for row in bulk.among(connection, query, table.c.parent_id, roots):
-        root, name = roots[row.parent_id]
-        key = row.name.removeprefix(f"{name}_")
-        if row.uuid in (nested_providers.uuid_of(root, key), nested_providers.uuid_of(root, key.lower())):
-            found.add(row.id)
-    return found
-
-
-def _inventory(total: int) -> dict[str, Any]:
-    return {"total": total, "reserved": 0, "min_unit": 1, "max_unit": total, "step_size": 1, "allocation_ratio": 1.0}
+    return discovered_children.write(connection, children, is_ours)
 
 
 class Hardware:
@@ -100,14 +69,11 @@ class Hardware:
         self._connection = connection
         pci = devices.read_pci(connection, list(shown))
         mdevs, kinds = devices.read_mdevs(connection, list(shown)), devices.read_mdev_types(connection, list(shown))
-        table = tables.compute_nodes
-        query = sa.select(table.c.id, table.c.uuid, table.c.numa_cells)
-        rows = {row.id: row for row in bulk.among(connection, query, table.c.id, shown)}
+        rows = compute_nodes.cells(connection, shown)
         self._cells = {key: row.numa_cells or [] for key, row in rows.items()}
         # The facts of a host are large, and only a vDPA device is found by them.
-        asking = {node for node, domains in shown.items() if any(_has_vdpa(each) for each in domains)}
-        query = sa.select(table.c.id, table.c.facts)
-        self._facts = {row.id: (row.facts or {}).get("pci_devices") or [] for row in bulk.among(connection, query, table.c.id, asking)}
+        asking = [node for node, domains in shown.items() if any(_has_vdpa(each) for each in domains)]
+        self._facts = {key: facts.get("pci_devices") or [] for key, facts in compute_nodes.facts(connection, asking).items()}
         # {node: {device: (uuid of the provider, resource class)}}.
         self._amounts: dict[int, dict[str, tuple[str, str]]] = {}
         # {node: uuids of providers that it may have}.
