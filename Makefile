@@ -4,7 +4,7 @@
 # `make` or `make help` lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab lab-down test quick test-unit test-lab test-all test-matrix test-operations test-core-versions test-core-quick lint-newest bench-lab bench-nova bench-placement bench-drain lint docs pages pictures build clean
+.PHONY: help setup demo lab lab-down test quick test-unit test-lab test-all test-matrix test-operations test-core-versions test-core-quick lint-newest bench-lab bench-nova bench-numa bench-placement bench-drain lint docs pages pictures build clean
 SETUP := tests/setup/setup.sh
 LAB := tests/lab/lab
 PYTEST := .venv/bin/pytest -q -n 2
@@ -80,6 +80,9 @@ pictures: setup  ## the pictures of the README, in docs/pictures
 
 bench-nova: setup  ## compare the scheduler with Nova's own, which is installed into .venv-nova
 	tests/benchmarks/bench-nova.sh
+
+bench-numa: setup  ## compare the fit to NUMA cells and PCI devices with Nova's own, which is installed into .venv-nova
+	tests/benchmarks/bench-numa.sh
 
 bench-placement: setup  ## compare allocation candidates and claims with Placement's own, which is installed into .venv-placement
 	tests/benchmarks/bench-placement.sh

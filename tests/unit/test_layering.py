@@ -46,6 +46,8 @@ VIOLATIONS = {
         ("plugin_utils/_store/part.py", f"from {PACKAGE}.plugin_utils._placement import part"),
         ("plugin_utils/_scheduler/part.py", f"from {PACKAGE}.plugin_utils._store import part"),
         ("plugin_utils/_validation.py", f"from {PACKAGE}.plugin_utils._store import part"),
+        ("plugin_utils/_numa/part.py", f"from {PACKAGE}.plugin_utils._scheduler import part"),
+        ("plugin_utils/_pci/part.py", f"from {PACKAGE}.plugin_utils._numa import part"),
         # A package and a file that have no place yet.
         ("plugin_utils/drawer/part.py", "import os"),
         ("plugin_utils/drawer.py", "import os"),
@@ -56,6 +58,8 @@ VIOLATIONS = {
         ("plugin_utils/_scheduler/host_filters/deep.py", "import libvirt"),
         ("plugin_utils/_scheduler/part.py", f"from {PACKAGE}.plugin_utils._store import part"),
         ("plugin_utils/_scheduler/part.py", f"from {PACKAGE}.plugin_utils._conductor import part"),
+        ("plugin_utils/_numa/part.py", "import sqlalchemy"),
+        ("plugin_utils/_pci/part.py", "from ansible.errors import AnsibleError"),
         # Indirectly: by a file that everybody may use.
         ("plugin_utils/_errors.py", f"from {PACKAGE}.plugin_utils._placement import part"),
     ],
@@ -141,6 +145,8 @@ TREE = (
     "plugin_utils/_migrations/options.py",
     "plugin_utils/_migrations/orders.py",
     "plugin_utils/_migrations/part.py",
+    "plugin_utils/_numa/part.py",
+    "plugin_utils/_pci/part.py",
     "plugin_utils/_placement/allocations.py",
     "plugin_utils/_placement/claims.py",
     "plugin_utils/_placement/part.py",

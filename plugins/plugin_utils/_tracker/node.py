@@ -10,7 +10,6 @@ Nova and the kernel write them: 0-3,8,^2.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict
 
@@ -23,6 +22,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils import _labels as l
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, require, some
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.cpu_sets import parse_cpu_set
 from ansible_collections.drover.compute.plugins.plugin_utils._records.node_fields import NODE_FIELDS, fact_at
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import (
     checked_facts,
@@ -372,32 +372,3 @@ def cpu_traits(arch: str | None, features: Iterable[str]) -> set[str]:
     known = set(os_traits.get_traits("HW_CPU_X86_"))
     names = {_ALIASES.get(feature, feature).upper().replace("-", "_").replace(".", "") for feature in features}
     return {f"HW_CPU_X86_{name}" for name in names} & known
-
-
-# Far more than any host has; a slip of the finger must not fill the controller's memory.
-_MOST = 2**16
-
-_PART = re.compile(r"^(\^?)(\d+)(?:-(\d+))?$")
-
-
-def parse_cpu_set(text: str, option: str) -> set[int]:
-    """The CPU numbers of a set.
-
-    :param text: "0-3,8,^2"; ^ takes a CPU out again.
-    :raises DroverError: it is not a CPU set, or is empty.
-    """
-    take: set[int] = set()
-    leave: set[int] = set()
-    for part in str(text).split(","):
-        match = _PART.match(part.strip())
-        if not match:
-            raise DroverError(f"{option}: {part.strip()!r} is no CPU set. Write for example 0-3,8,^2.")
-        first, last = int(match.group(2)), int(match.group(3) or match.group(2))
-        if last >= _MOST:
-            raise DroverError(f"{option}: {part.strip()!r} goes beyond CPU {_MOST - 1}. Write for example 0-3.")
-        if last < first:
-            raise DroverError(f"{option}: {part.strip()!r} runs backwards. Write for example 0-3.")
-        (leave if match.group(1) else take).update(range(first, last + 1))
-    if not take - leave:
-        raise DroverError(f"{option}: the set {text!r} holds no CPU.")
-    return take - leave

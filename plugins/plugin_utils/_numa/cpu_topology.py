@@ -1,0 +1,88 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sockets, cores and threads that a guest sees (N11.3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import InvalidSpecs
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.specs import Specs
+
+_PARTS = ("sockets", "cores", "threads")
+_NO_LIMIT = 65536
+
+
+class CpuTopology(NamedTuple):
+    """Sockets of a guest, cores in each socket, threads in each core; 0 where nothing is preferred."""
+
+    sockets: int
+    cores: int
+    threads: int
+
+
+def read_cpu_topology(extra_specs: Mapping[str, Any], properties: Mapping[str, Any] | None = None) -> tuple[CpuTopology, CpuTopology]:
+    """Return the preferred CPU topology and its limits.
+
+    :raises InvalidSpecs: the image asks for more than the flavor's limits or its own, or a value is no number.
+    """
+    specs = Specs(extra_specs, properties or {})
+    flavor_most, image_most = _read(specs, "cpu_max_")
+    beyond = [part for part, most, asked in zip(_PARTS, flavor_most, image_most) if most and asked > most]
+    if beyond:
+        raise InvalidSpecs(
+            f"The image property hw_cpu_max_{beyond[0]} is above the flavor's hw:cpu_max_{beyond[0]}. An image may only lower a limit.",
+            "ImageVCPULimitsRangeExceeded",
+        )
+    limits = CpuTopology(*(image or flavor or _NO_LIMIT for flavor, image in zip(flavor_most, image_most)))
+    flavor, image = _read(specs, "cpu_")
+    beyond = [part for part, most, asked in zip(_PARTS, limits, image) if asked > most]
+    if beyond:
+        raise InvalidSpecs(
+            f"The image property hw_cpu_{beyond[0]} is {getattr(image, beyond[0])}; the limit is {getattr(limits, beyond[0])}.",
+            "ImageVCPUTopologyRangeExceeded",
+        )
+    if any(asked > most for asked, most in zip(flavor, limits)):
+        flavor = CpuTopology(0, 0, 0)
+    return image if any(image) else flavor, limits
+
+
+def guest_cpu_topology(vcpus: int, extra_specs: Mapping[str, Any], properties: Mapping[str, Any] | None = None) -> CpuTopology:
+    """Choose the CPU topology of a guest: the nearest to what is preferred, then few threads, then many sockets.
+
+    :raises InvalidSpecs: as read_cpu_topology(), or no topology within the limits has so many vCPUs.
+    """
+    preferred, limits = read_cpu_topology(extra_specs, properties)
+    sockets_most, cores_most, threads_most = (min(vcpus, most) for most in limits)
+    possible = [
+        CpuTopology(sockets, vcpus // sockets // threads, threads)
+        for sockets in range(1, sockets_most + 1)
+        for threads in range(1, threads_most + 1)
+        if vcpus % (sockets * threads) == 0 and vcpus // sockets // threads <= cores_most
+    ]
+    if not possible:
+        raise InvalidSpecs(
+            f"{vcpus} vCPUs do not fit into {sockets_most} sockets of {cores_most} cores with {threads_most} threads. "
+            "Raise a limit hw:cpu_max_sockets, hw:cpu_max_cores or hw:cpu_max_threads.",
+            "ImageVCPULimitsRangeImpossible",
+        )
+
+    def merit(each: CpuTopology) -> tuple[int, int, int]:
+        matches = sum(bool(asked) and asked == given for asked, given in zip(preferred, each))
+        return matches, each.sockets * each.cores, each.sockets
+
+    return max(possible, key=merit)
+
+
+def _read(specs: Specs, prefix: str) -> tuple[CpuTopology, CpuTopology]:
+    """Return sockets, cores and threads of the flavor, and of the image."""
+    pairs = [specs.both(prefix + part) for part in _PARTS]
+    for part, pair in zip(_PARTS, pairs):
+        for text in pair:
+            if text and not re.fullmatch(r"\s*[0-9]{1,9}\s*", text):
+                raise InvalidSpecs(f"hw:{prefix}{part} or hw_{prefix}{part} is {text!r}. It must be a whole number.", "InvalidRequest")
+    flavor, image = (CpuTopology(*(int(pair[side] or 0) for pair in pairs)) for side in (0, 1))
+    return flavor, image

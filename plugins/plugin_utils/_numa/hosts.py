@@ -1,0 +1,381 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Many hosts with their NUMA cells (N11) and PCI devices (N12): which fit a request, and what it gets there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import comb
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.columns import KIB, CellTable
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import GuestCell, GuestTopology
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.host_cpus import HostCpus
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.matching import can_match
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._pci.columns import DeviceColumns
+from ansible_collections.drover.compute.plugins.plugin_utils._pci.device_specs import read_device_specs
+from ansible_collections.drover.compute.plugins.plugin_utils._pci.pools import HostDevices, Nearness
+
+FITS = ""
+PCI_FILTER, NO_CELLS, NO_THREADS, NO_FIT, PCI_CLAIM = "pci filter", "no host topology", "thread policy", "numa fit", "pci claim"
+#: Why a host does not fit -> the sentence for it, after the host's name.
+REASONS = {
+    PCI_FILTER: "has too few free PCI devices of the kind that is asked for",
+    NO_CELLS: "reports no NUMA cells",
+    NO_THREADS: "has no core with several threads, which hw:cpu_thread_policy=require needs",
+    NO_FIT: "has no NUMA cells with enough free CPUs, memory or pages, with the PCI devices and networks near them",
+    PCI_CLAIM: "cannot give the PCI devices together, as physical and virtual functions exclude each other",
+}
+_CODES = (FITS, *REASONS)
+#: Choices of cells times sums over all hosts that are still worth it; above, only hosts that pass the rest are looked at, one by one.
+_MOST_SUMS = 500
+
+
+class DoesNotFit(DroverError):
+    """An instance does not fit a host. ``why`` is a key of REASONS."""
+
+    def __init__(self, host: str, why: str) -> None:
+        super().__init__(f"Host {host} {REASONS[why]}.")
+        self.why = why
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Which hosts fit a request: a bool array, and for each host the place of the reason in the answer of ``why``."""
+
+    mask: BoolArray
+    codes: IntArray
+
+    def why(self, host: int) -> str:
+        """Return the key in REASONS of a host; empty where it fits."""
+        return _CODES[int(self.codes[host])]
+
+
+class NumaHosts:
+    """The cells and PCI devices of hosts, with what instances have of them.
+
+    :param hosts: mappings with ``name``, ``cells``, ``pci`` (devices), ``device_spec``, ``cpu_allocation_ratio``,
+        ``ram_allocation_ratio`` and ``instances`` (what place() gave each). A cell has ``id``, ``cpus`` and ``pcpus`` (CPUs of
+        shared and of pinned vCPUs), ``siblings``, ``memory_mb`` (MiB), ``pages`` (``size_kb``, ``total``, ``reserved``), ``socket``,
+        ``physnets`` and ``tunneled``. No device may be given away without a device spec.
+    :param pack: fill cells one after the other instead of evenly.
+    :raises InvalidSpecs: a device spec cannot be read.
+    """
+
+    def __init__(self, hosts: Sequence[Mapping[str, Any]], pack: bool = False) -> None:
+        self.names = [str(each["name"]) for each in hosts]
+        self._pack = pack
+        self._table = CellTable(hosts)
+        self._columns = self._table.columns
+        self._devices = [HostDevices(each.get("pci") or (), read_device_specs(each.get("device_spec") or ())) for each in hosts]
+        self._device_columns = DeviceColumns(self._devices, self._columns.ids)
+        self._cells = [list(each.get("cells") or ()) for each in hosts]
+        self._has_cells: BoolArray = np.any(self._columns.exists, axis=1)
+        self._has_threads: BoolArray = np.any(self._columns.exists & (self._columns.threads > 1), axis=1)
+        # A host of which one socket is not known meets no policy "socket" (N12.3).
+        known = np.where(self._columns.exists, self._columns.sockets, 0).min(axis=1, initial=0) >= 0
+        self._sockets = np.where(known[:, None] & self._columns.exists, self._columns.sockets, -1)
+        for number, each in enumerate(hosts):
+            for placed in each.get("instances") or ():
+                self._count(number, placed, 1)
+
+    # --- which hosts ---
+
+    def fits(self, request: HostRequest) -> Fit:
+        """Return which hosts fit now, and why the others do not."""
+        codes = np.zeros(len(self.names), dtype=np.int64)
+
+        def reject(mask: BoolArray, why: str) -> None:
+            codes[mask & (codes == 0)] = _CODES.index(why)
+
+        if request.pci:
+            reject(~self._fits_devices(request), PCI_FILTER)
+        if request.topology is not None:
+            reject(~self._has_cells, NO_CELLS)
+            if request.needs_threads:
+                reject(~self._has_threads, NO_THREADS)
+            reject(~self._fits_cells(request, request.topology, codes == 0), NO_FIT)
+        return Fit(codes == 0, codes)
+
+    def _fits_devices(self, request: HostRequest) -> BoolArray:
+        """As PciPassthroughFilter: without looking at cells."""
+        if self._device_columns.is_separable(request.pci):
+            return self._device_columns.supports(request.pci)
+        return np.array([each.supports(request.pci) for each in self._devices], dtype=bool)
+
+    def _fits_cells(self, request: HostRequest, topology: GuestTopology, alive: BoolArray) -> BoolArray:
+        columns = self._columns.exists.shape[1]
+        size = len(topology.cells)
+        if columns < size:
+            return np.zeros(len(self.names), dtype=bool)
+        kinds = _kinds(topology)
+        masks = [self._table.fits(self._columns, cell, topology, emulator, request.with_limits) for cell, emulator in dict.fromkeys(kinds)]
+        counts = [kinds.count(kind) for kind in dict.fromkeys(kinds)]
+        sums = 2 ** len(masks) - 1
+        is_near = bool(request.pci or request.physnets or request.is_tunneled)
+        if sums <= _MOST_SUMS and not is_near:
+            return can_match(masks, counts)
+        if sums * comb(columns, size) <= _MOST_SUMS and self._device_columns.is_separable(request.pci):
+            found = np.zeros(len(self.names), dtype=bool)
+            for chosen in combinations(range(columns), size):
+                near = can_match([mask[:, list(chosen)] for mask in masks], counts)
+                if near.any():
+                    near &= self._device_columns.supports(request.pci, chosen, self._sockets) & self._reach_networks(request, chosen)
+                found |= near
+            return found
+        for mask, count in zip(masks, counts):
+            alive = alive & (mask.sum(axis=1) >= count)
+        found = np.zeros(len(self.names), dtype=bool)
+        for host in np.flatnonzero(alive).tolist():
+            found[host] = self._search(host, request, topology) is not None
+        return found
+
+    def _reach_networks(self, request: HostRequest, chosen: Sequence[int]) -> BoolArray:
+        if not request.physnets and not request.is_tunneled:
+            return np.ones(len(self.names), dtype=bool)
+        return np.array([self._reaches_networks(host, request, chosen) for host in range(len(self.names))], dtype=bool)
+
+    def _reaches_networks(self, host: int, request: HostRequest, chosen: Iterable[int]) -> bool:
+        """Tell whether the chosen cells have each network that a cell of the host has (N11.6)."""
+        cells = self._cells[host]
+        mine = [cells[column] for column in chosen if column < len(cells)]
+        there, here = (set().union(*(each.get("physnets") or () for each in some)) for some in (cells, mine))
+        if request.physnets & there - here:
+            return False
+        return not request.is_tunneled or any(each.get("tunneled") for each in mine) or not any(each.get("tunneled") for each in cells)
+
+    # --- what it gets ---
+
+    def place(self, request: HostRequest, host: int) -> dict[str, Any]:
+        """Return what a request gets on a host, as plain data; nothing is taken yet.
+
+        :returns: ``cells``: for each guest cell ``guest`` and ``host`` (numbers), ``memory_mb``, ``page_kb`` (None: nothing was asked),
+            ``shared`` (vCPUs), ``pins`` ({vCPU as text: CPU}), ``reserved`` (CPUs of the emulator alone), ``cpu_policy`` and
+            ``thread_policy``; ``pci``: for each request ``count``, ``policy`` and ``devices``.
+        :raises DoesNotFit: the host does not fit.
+        """
+        devices = self._devices[host]
+        if request.pci and not devices.supports(request.pci):
+            raise DoesNotFit(self.names[host], PCI_FILTER)
+        cells: list[dict[str, Any]] = []
+        near = None
+        if request.topology is not None:
+            if not self._has_cells[host]:
+                raise DoesNotFit(self.names[host], NO_CELLS)
+            if request.needs_threads and not self._has_threads[host]:
+                raise DoesNotFit(self.names[host], NO_THREADS)
+            chosen = self._search(host, request, request.topology)
+            if chosen is None:
+                raise DoesNotFit(self.names[host], NO_FIT)
+            near = self._nearness(host, chosen)
+            cells = [self._place_cell(host, column, guest, request.topology) for guest, column in enumerate(chosen)]
+        given = devices.choose(request.pci, near)
+        if given is None:
+            raise DoesNotFit(self.names[host], PCI_CLAIM)
+        return {
+            "cells": cells,
+            "pci": [
+                {"count": asked.count, "policy": asked.policy, "devices": [devices.describe(each) for each in mine]}
+                for asked, mine in zip(request.pci, given)
+            ],
+        }
+
+    def _place_cell(self, host: int, column: int, guest: int, topology: GuestTopology) -> dict[str, Any]:
+        cell, emulator = topology.cells[guest], topology.emulator_cpus if guest == 0 else 0
+        pins: list[int] = []
+        reserved: list[int] = []
+        if topology.is_pinned:
+            pins, reserved = self._table.cpus[host][column].choose(len(cell.pinned), topology.thread_policy, emulator)
+        page_kb = None
+        if topology.page_size is not None:
+            sizes = self._table.fitting_sizes(self._columns.at(host), cell, topology.page_size)[0, column]
+            page_kb = int(self._table.sizes[np.flatnonzero(sizes)[-1]])
+        return {
+            "guest": guest,
+            "host": int(self._columns.ids[host, column]),
+            "memory_mb": cell.memory_mb,
+            "page_kb": page_kb,
+            "shared": list(cell.shared),
+            "pins": {str(vcpu): cpu for vcpu, cpu in zip(cell.pinned, pins)},
+            "reserved": sorted(reserved),
+            "cpu_policy": topology.cpu_policy,
+            "thread_policy": topology.thread_policy,
+        }
+
+    def _search(self, host: int, request: HostRequest, topology: GuestTopology) -> list[int] | None:
+        """Return the column of a host cell for each guest cell, or None.
+
+        It is the first of the ordered choices of cells in which all is met, in Nova's order of cells (N11.4).
+        """
+        size = len(topology.cells)
+        columns = self._columns.at(host)
+        masks = {
+            kind: self._table.fits(columns, kind[0], topology, kind[1], request.with_limits)[0].tolist()
+            for kind in dict.fromkeys(_kinds(topology))
+        }
+        fitting = [masks[kind] for kind in _kinds(topology)]
+        usable = [column for column in self._in_order(host, request, topology) if any(mask[column] for mask in fitting)]
+        if len(usable) < size:
+            return None
+        sets: list[frozenset[int]] = [frozenset(usable)]
+        if request.pci or request.physnets or request.is_tunneled:
+            sets = [
+                chosen
+                for chosen in map(frozenset, combinations(usable, size))
+                if _has_match(fitting, chosen) and self._is_near(host, request, chosen)
+            ]
+        found: list[int] = []
+        for guest in range(size):
+            for column in usable:
+                if column in found or not fitting[guest][column]:
+                    continue
+                taken = {*found, column}
+                rest = fitting[guest + 1 :]
+                left = [each for each in sets if taken <= each and _has_match(rest, each - taken)]
+                if left:
+                    found.append(column)
+                    sets = left
+                    break
+            else:
+                return None
+        return found
+
+    def _in_order(self, host: int, request: HostRequest, topology: GuestTopology) -> Iterator[int]:
+        """The columns of a host's cells in the order in which they are tried: what is sorted last counts most (N11.4)."""
+        order = list(range(len(self._cells[host])))
+        if len(order) > len(topology.cells):
+            columns = self._columns.at(host)
+            free = (columns.memory - columns.memory_used)[0].tolist()
+            order.sort(key=free.__getitem__, reverse=not self._pack)
+            if topology.is_pinned:
+                cpus = columns.dedicated_free[0].tolist()
+                order.sort(key=cpus.__getitem__, reverse=not self._pack)
+            else:
+                order.sort(key=columns.shared_used[0].tolist().__getitem__, reverse=self._pack)
+            devices = self._device_columns.counts[host].sum(axis=0).tolist()
+            order.sort(key=devices.__getitem__, reverse=bool(request.pci))
+        return iter(order)
+
+    def _is_near(self, host: int, request: HostRequest, chosen: frozenset[int]) -> bool:
+        if not self._reaches_networks(host, request, chosen):
+            return False
+        return not request.pci or self._devices[host].supports(request.pci, self._nearness(host, chosen))
+
+    def _nearness(self, host: int, chosen: Iterable[int]) -> Nearness:
+        ids, sockets = self._columns.ids[host].tolist(), self._sockets[host].tolist()
+        chosen = list(chosen)
+        mine = {sockets[column] for column in chosen}
+        same = None if -1 in mine else frozenset(cell for cell, socket in zip(ids, sockets) if socket in mine)
+        return Nearness(frozenset(ids[column] for column in chosen), same)
+
+    # --- what is taken ---
+
+    def consume(self, host: int, placed: Mapping[str, Any]) -> None:
+        """Count what place() gave as taken (N11.7).
+
+        :raises DroverError: a CPU or a device is taken, or is not there. Then nothing is counted.
+        """
+        for column, cell in self._columns_of(host, placed):
+            cpus = self._table.cpus[host][column]
+            for cpu in cpus.not_free(_cpus_of(cell, cpus)):
+                raise DroverError(f"CPU {cpu} of host {self.names[host]} is not free for an instance.")
+        for address in self._devices[host].not_free(_addresses_of(placed)):
+            raise DroverError(f"The PCI device {address} of host {self.names[host]} is not free for an instance.")
+        self._count(host, placed, 1)
+
+    def release(self, host: int, placed: Mapping[str, Any]) -> None:
+        """Count what an instance had as free again.
+
+        :raises DroverError: no instance has a CPU or a device of it. Then nothing is counted.
+        """
+        for column, cell in self._columns_of(host, placed):
+            cpus = self._table.cpus[host][column]
+            for cpu in cpus.not_pinned(_cpus_of(cell, cpus)):
+                raise DroverError(f"No instance is pinned to CPU {cpu} of host {self.names[host]}.")
+        for address in self._devices[host].not_taken(_addresses_of(placed)):
+            raise DroverError(f"No instance has the PCI device {address} of host {self.names[host]}.")
+        self._count(host, placed, -1)
+
+    def _count(self, host: int, placed: Mapping[str, Any], sign: int) -> None:
+        addresses = _addresses_of(placed)
+        if addresses:
+            self._devices[host].count(addresses, sign)
+            self._device_columns.count(host)
+        columns = self._columns
+        for column, cell in self._columns_of(host, placed):
+            at = host, column
+            columns.memory_used[at] += sign * cell["memory_mb"]
+            columns.shared_used[at] += sign * len(cell["shared"])
+            size = self._table.size_at(host, column, cell.get("page_kb"))
+            if size is not None:
+                columns.pages_free[(*at, size)] -= sign * (cell["memory_mb"] * KIB // int(self._table.sizes[size]))
+            cpus = self._table.cpus[host][column]
+            pinned = _cpus_of(cell, cpus)
+            if pinned:
+                cpus.count(pinned, sign)
+                self._table.count_cores(*at)
+
+    def _columns_of(self, host: int, placed: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
+        """Return the column of each cell of an instance. An instance on a cell that the host does not have (any more) takes nothing of it."""
+        column = {each["id"]: number for number, each in enumerate(self._cells[host])}
+        return [(column[cell["host"]], cell) for cell in placed.get("cells") or () if cell["host"] in column]
+
+    def usage(self, host: int) -> list[dict[str, Any]]:
+        """Return what instances have of each cell of a host, as plain data.
+
+        :returns: for each cell ``id``, ``memory_mb``, ``shared`` (vCPUs), ``pinned`` (CPUs), ``pages_free`` ({KiB as text: pages}).
+        """
+        found = []
+        for column, cell in enumerate(self._cells[host]):
+            at = host, column
+            pages = zip(self._table.sizes.tolist(), self._columns.has_pages[at].tolist(), self._columns.pages_free[at].tolist())
+            found.append(
+                {
+                    "id": cell["id"],
+                    "memory_mb": int(self._columns.memory_used[at]),
+                    "shared": int(self._columns.shared_used[at]),
+                    "pinned": sorted(self._table.cpus[host][column].pins),
+                    "pages_free": {str(size): free for size, there, free in pages if there},
+                }
+            )
+        return found
+
+
+def _kinds(topology: GuestTopology) -> list[tuple[GuestCell, int]]:
+    """Return what the fit sees of each guest cell: cells that are alike are one kind, whatever the numbers of their vCPUs."""
+    found = []
+    for number, cell in enumerate(topology.cells):
+        alike = GuestCell((0,) * len(cell.shared), (0,) * len(cell.pinned), cell.memory_mb)
+        found.append((alike, topology.emulator_cpus if number == 0 else 0))
+    return found
+
+
+def _cpus_of(cell: Mapping[str, Any], cpus: HostCpus) -> set[int]:
+    """Return the host CPUs that a guest cell takes from a host cell."""
+    return cpus.with_siblings({*cell["pins"].values(), *cell["reserved"]}, cell.get("thread_policy"))
+
+
+def _addresses_of(placed: Mapping[str, Any]) -> list[str]:
+    return [device["address"] for each in placed.get("pci") or () for device in each["devices"]]
+
+
+def _has_match(fitting: Sequence[Sequence[bool]], columns: frozenset[int]) -> bool:
+    """Tell whether each guest cell gets a host cell of its own, of those columns."""
+    owner: dict[int, int] = {}
+
+    def finds(guest: int, seen: set[int]) -> bool:
+        for column in columns:
+            if fitting[guest][column] and column not in seen:
+                seen.add(column)
+                if column not in owner or finds(owner[column], seen):
+                    owner[column] = guest
+                    return True
+        return False
+
+    return all(finds(guest, set()) for guest in range(len(fitting)))

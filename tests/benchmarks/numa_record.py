@@ -1,0 +1,52 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Answers of Nova to many small cases, recorded for tests/unit/numa/test_nova_vectors.py.
+
+    PYTHONPATH=PEERS NOVA/bin/python tests/benchmarks/numa_record.py < PEERS/numa_vectors.json > tests/unit/numa/nova_vectors.json
+
+The input is a list of cases with ``number``, ``host``, ``request`` (in words) and ``document``. Nova is asked anew for each document; what is
+the same in many documents is written once.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib.metadata import version
+
+import numa_peer
+
+
+def place_of(value, known):
+    """The place of a value in a list, to which it is added if it is not there."""
+    if value not in known:
+        known.append(value)
+    return known.index(value)
+
+
+def main():
+    found = {
+        "comment": f"Answers of Nova {version('nova')}, each choice of cells tried afresh, recorded by tests/benchmarks/numa_record.py.",
+        "cells": [],
+        "aliases": [],
+        "cases": [],
+    }
+    for case in json.load(sys.stdin):
+        document = case["document"]
+        hosts = [{**host, "cells": [place_of(cell, found["cells"]) for cell in host["cells"]]} for host in document["hosts"]]
+        more = {key: document[key] for key in ("pack", "device_spec") if document.get(key)}
+        more["alias"] = [place_of(alias, found["aliases"]) for alias in document.get("alias") or ()]
+        found["cases"].append(
+            {
+                "number": case["number"],
+                "words": f"{case['host']}: {case['request']}",
+                "document": {"hosts": hosts, "requests": document["requests"], **more},
+                "answers": list(numa_peer.answers(document, fresh=True)),
+            }
+        )
+    print(json.dumps(found, sort_keys=True, separators=(",", ":")).replace('{"answers"', '\n{"answers"'))
+
+
+if __name__ == "__main__":
+    main()

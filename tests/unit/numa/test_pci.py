@@ -1,0 +1,126 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""PCI devices: which may be given away, aliases, requests."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import InvalidSpecs
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import DoesNotFit, NumaHosts
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import read_request
+from ansible_collections.drover.compute.plugins.plugin_utils._pci.device_specs import DeviceSpec, read_device_specs, tags_of
+from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import (
+    SOCKET_TRAIT,
+    affinity_policy,
+    read_aliases,
+    requests_of_flavor,
+)
+
+PF = {"address": "0000:3b:00.0", "vendor_id": "15b3", "product_id": "101d", "dev_type": "type-PF", "interface": "ens1"}
+VF = {"address": "0000:3b:00.2", "vendor_id": "15b3", "product_id": "101e", "dev_type": "type-VF", "parent_addr": "0000:3b:00.0"}
+GPU = {"address": "0000:81:00.0", "vendor_id": "10de", "product_id": "2204", "dev_type": "type-PCI", "numa_node": 1}
+DEVICES = [PF, VF, GPU]
+GPU_ALIAS = {"name": "gpu", "vendor_id": "10de", "product_id": "2204"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "matched"),
+    [
+        ({}, [PF, VF, GPU]),
+        ({"vendor_id": "15b3"}, [PF, VF]),
+        ({"vendor_id": "15b3", "product_id": "101e"}, [VF]),
+        ({"address": "*:81:00.*"}, [GPU]),
+        ({"address": "81:"}, [GPU]),
+        ({"address": "81:00"}, [GPU]),
+        ({"address": ".2"}, [VF]),
+        ({"address": "0000:3b:00.0"}, [PF, VF]),
+        ({"address": "3b:00.0"}, [PF]),
+        ({"address": {"bus": "3b", "function": "[1-7]"}}, [VF]),
+        ({"devname": "ens1"}, [PF, VF]),
+        ({"vendor_id": "10de", "remote_managed": "true"}, []),
+    ],
+)
+def test_a_device_spec_matches_as_nova_s(spec, matched):
+    tags = tags_of(DEVICES, read_device_specs([spec]))
+    assert [device for device, each in zip(DEVICES, tags) if each is not None] == matched
+
+
+def test_the_first_spec_that_matches_gives_the_tags():
+    specs = [{"address": ".2", "physical_network": "blue", "traits": "CUSTOM_X"}, {"live_migratable": "yes"}]
+    assert tags_of(DEVICES, read_device_specs(specs)) == [
+        {"live_migratable": "true"},
+        {"physical_network": "blue"},
+        {"live_migratable": "true"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"vendor_id": "nvidia"}, "vendor_id must be four hexadecimal digits"),
+        ({"address": "0000:00:3b:00.0"}, "too many parts"),
+        ({"address": "0000:zz:00.0"}, "the bus of the address must be a hexadecimal number up to ff"),
+        ({"address": "0000:3b:00.9"}, "the function of the address .* up to 7"),
+        ({"address": {"bus": "["}}, "in a regular expression"),
+        ({"address": "3b:00.0", "devname": "ens1"}, "has address and devname"),
+        ({"managed": "perhaps"}, "managed is 'perhaps'. It must be true or false"),
+        ({"one_time_use": "true"}, "one_time_use, which drover does not have"),
+        ({"tag": ["a"]}, "the tag tag must be a text or a number"),
+    ],
+)
+def test_device_specs_that_are_refused(spec, words):
+    with pytest.raises(InvalidSpecs, match=words):
+        DeviceSpec(spec)
+
+
+@pytest.mark.parametrize(
+    ("aliases", "words"),
+    [
+        ([{"vendor_id": "10de", "product_id": "2204"}], "has no name"),
+        ([{"name": "gpu", "vendor_id": "10de"}], "needs a product_id of four hexadecimal digits"),
+        ([{**GPU_ALIAS, "resource_class": "X"}], "unknown key resource_class"),
+        ([{**GPU_ALIAS, "device_type": "gpu"}], "it must be type-PCI, type-PF, type-VF"),
+        ([{**GPU_ALIAS, "numa_policy": "near"}], "it must be one of required, legacy, preferred, socket"),
+        ([GPU_ALIAS, {**GPU_ALIAS, "numa_policy": "required"}], "must have the same one"),
+        ([GPU_ALIAS, {**GPU_ALIAS, "device_type": "type-PF"}], "different device types"),
+    ],
+)
+def test_aliases_that_are_refused(aliases, words):
+    with pytest.raises(InvalidSpecs, match=words) as caught:
+        read_aliases(aliases)
+    assert caught.value.code == "PciInvalidAlias"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("gpux:1", r"does not exist \(did you mean gpu\?\)"), ("gpu", "such as gpu:2,nic:1"), ("gpu:-1", "such as"), ("gpu:1,", "such as")],
+)
+def test_requests_that_are_refused(text, words):
+    with pytest.raises(InvalidSpecs, match=words):
+        requests_of_flavor({"pci_passthrough:alias": text}, read_aliases([GPU_ALIAS]))
+
+
+def test_the_flavor_s_policy_replaces_that_of_the_alias():
+    aliases = read_aliases([{**GPU_ALIAS, "numa_policy": "preferred"}])
+    asked, constraints = read_request(1, 512, {"pci_passthrough:alias": "gpu:2", "hw:pci_numa_affinity_policy": "socket"}, {}, aliases)
+    assert [(each.count, each.policy) for each in asked.pci] == [(2, "socket")]
+    assert constraints.required == {SOCKET_TRAIT}
+    assert requests_of_flavor({"pci_passthrough:alias": "gpu:0"}, aliases) == ()
+    with pytest.raises(InvalidSpecs, match="An image may not change that"):
+        affinity_policy({"hw:pci_numa_affinity_policy": "socket"}, {"hw_pci_numa_affinity_policy": "legacy"})
+
+
+def test_no_device_is_given_away_unasked():
+    asked, _constraints = read_request(1, 512, {"pci_passthrough:alias": "gpu:1"}, {}, read_aliases([GPU_ALIAS]))
+    for specs, fits in (([], False), ([{"vendor_id": "10de"}], True)):
+        hosts = NumaHosts([{"name": "kvm1", "cells": [], "pci": DEVICES, "device_spec": specs}])
+        assert hosts.fits(asked).mask.tolist() == [fits]
+    assert hosts.place(asked, 0)["pci"][0]["devices"][0]["address"] == GPU["address"]
+
+
+def test_the_reason_of_a_host_is_a_sentence():
+    asked, _constraints = read_request(1, 512, {"hw:cpu_policy": "dedicated"}, {}, {})
+    with pytest.raises(DoesNotFit, match="^Host kvm1 reports no NUMA cells.$"):
+        NumaHosts([{"name": "kvm1", "cells": []}]).place(asked, 0)
