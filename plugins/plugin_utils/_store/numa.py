@@ -25,15 +25,15 @@ def read(connection: Connection, node_ids: Collection[int] | None = None) -> dic
     :returns: {node id: allocations, in the order of the uuids}.
     """
     table, consumers = tables.numa_allocations, tables.consumers
-    query = sa.select(table.c.compute_node_id, consumers.c.uuid, table.c.isolated, sa.cast(table.c.cells, sa.Text))
+    query = sa.select(table.c.compute_node_id, consumers.c.uuid, sa.cast(table.c.cells, sa.Text))
     query = query.join(consumers, consumers.c.id == table.c.consumer_id)
     if node_ids is None:
         rows: Iterable[Any] = column_reader.rows(connection, query)
     else:
-        rows = [tuple(row)[:4] for row in bulk.among(connection, query, table.c.compute_node_id, node_ids)]
+        rows = [tuple(row)[:3] for row in bulk.among(connection, query, table.c.compute_node_id, node_ids)]
     found: dict[int, list[NumaAllocation]] = {}
-    for node, uuid, isolated, cells in rows:
-        found.setdefault(node, []).append({"uuid": uuid, "cells": json.loads(cells), "isolated": bool(isolated)})
+    for node, uuid, cells in rows:
+        found.setdefault(node, []).append({"uuid": uuid, "cells": json.loads(cells)})
     for each in found.values():
         each.sort(key=lambda one: one["uuid"])
     return found
@@ -58,33 +58,37 @@ def write(
             wanted,
         )
     }
-    shown = {(node, uuid): list(cells) for node, domains in wanted.items() for uuid, cells in domains.items()}
+    shown = {
+        (node, uuid): _with_policies(list(cells), there[node, uuid].cells if (node, uuid) in there else [])
+        for node, domains in wanted.items()
+        for uuid, cells in domains.items()
+    }
     gone = [row.id for key, row in there.items() if (not shown[key] if key in shown else key not in keep)]
     new = {key: cells for key, cells in shown.items() if cells and key not in there}
     different = [
-        {"id": there[key].id, "cells": cells, "isolated": there[key].isolated and _pins(there[key].cells) == _pins(cells)}
-        for key, cells in shown.items()
-        if cells and key in there and there[key].cells != cells
+        {"id": there[key].id, "cells": cells} for key, cells in shown.items() if cells and key in there and there[key].cells != cells
     ]
     bulk.delete(connection, table, table.c.id, gone)
     bulk.update(connection, table, different)
-    return insert(connection, {key: (cells, False) for key, cells in new.items()}) or bool(gone or different)
+    return insert(connection, new) or bool(gone or different)
 
 
-def _pins(cells: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    return {vcpu: cpu for each in cells for vcpu, cpu in each["pins"].items()}
+def _with_policies(cells: list[Mapping[str, Any]], claimed: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Add the policies that were claimed to cells that a host shows, where they have the same CPUs as then."""
+    policies = {(each["host"], str(each["pins"])): (each.get("cpu_policy"), each.get("thread_policy")) for each in claimed}
+    found = []
+    for each in cells:
+        cpu_policy, thread_policy = policies.get((each["host"], str(each["pins"])), (None, None))
+        found.append({**each, "cpu_policy": cpu_policy, "thread_policy": thread_policy})
+    return found
 
 
-def insert(connection: Connection, wanted: Mapping[tuple[int, str], tuple[list[Any], bool]]) -> bool:
-    """Add what consumers get of nodes: {(node id, uuid): (cells, isolated)}; the consumers must be there.
+def insert(connection: Connection, wanted: Mapping[tuple[int, str], list[Any]]) -> bool:
+    """Add what consumers get of nodes: {(node id, uuid): cells}; the consumers must be there.
 
     :returns: whether any was added.
     """
     ids = bulk.ids_by(connection, tables.consumers.c.uuid, {uuid for dummy, uuid in wanted}, make=False)
-    rows = [
-        {"consumer_id": ids[uuid], "compute_node_id": node, "cells": cells, "isolated": isolated}
-        for (node, uuid), (cells, isolated) in wanted.items()
-        if uuid in ids
-    ]
+    rows = [{"consumer_id": ids[uuid], "compute_node_id": node, "cells": cells} for (node, uuid), cells in wanted.items() if uuid in ids]
     bulk.insert(connection, tables.numa_allocations, rows)
     return bool(rows)

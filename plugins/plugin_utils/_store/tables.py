@@ -301,10 +301,8 @@ if sa:
         columns.identifier(),
         columns.reference("consumer_id", "consumers.id", ondelete="CASCADE", index=False),
         columns.reference("compute_node_id", "compute_nodes.id", ondelete="CASCADE"),
-        # Guest and host cell, memory, page size, shared vCPUs, pins and reserved CPUs of each.
+        # Guest and host cell, memory, page size, shared vCPUs, pins, reserved CPUs and policies of each.
         sa.Column("cells", sa.JSON, nullable=False),
-        # Whether it takes the siblings of its CPUs too (hw:cpu_thread_policy=isolate), which no domain shows.
-        sa.Column("isolated", sa.Boolean, nullable=False),
         sa.UniqueConstraint("consumer_id", "compute_node_id"),
     )
 

@@ -40,7 +40,7 @@ class Bond:
                 self.pages[cell["host"], cell["page_kb"]] += cell["memory_mb"] * 1024 // cell["page_kb"]
         if has_pages and not self.pages:
             self.pages = None
-        self.isolated = bool(held and held["isolated"])
+        self.isolated = any(_is_isolated(cell) for cell in (held["cells"] if held else ()))
         #: Whether it is tied at all: one that only floats over CPUs moves as any other.
         self.ties = bool(self.cpus or self.nodes or has_pages)
 
@@ -70,8 +70,9 @@ class _Room:
         for cell in cells:
             self.pages.update({(cell["id"], page["size_kb"]): page["total"] - page["reserved"] for page in cell["pages"]})
         for each in held:
-            cpus = {cpu for cell in each["cells"] for cpu in (*cell["pins"].values(), *cell["reserved"])}
-            self.taken |= self.with_siblings(cpus) if each["isolated"] else cpus
+            for cell in each["cells"]:
+                cpus = {*cell["pins"].values(), *cell["reserved"]}
+                self.taken |= self.with_siblings(cpus) if _is_isolated(cell) else cpus
             self.pages.subtract(
                 {(cell["host"], cell["page_kb"]): cell["memory_mb"] * 1024 // cell["page_kb"] for cell in each["cells"] if cell["page_kb"]}
             )
@@ -141,6 +142,10 @@ def read(connection: Connection, instances: Iterable[tuple[str, str, str, Mappin
         reasons = [f"{labels[key]}: {why}" for key, why in sorted(refused.items(), key=lambda each: labels[each[0]])]
         found[uuid] = {"why": bond.words(), "refused": refused, "reasons": reasons, "free": len(labels) - len(refused)}
     return found
+
+
+def _is_isolated(cell: Mapping[str, Any]) -> bool:
+    return cell.get("thread_policy") == "isolate"
 
 
 def _cpus(cpus: Iterable[int]) -> str:

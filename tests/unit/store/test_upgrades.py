@@ -137,8 +137,8 @@ INSERT INTO pci_devices (id, compute_node_id, address, vendor_id, product_id, de
 INSERT INTO mdev_types (id, compute_node_id, parent, type, resource_class, total) VALUES (1, 1, 'pci_0000_84_00_0', 'nvidia-35', 'VGPU', 4);
 INSERT INTO mdevs (id, compute_node_id, uuid, parent, type, active, consumer_id)
 VALUES (1, 1, '{uuid_of("mdev")}', 'pci_0000_84_00_0', 'nvidia-35', true, 1);
-INSERT INTO numa_allocations (id, consumer_id, compute_node_id, cells, isolated)
-VALUES (1, 1, 1, '[{{"guest": 0, "host": 0, "memory_mb": 512, "page_kb": null, "shared": [], "pins": {{"0": 1}}, "reserved": []}}]', false);
+INSERT INTO numa_allocations (id, consumer_id, compute_node_id, cells)
+VALUES (1, 1, 1, '[{{"guest": 0, "host": 0, "memory_mb": 512, "page_kb": null, "shared": [], "pins": {{"0": 1}}, "reserved": []}}]');
 """,
 }
 

@@ -15,6 +15,8 @@ from ansible_collections.drover.compute.tests.unit.tracker import machines
 from ansible_collections.drover.compute.tests.unit.tracker.machines import domain, node, pins
 
 SETS = {"cpu_shared_set": "0,8,4,12", "cpu_dedicated_set": "1-3,9-11,5-7,13-15", "cpu_allocation_ratio": 1.0}
+NONE = {"cpu_policy": None, "thread_policy": None}
+ISOLATED = {"cpu_policy": "dedicated", "thread_policy": "isolate"}
 GPU = [{"vendor_id": "10de", "product_id": "2204"}]
 FUNCTIONS = [{"address": "0000:3b:00.0", "product_id": "154c", "resource_class": "fast-nic", "traits": ["blue"]}]
 
@@ -65,8 +67,10 @@ def test_a_domain_pinned_by_hand_takes_pcpu(prepared_url):
     assert held(prepared_url, "web")["kvm1"] == {"PCPU": 3, "VCPU": 2, "MEMORY_MB": 1024}
     assert held(prepared_url, "db")["kvm1"] == {"VCPU": 2, "MEMORY_MB": 64}
     (found,) = columns(prepared_url)["numa_allocations"]
-    cells = [{"guest": 0, "host": 0, "memory_mb": 1024, "page_kb": None, "shared": [2, 3], "pins": {"0": 1, "1": 9}, "reserved": [2]}]
-    assert found == {"uuid": uuid_of("web"), "cells": cells, "isolated": False}
+    cells = [
+        {"guest": 0, "host": 0, "memory_mb": 1024, "page_kb": None, "shared": [2, 3], "pins": {"0": 1, "1": 9}, "reserved": [2], **NONE}
+    ]
+    assert found == {"uuid": uuid_of("web"), "cells": cells}
     # The size of the instance is what it was.
     with Store.open(prepared_url).read() as connection:
         assert connection.execute(sa.select(tables.instances.c.vcpus).where(tables.instances.c.name == "web")).scalar() == 4
@@ -111,19 +115,19 @@ def test_what_was_claimed_stays_until_the_host_shows_it(prepared_url):
     options = {**SETS, "pci_device_specs": GPU}
     fleets.discover(prepared_url, node(options=options, **machines.devices()))
     fleets.claim(prepared_url, fleets.selection("web", "kvm1"))
-    cells = [{"guest": 0, "host": 0, "memory_mb": 64, "page_kb": None, "shared": [], "pins": {"0": 1}, "reserved": []}]
+    cells = [{"guest": 0, "host": 0, "memory_mb": 64, "page_kb": None, "shared": [], "pins": {"0": 1}, "reserved": [], **ISOLATED}]
     with Store.open(prepared_url).write() as connection:
         (key,) = connection.execute(sa.select(tables.compute_nodes.c.id)).scalars()
-        numa.insert(connection, {(key, uuid_of("web")): (cells, True)})
+        numa.insert(connection, {(key, uuid_of("web")): cells})
         devices.set_owners(connection, {key: {"0000:85:00.0": [uuid_of("web")]}}, ())
     fleets.discover(prepared_url, node(options=options, **machines.devices()))
-    assert columns(prepared_url)["numa_allocations"] == [{"uuid": uuid_of("web"), "cells": cells, "isolated": True}]
+    assert columns(prepared_url)["numa_allocations"] == [{"uuid": uuid_of("web"), "cells": cells}]
     assert owners(prepared_url) == {"0000:85:00.0": uuid_of("web")}
     # The domain does not show the thread policy, so that one stays with the same pins, and goes with others.
     shown = domain("web", 1, 64, pins(1, cell=0), [("pci", "0000:85:00.0")])
-    for pinned, isolated in ((shown, True), ({**shown, "numa": machines.numa(pins(2, cell=0))}, False)):
+    for pinned, policy in ((shown, "isolate"), ({**shown, "numa": machines.numa(pins(2, cell=0))}, None)):
         fleets.discover(prepared_url, node(pinned, options=options, **machines.devices()))
-        assert columns(prepared_url)["numa_allocations"][0]["isolated"] is isolated
+        assert columns(prepared_url)["numa_allocations"][0]["cells"][0]["thread_policy"] == policy
     with Store.open(prepared_url).write() as connection:
         allocations.replace(connection, {uuid_of("web"): {}}, NOW)
     assert owners(prepared_url) == {"0000:85:00.0": None}

@@ -57,7 +57,6 @@ def upgrade() -> None:
         sa.Column("consumer_id", sa.Integer(), nullable=False),
         sa.Column("compute_node_id", sa.Integer(), nullable=False),
         sa.Column("cells", sa.JSON(), nullable=False),
-        sa.Column("isolated", sa.Boolean(), nullable=False),
         sa.ForeignKeyConstraint(
             ["consumer_id"], ["consumers.id"], name=op.f("fk_numa_allocations_consumer_id_consumers"), ondelete="CASCADE"
         ),
