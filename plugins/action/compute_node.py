@@ -46,6 +46,7 @@ NODE_SPEC: dict[str, dict[str, Any]] = {
     "reserved_huge_pages": {"type": "raw"},
     "pci_device_specs": {"type": "list", "elements": "dict"},
     "pci_report_in_placement": {"type": "bool", "default": False},
+    "numa_report_in_placement": {"type": "bool", "default": False},
     "mdev_types": {"type": "list", "elements": "raw"},
     "availability_zone": {"type": "str"},
     "labels": {"type": "dict"},

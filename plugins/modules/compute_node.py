@@ -125,6 +125,13 @@ options:
         C(physical_network) are left out.
     type: bool
     default: false
+  numa_report_in_placement:
+    description:
+      - Whether each NUMA cell is a resource provider below that of the compute node, with the trait C(HW_NUMA_ROOT), and the providers of
+        devices are below the cell that they are in. With C(same_subtree) a request can ask for devices of one cell.
+      - CPUs and memory stay with the provider of the compute node, as in Nova.
+    type: bool
+    default: false
   mdev_types:
     description:
       - The types of mediated devices, such as virtual GPUs, that may be made for instances, as a list of names of types or of mappings.

@@ -14,13 +14,15 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import C
 
 
 class Child(NamedTuple):
-    """A provider with one inventory, of whole pieces.
+    """A provider with one inventory, of whole pieces, or without any.
 
-    traits: that it has by discovery. reported: those that it had so; all others are the operator's.
+    parent: the uuid of another one of these; None for the root. traits: that it has by discovery. reported: those that it had so; all others
+    are the operator's.
     """
 
     name: str
-    resource_class: str
+    parent: str | None
+    resource_class: str | None
     total: int
     traits: Collection[str]
     reported: Collection[str]
@@ -31,25 +33,36 @@ def write(connection: Connection, wanted: Mapping[int, Mapping[str, Child]], is_
 
     :param wanted: {id of a root: {uuid: child}}.
     :param is_ours: tells by root, uuid and name whether discovery made a provider.
-    :returns: whether any came, went or has other traits.
+    :returns: whether any came, went, moved or has other traits.
     """
     table = tables.resource_providers
     children = {uuid: child for each in wanted.values() for uuid, child in each.items()}
-    query = sa.select(table.c.id, table.c.uuid, table.c.name, table.c.parent_id)
-    below = bulk.among(connection, query, table.c.parent_id, wanted)
-    there = {row.uuid for row in below}
+    query = sa.select(table.c.id, table.c.uuid, table.c.name, table.c.parent_id, table.c.root_id)
+    below = bulk.among(connection, query, table.c.root_id, wanted)
+    parents = {row.uuid: row.parent_id for row in below}
     ids = providers.ensure(connection, {uuid: child.name for uuid, child in children.items()})
-    new = [{"id": ids[uuid], "parent_id": root, "root_id": root} for root, each in wanted.items() for uuid in each if uuid not in there]
+    places = {uuid: ids[child.parent] if child.parent else root for root, each in wanted.items() for uuid, child in each.items()}
+    new = [
+        {"id": ids[uuid], "parent_id": places[uuid], "root_id": root}
+        for root, each in wanted.items()
+        for uuid in each
+        if parents.get(uuid) != places[uuid]
+    ]
     bulk.update(connection, table, new)
     reported = {ids[uuid]: child.reported for uuid, child in children.items()}
-    providers.set_inventories(connection, {ids[uuid]: {child.resource_class: _inventory(child.total)} for uuid, child in children.items()})
+    providers.set_inventories(
+        connection,
+        {ids[uuid]: {child.resource_class: _inventory(child.total)} if child.resource_class else {} for uuid, child in children.items()},
+    )
     changed = providers.set_traits(
         connection,
         {ids[uuid]: set(child.traits) for uuid, child in children.items()},
         owned=lambda provider, trait: trait in reported[provider],
     )
-    stale = {row.id for row in below if row.uuid not in children and is_ours(row.parent_id, row.uuid, row.name)}
+    stale = {row.id for row in below if row.uuid not in children and is_ours(row.root_id, row.uuid, row.name)}
     used = allocations.used_providers(connection, stale)
+    # One that stays may be below one that goes.
+    bulk.update(connection, table, [{"id": row.id, "parent_id": row.root_id} for row in below if row.id in used])
     provider_trees.remove(connection, stale - used)
     left = [{"id": row.id, "reserved": row.total} for row in providers.inventories(connection, used)]
     bulk.update(connection, tables.inventories, left)

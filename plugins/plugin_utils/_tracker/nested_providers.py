@@ -18,18 +18,22 @@ from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests impor
 # Of our own, so that no uuid made from the same text elsewhere is taken for one of these.
 _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://drover.compute/nested-providers")
 _TRAITS = frozenset({"COMPUTE_MANAGED_PCI_DEVICE", "OWNER_NOVA"})
+NUMA_ROOT = "HW_NUMA_ROOT"
 LIVE_MIGRATABLE = "HW_PCI_LIVE_MIGRATABLE"
 
 
 class NestedProvider(TypedDict):
     """A provider below that of a compute node.
 
-    key: the PCI address of the device, or libvirt's name of one that makes mediated devices. name: what follows the name of the root.
+    key: the PCI address of the device, libvirt's name of one that makes mediated devices, or NUMA with the number of a cell. name: what
+    follows the name of the root. parent: the key of the cell that it is below, or None. cell: where a device is, None where that is not known.
     """
 
     key: str
     name: str
-    resource_class: str
+    parent: str | None
+    cell: int | None
+    resource_class: str | None
     total: int
     traits: set[str]
 
@@ -49,12 +53,31 @@ def class_of(device: Mapping[str, Any]) -> str:
     return str(device.get("resource_class") or "") or f"CUSTOM_PCI_{device['vendor_id']}_{device['product_id']}".upper()
 
 
-def of_mdev_types(kinds: Iterable[Mapping[str, Any]]) -> list[NestedProvider]:
-    """Return the providers of devices that make mediated devices; none where nothing is left and nothing is there."""
+def with_cells(found: Iterable[NestedProvider], cells: Iterable[Mapping[str, Any]]) -> list[NestedProvider]:
+    """Return providers of the NUMA cells of a host, and those of devices below the cell that they are in.
+
+    CPUs and memory stay with the root, as in Nova: an instance without cells of its own may have some of each.
+    """
+    keys = {cell["id"]: f"NUMA{cell['id']}" for cell in cells}
+    roots: list[NestedProvider] = [
+        {"key": key, "name": key, "parent": None, "cell": None, "resource_class": None, "total": 0, "traits": {NUMA_ROOT}}
+        for key in keys.values()
+    ]
+    return roots + [{**each, "parent": keys.get(each["cell"]) if each["cell"] is not None else None} for each in found]
+
+
+def of_mdev_types(kinds: Iterable[Mapping[str, Any]], devices: Iterable[Mapping[str, Any]]) -> list[NestedProvider]:
+    """Return the providers of devices that make mediated devices; none where nothing is left and nothing is there.
+
+    :param devices: pci_devices of hypervisor_info.
+    """
+    cells = {each.get("name"): each.get("numa_node") for each in devices}
     return [
         {
             "key": each["parent"],
             "name": each["parent"],
+            "parent": None,
+            "cell": cells.get(each["parent"]),
             "resource_class": each["resource_class"],
             "total": each["total"],
             "traits": set(),
@@ -90,6 +113,14 @@ def of_pci_devices(devices: Iterable[Mapping[str, Any]], specs: Sequence[Mapping
         if all(each["tags"].get("live_migratable") == "true" for each in members):
             traits |= {LIVE_MIGRATABLE}
         found.append(
-            {"key": key, "name": key.upper(), "resource_class": class_of(members[0]), "total": len(members), "traits": set(traits)}
+            {
+                "key": key,
+                "name": key.upper(),
+                "parent": None,
+                "cell": members[0]["numa_node"],
+                "resource_class": class_of(members[0]),
+                "total": len(members),
+                "traits": set(traits),
+            }
         )
     return found

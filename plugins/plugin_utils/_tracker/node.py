@@ -145,9 +145,11 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
     pci = host_devices.pci_devices(hypervisor.get("pci_devices") or [], options.get("pci_device_specs"), where)
     mdevs = hypervisor.get("mdev_devices") or []
     kinds, problems = host_devices.mdev_types(hypervisor.get("mdev_types") or [], mdevs, options.get("mdev_types"), where)
-    nested = nested_providers.of_mdev_types(kinds)
+    nested = nested_providers.of_mdev_types(kinds, hypervisor.get("pci_devices") or [])
     if options.get("pci_report_in_placement"):
         nested += nested_providers.of_pci_devices(pci, options.get("pci_device_specs") or [], where)
+    if options.get("numa_report_in_placement"):
+        nested = nested_providers.with_cells(nested, cells)
     names = sharing_facts.declared(options.get("shared_pools"), f"Compute node {name}")
     pools = sharing_facts.mark(hypervisor.get("pools") or [], names)
     columns = {

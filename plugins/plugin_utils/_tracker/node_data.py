@@ -61,6 +61,7 @@ _OTHERS = {
     "pci_device_specs",
     "pci_report_in_placement",
     "mdev_types",
+    "numa_report_in_placement",
     "numa_cells",
     "pci_devices",
 }

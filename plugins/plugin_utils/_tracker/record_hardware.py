@@ -46,7 +46,12 @@ def write_nested(connection: Connection, wanted: Nodes, rows: NodeRows, roots: M
         uuid, name = names[roots[key]]
         children[roots[key]] = {
             nested_providers.uuid_of(uuid, each["key"]): discovered_children.Child(
-                f"{name}{each['name']}", each["resource_class"], each["total"], each["traits"], frozenset(known.get(each["key"], ()))
+                f"{name}{each['name']}",
+                nested_providers.uuid_of(uuid, each["parent"]) if each["parent"] else None,
+                each["resource_class"],
+                each["total"],
+                each["traits"],
+                frozenset(known.get(each["key"], ())),
             )
             for each in node["nested"]
         }

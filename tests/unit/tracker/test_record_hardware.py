@@ -247,3 +247,36 @@ def test_a_host_that_goes_takes_all_of_it_along(prepared_url):
         assert [
             connection.execute(sa.select(sa.func.count()).select_from(table)).scalar() for table in (tables.pci_devices, tables.mdevs)
         ] == [0, 0]
+
+
+def test_cells_as_providers_with_the_devices_in_them(prepared_url):
+    options = {**SETS, "pci_device_specs": FUNCTIONS + GPU, "pci_report_in_placement": True, "mdev_types": ["nvidia-11"]}
+    user = domain("web", 1, 64, devices=[("pci", "0000:3b:02.1")])
+    fleets.discover(prepared_url, node(user, options=options, **machines.devices()))
+    asked = {**options, "numa_report_in_placement": True}
+    assert fleets.discover(prepared_url, node(user, options=asked, **machines.devices()))["changed"]
+    found = providers(prepared_url)
+    assert {name: parent for name, (parent, dummy, dummy2) in found.items()} == {
+        "kvm1_NUMA0": "kvm1",
+        "kvm1_NUMA1": "kvm1",
+        "kvm1_0000:3B:00.0": "kvm1_NUMA0",
+        "kvm1_pci_0000_84_00_0": "kvm1_NUMA1",
+        # The host does not know where it is.
+        "kvm1_0000:85:00.0": "kvm1",
+    }
+    assert found["kvm1_NUMA0"][1:] == ({}, {"HW_NUMA_ROOT"})
+    assert held(prepared_url, "web")["kvm1_0000:3B:00.0"] == {"CUSTOM_FAST_NIC": 1}
+    assert not fleets.discover(prepared_url, node(user, options=asked, **machines.devices()))["changed"]
+    # A claim still finds devices two levels below.
+    more = {"resources": {"VCPU": 1, "MEMORY_MB": 64, "VGPU": 1}}
+    fleets.claim(prepared_url, {**fleets.selection("db", "kvm1"), **more})
+    assert held(prepared_url, "db")["kvm1_pci_0000_84_00_0"] == {"VGPU": 1}
+    fleets.discover(prepared_url, node(user, options=options, **machines.devices()))
+    assert {parent for parent, dummy, dummy2 in providers(prepared_url).values()} == {"kvm1"}
+    # All goes at once; what somebody has stays, though not its cell.
+    fleets.discover(prepared_url, node(user, options=asked, **machines.devices()))
+    fleets.discover(prepared_url, node(user, options={**SETS, "pci_device_specs": FUNCTIONS}, **machines.devices()))
+    assert {name: parent for name, (parent, dummy, dummy2) in providers(prepared_url).items()} == {
+        "kvm1_0000:3B:00.0": "kvm1",
+        "kvm1_pci_0000_84_00_0": "kvm1",
+    }
