@@ -120,7 +120,7 @@ def read(connection: Connection, instances: Iterable[tuple[str, str, str, Mappin
     table = tables.compute_nodes
     rows = list(connection.execute(sa.select(table.c.id, table.c.uuid, table.c.host, table.c.hypervisor_hostname, table.c.numa_cells)))
     held = numa.read(connection)
-    rooms = {row.id: _Room(row.numa_cells or (), held.get(row.id, ())) for row in rows}
+    left_on = {row.id: _Room(row.numa_cells or (), held.get(row.id, ())) for row in rows}
     nodes = {(row.host, row.hypervisor_hostname): row.id for row in rows}
     found: dict[str, Tie] = {}
     for uuid, host, node, facts in given:
@@ -134,9 +134,9 @@ def read(connection: Connection, instances: Iterable[tuple[str, str, str, Mappin
             if row.id == here:
                 continue
             labels[row.uuid] = node_label(row.host, row.hypervisor_hostname)
-            why = rooms[row.id].why_not(bond)
+            why = left_on[row.id].why_not(bond)
             if why is None:
-                rooms[row.id].take(bond)
+                left_on[row.id].take(bond)
             else:
                 refused[row.uuid] = why
         reasons = [f"{labels[key]}: {why}" for key, why in sorted(refused.items(), key=lambda each: labels[each[0]])]
