@@ -20,7 +20,7 @@ def hosts_of(columns: FleetColumns) -> list[dict[str, Any]]:
 
     What each consumer has of a node is an instance there, with its uuid; a device that is gone is no device.
     """
-    fleet: Mapping[str, Any] = columns  # type: ignore[assignment]  # columns of fields have no key of the type
+    fleet: Mapping[str, Any] = columns
     ratios = {name: columns["resources"][name]["ratio"] for name in ("VCPU", "MEMORY_MB")}
     hosts = []
     for row, name in enumerate(columns["host"]):

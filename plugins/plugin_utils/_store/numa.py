@@ -73,7 +73,7 @@ def write(
     return insert(connection, new) or bool(gone or different)
 
 
-def _with_policies(cells: list[Mapping[str, Any]], claimed: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _with_policies(cells: Iterable[Mapping[str, Any]], claimed: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Add the policies that were claimed to cells that a host shows, where they have the same CPUs as then."""
     policies = {(each["host"], str(each["pins"])): (each.get("cpu_policy"), each.get("thread_policy")) for each in claimed}
     found = []
@@ -92,3 +92,24 @@ def insert(connection: Connection, wanted: Mapping[tuple[int, str], list[Any]]) 
     rows = [{"consumer_id": ids[uuid], "compute_node_id": node, "cells": cells} for (node, uuid), cells in wanted.items() if uuid in ids]
     bulk.insert(connection, tables.numa_allocations, rows)
     return bool(rows)
+
+
+def follow(connection: Connection, uuid: str, source: int, destination: int) -> list[int]:
+    """Let a consumer have of one node what it has of another, as a move changes neither cells nor pins.
+
+    :param source: the id of the node that it leaves, and so for ``destination``.
+    :returns: its CPUs that others have at the destination; then nothing was written.
+    """
+    held = read(connection, [source, destination])
+    mine = next((each["cells"] for each in held.get(source, ()) if each["uuid"] == uuid), None)
+    if mine is None or source == destination or any(each["uuid"] == uuid for each in held.get(destination, ())):
+        return []
+    taken = {cpu for each in held.get(destination, ()) for cpu in _cpus(each["cells"])}
+    busy = sorted(taken & _cpus(mine))
+    if not busy:
+        insert(connection, {(destination, uuid): mine})
+    return busy
+
+
+def _cpus(cells: Iterable[Mapping[str, Any]]) -> set[int]:
+    return {cpu for each in cells for cpu in (*each["pins"].values(), *each["reserved"])}

@@ -34,17 +34,17 @@ def cells(found: Iterable[Mapping[str, Any]], where: str) -> None:
     for cell in found:
         number = _whole(cell, "id", f"{where}: numa_cells", _CELLS)
         place = f"{where}: numa_cells, cell {number}"
-        _once(number, numbers, place)
+        _refuse_double(number, numbers, place)
         _whole(cell, "memory_mb", place)
         for cpu in _mappings(cell, "cpus", place):
-            _once(_whole(cpu, "id", f"{place}: cpus", CPUS - 1), cpus, f"{place}: CPU {cpu['id']}")
+            _refuse_double(_whole(cpu, "id", f"{place}: cpus", CPUS - 1), cpus, f"{place}: CPU {cpu['id']}")
             for key in ("socket", "die", "cluster", "core"):
                 if cpu.get(key) is not None:
                     _whole(cpu, key, f"{place}: CPU {cpu['id']}")
             _numbers(cpu, "siblings", f"{place}: CPU {cpu['id']}", CPUS - 1)
         sizes: set[int] = set()
         for page in _mappings(cell, "pages", place):
-            _once(_whole(page, "size_kb", f"{place}: pages", MOST, 1), sizes, f"{place}: pages of {page['size_kb']} KiB")
+            _refuse_double(_whole(page, "size_kb", f"{place}: pages", MOST, 1), sizes, f"{place}: pages of {page['size_kb']} KiB")
             _whole(page, "count", f"{place}: pages of {page['size_kb']} KiB", 2**52)
             if page.get("free") is not None:
                 _whole(page, "free", f"{place}: pages of {page['size_kb']} KiB", 2**52)
@@ -61,7 +61,7 @@ def devices(facts: Mapping[str, Any], where: str) -> None:
         if not isinstance(address, str) or not _ADDRESS.fullmatch(address):
             raise DroverError(f"{where}: pci_devices: address must be a PCI address such as 0000:3b:00.0, not {shown(address)}.")
         place = f"{where}: pci_devices, {address}"
-        _once(address, addresses, place)
+        _refuse_double(address, addresses, place)
         for key, form in (("vendor_id", _HEX), ("product_id", _HEX), ("class", _CLASS), ("parent_addr", _ADDRESS)):
             if device.get(key) is not None and not (isinstance(device[key], str) and form.fullmatch(device[key])):
                 raise DroverError(f"{place}: {key} must be in hexadecimal digits as hypervisor_info has it, not {shown(device[key])}.")
@@ -82,7 +82,7 @@ def devices(facts: Mapping[str, Any], where: str) -> None:
         if not is_uuid(each.get("uuid")):
             raise DroverError(f"{where}: mdev_devices: uuid must be a uuid, not {shown(each.get('uuid'))}.")
         place = f"{where}: mdev_devices, {each['uuid']}"
-        _once(each["uuid"], uuids, place)
+        _refuse_double(each["uuid"], uuids, place)
         _name(each, "parent", place)
         _name(each, "type", place)
         if not isinstance(each.get("active", True), bool):
@@ -118,7 +118,7 @@ def of_domain(facts: Mapping[str, Any], where: str) -> None:
     guests: set[int] = set()
     for cell in _mappings(numa, "cells", where):
         number = _whole(cell, "id", f"{where}: cells", _CELLS)
-        _once(number, guests, f"{where}: cell {number}")
+        _refuse_double(number, guests, f"{where}: cell {number}")
         _whole(cell, "memory_mb", f"{where}: cell {number}")
         _numbers(cell, "cpus", f"{where}: cell {number}", CPUS - 1, needed=True)
         _numbers(cell, "nodes", f"{where}: cell {number}", _CELLS)
@@ -156,7 +156,7 @@ def _name(data: Mapping[str, Any], name: str, where: str) -> None:
         raise DroverError(f"{where}: {name} must be a name of letters, digits, -, _ and dots, not {shown(value)}.")
 
 
-def _once(value: Any, seen: set[Any], where: str) -> None:
+def _refuse_double(value: Any, seen: set[Any], where: str) -> None:
     if value in seen:
         raise DroverError(f"{where} stands twice.")
     seen.add(value)
