@@ -239,20 +239,6 @@ EXAMPLES = r"""
         reserved_host_memory_mb: 2048
         availability_zone: a
 
-- name: Record hosts with CPUs of their own for pinned vCPUs, GPUs to pass through and virtual GPUs
-  hosts: hypervisors
-  gather_facts: false
-  tasks:
-    - name: Gather and record
-      drover.compute.compute_node:
-        cpu_shared_set: 0-3
-        cpu_dedicated_set: 4-31
-        reserved_huge_pages: [{node: 0, size: 2MiB, count: 512}]
-        pci_device_specs:
-          - {vendor_id: 10de, product_id: "2204"}
-          - {address: "0000:3b:00.0", product_id: 154c, physical_network: physnet1}
-        mdev_types: [{type: nvidia-35, device_addresses: ["0000:84:00.0"]}]
-
 - name: Record hosts that are known as data only
   hosts: localhost
   gather_facts: false
