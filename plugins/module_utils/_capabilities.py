@@ -15,7 +15,8 @@ from collections.abc import Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, integer, parse, size_bytes
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
+from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, integer, parse, parse_cpu_set, size_bytes
 
 
 def parse_capabilities(text: str) -> dict[str, Any]:
@@ -59,45 +60,60 @@ def _cpu(element: Element | None, cells: Sequence[Any]) -> dict[str, Any]:
 
 
 def numa_cells(host: Element) -> list[dict[str, Any]]:
-    """The NUMA cells below a ``<host>`` element: memory in MiB, CPUs, counts of page sizes in KiB."""
+    """The NUMA cells below a ``<host>`` element: memory in MiB, CPUs, distances, counts of page sizes in KiB.
+
+    The smallest page size has all memory that is in no huge page. ``free`` of the pages is None, for only a call tells it.
+    """
     cells = []
     for cell in host.findall("topology/cells/cell"):
-        cpus = [
-            {
-                "id": integer(cpu.get("id")),
-                "socket": integer(cpu.get("socket_id", 0)),
-                "core": integer(cpu.get("core_id", 0)),
-                "siblings": parse_cpu_set(cpu.get("siblings") or cpu.get("id")),
-            }
-            for cpu in cell.findall("cpus/cpu")
-        ]
-        pages = [{"size_kb": integer(page.get("size")), "count": integer(page.text)} for page in cell.findall("pages")]
+        pages = [{"size_kb": integer(page.get("size")), "count": integer(page.text), "free": None} for page in cell.findall("pages")]
         cells.append(
             {
                 "id": integer(cell.get("id")),
                 "memory_mb": size_bytes(cell.find("memory")) // 2**20,
-                "cpus": cpus,
+                "cpus": [_cell_cpu(cpu) for cpu in cell.findall("cpus/cpu")],
                 "pages": pages,
+                "distances": [
+                    {"id": integer(each.get("id")), "value": integer(each.get("value"))} for each in cell.findall("distances/sibling")
+                ],
             }
         )
     return cells
 
 
-def parse_cpu_set(text: str | None) -> list[int]:
-    """``'0-2,8'`` to ``[0, 1, 2, 8]`` (libvirt's cpuset syntax, ``^n`` takes one out)."""
-    chosen = set()
-    for part in str(text or "").split(","):
-        part = part.strip()
-        if not part:
+def _cell_cpu(cpu: Element) -> dict[str, Any]:
+    """A CPU of a cell. libvirt does not know where a CPU is that is offline: then all but its number is None, and it has no siblings."""
+    known = cpu.get("core_id") is not None
+    return {
+        "id": integer(cpu.get("id")),
+        "socket": _number(cpu.get("socket_id")),
+        "die": _number(cpu.get("die_id")),
+        "cluster": _number(cpu.get("cluster_id")),
+        "core": _number(cpu.get("core_id")),
+        "siblings": parse_cpu_set(cpu.get("siblings") or cpu.get("id")) if known else [],
+    }
+
+
+def _number(text: str | None) -> int | None:
+    """A number of a part of the CPU; None where the kernel does not tell it, which libvirt may write as -1."""
+    return None if text is None or integer(text, -1) < 0 else integer(text)
+
+
+def read_free_pages(conn: Any, cells: Sequence[dict[str, Any]]) -> None:
+    """Put the number of free pages into the pages of cells; it stays None where the driver does not tell it.
+
+    There is one call for each cell, as libvirt refuses a page size that one of several cells does not have.
+    """
+    for cell in cells:
+        sizes = [page["size_kb"] for page in cell["pages"]]
+        if not sizes:
             continue
-        if part.startswith("^"):
-            chosen.discard(integer(part[1:]))
-        elif "-" in part:
-            first, last = part.split("-", 1)
-            chosen.update(range(integer(first), integer(last) + 1))
-        else:
-            chosen.add(integer(part))
-    return sorted(chosen)
+        try:
+            free = conn.getFreePages(sizes, cell["id"], 1).get(cell["id"], {})
+        except libvirt.libvirtError:
+            continue
+        for page in cell["pages"]:
+            page["free"] = free.get(page["size_kb"])
 
 
 def supported_instances(root: Element) -> list[list[str]]:

@@ -16,6 +16,7 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from ansible_collections.drover.compute.plugins.module_utils import _labels
+from ansible_collections.drover.compute.plugins.module_utils._domain_numa import parse_numa
 from ansible_collections.drover.compute.plugins.module_utils._xml import (
     child_text,
     integer,
@@ -49,7 +50,7 @@ def parse_domain(text: str) -> dict[str, Any]:
     """What domain XML says, without what only the hypervisor knows (state, sizes, flags).
 
     Returns ``uuid``, ``name``, ``title``, ``type``, ``vcpus`` (maximum), ``memory_mb``, ``disks``,
-    ``interfaces``, ``hostdevs`` and ``metadata``. Raises ValueError when it is not domain XML.
+    ``interfaces``, ``hostdevs``, ``numa`` and ``metadata``. Raises ValueError when it is not domain XML.
     """
     root = parse(text)
     if root.tag != "domain":
@@ -63,7 +64,8 @@ def parse_domain(text: str) -> dict[str, Any]:
         "memory_mb": size_bytes(root.find("memory")) // 2**20,
         "disks": [parse_disk(disk) for disk in root.findall("devices/disk")],
         "interfaces": [parse_interface(nic) for nic in root.findall("devices/interface")],
-        "hostdevs": [parse_hostdev(device) for device in root.findall("devices/hostdev")],
+        "hostdevs": parse_hostdevs(root),
+        "numa": parse_numa(root),
         "metadata": parse_metadata(root),
     }
 
@@ -136,6 +138,22 @@ def parse_interface(element: Element) -> dict[str, Any]:
         "model": model.get("type") if model is not None else None,
         "target": target.get("dev") if target is not None else None,
     }
+
+
+def parse_hostdevs(root: Element) -> list[dict[str, Any]]:
+    """All devices of the host that a domain has: passed through, as a network interface, or as a vDPA device."""
+    found = [parse_hostdev(device) for device in root.findall("devices/hostdev")]
+    for nic in root.findall("devices/interface"):
+        source = nic.find("source")
+        address = source.find("address") if source is not None else None
+        if nic.get("type") == "vdpa":
+            found.append({"type": "vdpa", "address": source.get("dev") if source is not None else None})
+        elif address is not None and address.get("type", "pci") == "pci":
+            # Also of a network of libvirt's that chose the device.
+            found.append({"type": "pci", "address": pci_address(address)})
+        elif nic.get("type") == "hostdev":
+            found.append({"type": "interface", "address": None})
+    return found
 
 
 def parse_hostdev(element: Element) -> dict[str, Any]:

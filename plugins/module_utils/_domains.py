@@ -153,18 +153,31 @@ def _entry(
 
     :param known: whether it runs, has snapshots, has saved memory; None to ask libvirt.
     """
+    active = domain.isActive() if known[0] is None else known[0]
     try:
-        texts = texts_of(domain, *known)
+        texts = texts_of(domain, active, *known[1:])
     except LibvirtSilent:
         raise
     except libvirt.libvirtError as exc:
         # It is there, and most of its files are in its own XML.
-        texts = texts_of(domain, known[0], False, False)
+        texts = texts_of(domain, active, False, False)
         _warn(warn, f"The files of the snapshots and of the saved memory of {domain.name()} are not known: {_libvirt.text_of(exc)}.")
     entry = _from_text(texts)
     entry["uuid"] = domain.UUIDString()
     entry["state"] = state_name(stats.get("state.state", 0))
+    if active:
+        _add_live(entry, texts[1])
     return entry
+
+
+def _add_live(entry: dict[str, Any], text: str) -> None:
+    """Put in what the running guest has: its pins, its pages, and devices beside those of the definition.
+
+    A pin that was changed on the running domain alone, or a device that was attached so, is not in the inactive form.
+    """
+    live = parse_domain(text)
+    entry["numa"] = live["numa"]
+    entry["hostdevs"] += [each for each in live["hostdevs"] if each not in entry["hostdevs"]]
 
 
 def _from_text(texts: Sequence[str]) -> dict[str, Any]:

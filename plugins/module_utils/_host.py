@@ -17,6 +17,7 @@ from ansible_collections.drover.compute.plugins.module_utils._capabilities impor
     cpu_element,
     features_of,
     parse_capabilities,
+    read_free_pages,
 )
 from ansible_collections.drover.compute.plugins.module_utils._devices import read_devices
 from ansible_collections.drover.compute.plugins.module_utils._disk_facts import READING, DiskFacts
@@ -54,7 +55,7 @@ def read_hypervisor(
     for domain in domains:
         for interface in domain["interfaces"]:
             interface["addresses"] = addresses.get((interface["mac"] or "").lower(), [])
-    pci_devices, mdev_devices = read_devices(conn)
+    read_free_pages(conn, capabilities["numa_cells"])
     facts = {
         "uri": uri,
         "hypervisor_hostname": None,
@@ -74,8 +75,7 @@ def read_hypervisor(
         "networks": read_networks(conn),
         "supported_instances": capabilities["supported_instances"],
         "guest_hardware": _offered.read(conn, capabilities["cpu"]["arch"], capabilities["supported_instances"]),
-        "pci_devices": pci_devices,
-        "mdev_devices": mdev_devices,
+        **read_devices(conn),
         "domains": domains,
         "untold_domains": untold,
     }

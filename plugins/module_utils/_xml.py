@@ -90,3 +90,20 @@ def child_text(element: Element, path: str, default: str | None = None) -> str |
 def pci_address(element: Any) -> str:
     """``0000:3b:00.1`` from an ``<address domain= bus= slot= function=>`` element, or a dict alike."""
     return "{:04x}:{:02x}:{:02x}.{:x}".format(*(integer(element.get(key, "0")) for key in ("domain", "bus", "slot", "function")))
+
+
+def parse_cpu_set(text: str | None) -> list[int]:
+    """``'0-2,8'`` to ``[0, 1, 2, 8]`` (libvirt's cpuset syntax, ``^n`` takes one out)."""
+    chosen = set()
+    for part in str(text or "").split(","):
+        part = part.strip()
+        if not part:
+            continue
+        if part.startswith("^"):
+            chosen.discard(integer(part[1:]))
+        elif "-" in part:
+            first, last = part.split("-", 1)
+            chosen.update(range(integer(first), integer(last) + 1))
+        else:
+            chosen.add(integer(part))
+    return sorted(chosen)

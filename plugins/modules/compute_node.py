@@ -38,7 +38,8 @@ options:
         C(local_gb), C(disk_available_least_gb), C(domains) (a list of mappings with uuid, name, state, vcpus, memory_mb, disk_gb,
         metadata), C(traits), for the scheduler C(host_ip), C(hypervisor_type), C(hypervisor_version), C(supported_instances),
         C(cpu_info), C(stats) and C(metrics) (mappings of name to value), C(num_io_ops), C(failed_builds), for shared storage C(pools)
-        (a list of mappings with name, path and shared_id as M(drover.compute.hypervisor_info) has them), and any
+        (a list of mappings with name, path and shared_id as M(drover.compute.hypervisor_info) has them), for pinning and passthrough
+        C(numa_cells) and C(pci_devices) as that module has them, and any
         option of this module that is about one node. Instead of the figures, C(hypervisor) takes the whole facts of M(drover.compute.hypervisor_info).
       - Give all nodes of each named host. With an empty list and O(host), that host has no nodes any more. It is
         removed from the store, unless an instance or an open migration has allocations there.
@@ -92,8 +93,54 @@ options:
     type: str
   cpu_dedicated_set:
     description:
-      - The CPUs that serve pinned vCPUs (PCPU).
+      - The CPUs that serve pinned vCPUs (PCPU). A CPU is in one of the two sets.
+      - It does not go with O(reserved_host_cpus). Keep CPUs for the host by leaving them out of both sets.
+      - With O(cpu_shared_set) alone no vCPU is pinned here. With neither, pinned vCPUs may be on any CPU, and count as VCPU.
     type: str
+  vcpu_pin_set:
+    description:
+      - The former option of Nova for both sets, the CPUs that serve all vCPUs. It does not go with them.
+    type: str
+  reserved_huge_pages:
+    description:
+      - Pages of NUMA cells that instances do not get, as a list of mappings with C(node) (the number of the cell), C(size) (KiB, or with a
+        unit such as V(2MiB)) and C(count), or of texts as Nova has them, V(node:0,size:2048,count:64).
+      - Huge pages that something else than a domain uses are reserved without it.
+    type: raw
+  pci_device_specs:
+    description:
+      - The PCI devices that instances may get, as Nova's C(device_spec). Nothing is given away unasked. The first mapping that matches a
+        device counts.
+      - A device matches by C(vendor_id) and C(product_id) (four hexadecimal digits) and by C(address) or C(devname), the name of its network
+        interface. C(address) is a pattern such as V(0000:3b:*.*), or a mapping of C(domain), C(bus), C(slot) and C(function) to regular
+        expressions. The address of a physical function also means its virtual functions.
+      - C(physical_network), C(trusted), C(remote_managed), C(managed) and C(live_migratable) are tags that requests compare.
+        C(resource_class) and C(traits) are for O(pci_report_in_placement).
+    type: list
+    elements: dict
+  pci_report_in_placement:
+    description:
+      - Whether these devices are resource providers below that of the compute node, one for each physical function with its virtual functions
+        and for each other device, with the resource class C(CUSTOM_PCI_VENDOR_PRODUCT) or that of the mapping. Devices with a
+        C(physical_network) are left out.
+    type: bool
+    default: false
+  numa_report_in_placement:
+    description:
+      - Whether each NUMA cell is a resource provider below that of the compute node, with the trait C(HW_NUMA_ROOT), and the providers of
+        devices are below the cell that they are in. With C(same_subtree) a request can ask for devices of one cell.
+      - CPUs and memory stay with the provider of the compute node, as in Nova.
+    type: bool
+    default: false
+  mdev_types:
+    description:
+      - The types of mediated devices, such as virtual GPUs, that may be made for instances, as a list of names of types or of mappings.
+      - Such a mapping has C(type), C(device_addresses) (PCI addresses; without them the type is that of all devices that no other mapping
+        names), C(mdev_class) (the resource class, V(VGPU) if it is missing) and C(max_instances) (at most so many of this type on the host).
+      - Each device that makes them is a resource provider below that of the compute node. Its total is the number of devices of that type
+        that exist and that can still be made.
+    type: list
+    elements: raw
   availability_zone:
     description:
       - The availability zone of the host. If needed, an aggregate of that name is created. A host is in one zone.

@@ -182,15 +182,24 @@ hypervisor:
       returned: always
       sample: 2112
     numa_cells:
-      description: The NUMA cells with their memory, CPUs and the number of pages of each size.
+      description:
+        - The NUMA cells with their memory, CPUs, distances and the number of pages of each size.
+        - Of a CPU, C(socket), C(die), C(cluster) and C(core) are null if libvirt does not know them. A CPU that is offline has no C(siblings).
+        - Of a page size, C(count) is the number of pages and C(free) the number of free ones, null if it is unknown. The smallest size has
+          the memory that is in no huge page; C(free) of it is without the page cache.
       type: list
       elements: dict
       returned: always
       sample:
         - id: 0
           memory_mb: 24576
-          cpus: [{id: 0, socket: 0, core: 0, siblings: [0]}]
-          pages: [{size_kb: 4, count: 6291456}]
+          cpus:
+            - {id: 0, socket: 0, die: 0, cluster: 0, core: 0, siblings: [0, 1]}
+            - {id: 1, socket: 0, die: 0, cluster: 0, core: 0, siblings: [0, 1]}
+          distances: [{id: 0, value: 10}]
+          pages:
+            - {size_kb: 4, count: 5767168, free: 3120000}
+            - {size_kb: 2048, count: 1024, free: 512}
     storage:
       description:
         - The file system of O(instances_path).
@@ -279,27 +288,61 @@ hypervisor:
       type: dict
       sample: {message: failed to set MSR 0x10a to 0x0, offered: true, works: false}
     pci_devices:
-      description: The PCI devices.
+      description:
+        - The PCI devices.
+        - C(dev_type) is V(type-PF) for a device that can have virtual functions, V(type-VF) for a virtual function, V(vdpa) for a virtual
+          function with a vDPA device, whose file is C(vdpa), and V(type-PCI) for all others. C(parent_addr) is the physical function of a
+          virtual one.
+        - C(iommu_group_members) are the devices of its IOMMU group, itself included, which only one guest can have together.
+        - C(interface) and C(mac) are those of its network interface on the host. C(numa_node) is null if it is unknown.
       type: list
       elements: dict
       returned: always
       sample:
         - address: "0000:3b:00.0"
-          driver: vfio-pci
-          iommu_group: 12
-          mdev_types: []
+          class: "020000"
+          dev_type: type-PF
+          driver: i40e
+          interface: ens1f0
+          iommu_group: 40
+          iommu_group_members: ["0000:3b:00.0"]
+          mac: 3c:fd:fe:9e:11:20
+          max_virtual_functions: 64
           name: pci_0000_3b_00_0
           numa_node: 0
-          product: GA102
-          product_id: "2204"
-          vendor: NVIDIA Corporation
-          vendor_id: 10de
-    mdev_devices:
-      description: The mediated devices that exist.
+          parent_addr: null
+          product: Ethernet Controller X710 for 10GbE SFP+
+          product_id: "1572"
+          vdpa: null
+          vendor: Intel Corporation
+          vendor_id: "8086"
+          virtual_functions: ["0000:3b:02.0", "0000:3b:02.1"]
+    mdev_types:
+      description:
+        - The types of mediated devices that the devices of the host, C(parent), can make.
+        - C(available_instances) counts down as they are made. A device often makes one type only at a time.
       type: list
       elements: dict
       returned: always
-      sample: [{name: mdev_1, parent: pci_0000_3b_00_0, type: nvidia-35, uuid: 2d9bb2f4-3b4f-4a5b-8b1c-333333333333}]
+      sample:
+        - available_instances: 14
+          device_api: vfio-pci
+          name: GRID M60-0B
+          parent: pci_0000_84_00_0
+          type: nvidia-11
+    mdev_devices:
+      description:
+        - The mediated devices. If C(active) is false, the device is defined in libvirt and does not exist at present.
+      type: list
+      elements: dict
+      returned: always
+      sample:
+        - active: true
+          iommu_group: 112
+          name: mdev_4b20d080_1b54_4048_85b3_a6a62d165c01_0000_84_00_0
+          parent: pci_0000_84_00_0
+          type: nvidia-11
+          uuid: 4b20d080-1b54-4048-85b3-a6a62d165c01
     untold_domains:
       description: The uuids and names of domains that libvirt lists but does not describe. They may run.
       type: list
@@ -313,6 +356,11 @@ hypervisor:
           C(pmsuspended) and C(nostate).
         - C(vcpus) is the maximum. C(metadata) is drover's own metadata in the domain.
         - C(xml) is the definition for the next start of the domain.
+        - C(hostdevs) are the devices of the host that the domain has, with C(type) and C(address), also those of its interfaces of the types
+          C(hostdev) and C(vdpa). The address of a mediated device is its uuid.
+        - C(numa) is null, or what ties CPUs and memory to those of the host, as the domain runs. C(cpuset) are the host's CPUs for vCPUs
+          without a pin. C(cells) are the guest's, with the mode and the host cells C(nodes) of their memory. C(pages) are huge pages with
+          C(size_kb), null for the default size of the host, and the cells of the guest that have them, none for all.
         - Of a disk, C(path) is its file or device, C(real_path) the same without symbolic links, C(shared_id) its place on shared
           storage, and C(chain) its backing chain, as read from the headers of the images. Unknown values are null. A local
           backing image of a disk on shared storage is in RV(hypervisor.images).
@@ -359,7 +407,16 @@ hypervisor:
               written: true
           # The addresses that a network of libvirt's own gave it.
           interfaces: [{addresses: [192.168.122.5], mac: "52:54:00:00:00:01", model: virtio, source: default, target: vnet0, type: network}]
-          hostdevs: []
+          hostdevs: [{type: pci, address: "0000:3b:02.1"}]
+          numa:
+            cells: [{cpus: [0, 1], id: 0, memory_mb: 2048, mode: strict, nodes: [0]}]
+            cpuset: null
+            emulator_pins: [2]
+            iothread_pins: {}
+            locked: false
+            memory: {mode: strict, nodes: [0]}
+            pages: [{cells: [0], size_kb: 2048}]
+            vcpu_pins: {"0": [4], "1": [5]}
           metadata: {project: shop, user: ann}
           xml: <domain type='kvm'>...</domain>
 """

@@ -75,6 +75,10 @@ def why_unmovable(instance: PlannedInstance) -> str | None:
     hostdevs = instance.get("hostdevs") or []
     if hostdevs:
         return f"it uses devices of its host ({', '.join(_device(each) for each in hostdevs)}); detach them first"
+    tie = instance.get("tie")
+    if tie is not None and not tie["free"]:
+        reasons = "; ".join(tie["reasons"][:3]) or "there is no other host"
+        return f"it {tie['why']}, which no move changes, and no other host has that free ({reasons}); give it other pins by hand, or shut it down"
     if instance.get("snapshots"):
         return "it has snapshots, with which libvirt migrates nothing; delete them first"
     backs = instance.get("backs")

@@ -114,6 +114,61 @@ class StoredServerGroup(TypedDict):
     id: int
 
 
+class NumaAllocation(TypedDict):
+    """What a consumer has of the NUMA cells of a compute node.
+
+    cells: what _numa.hosts places: a list with ``guest`` and ``host`` (numbers of cells), ``memory_mb``, ``page_kb`` (None for the smallest
+    size), ``shared`` (vCPUs), ``pins`` ({vCPU as text: CPU}), ``reserved`` (CPUs of emulator threads), ``cpu_policy`` and ``thread_policy``
+    (with ``isolate`` the siblings of its CPUs are taken too). No domain shows the policies: they are None where nobody claimed.
+    """
+
+    #: Of an instance, or of a migration at its source.
+    uuid: str
+    cells: list[dict[str, Any]]
+
+
+class PciDevice(TypedDict):
+    """A PCI device that may be given away, with the tags of its device spec; see the table pci_devices."""
+
+    address: str
+    vendor_id: str
+    product_id: str
+    device_class: str | None
+    numa_node: int | None
+    #: type-PCI, type-PF, type-VF or vdpa.
+    dev_type: str
+    parent_addr: str | None
+    iommu_group: int | None
+    tags: dict[str, str]
+    #: For Placement; None and empty where the device spec has none.
+    resource_class: str | None
+    traits: list[str]
+    #: False for a device that is gone and still has an owner.
+    reported: bool
+    #: The uuid of an instance, or of a migration at its source; None for a free device.
+    owner: str | None
+
+
+class MdevType(TypedDict):
+    """The type of mediated devices that a device may make; total: those that there are and can still be made."""
+
+    parent: str
+    type: str
+    resource_class: str
+    total: int
+
+
+class Mdev(TypedDict):
+    """A mediated device; active: whether it exists, else it is only defined."""
+
+    uuid: str
+    parent: str
+    type: str
+    active: bool
+    #: As of a PciDevice.
+    owner: str | None
+
+
 class FleetColumns(TypedDict):
     """All compute nodes as lists and arrays of equal length, in no order (store.host_columns).
 
@@ -148,6 +203,11 @@ class FleetColumns(TypedDict):
     node_images: NotRequired[list[tuple[int, str, int]]]
     #: Names of traits.
     traits: NotRequired[list[list[str]]]
+    #: Of each node; empty lists where there is nothing.
+    numa_allocations: NotRequired[list[list[NumaAllocation]]]
+    pci_devices: NotRequired[list[list[PciDevice]]]
+    mdev_types: NotRequired[list[list[MdevType]]]
+    mdevs: NotRequired[list[list[Mdev]]]
 
 
 class NodeStorage(TypedDict):

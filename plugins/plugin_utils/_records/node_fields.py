@@ -63,7 +63,8 @@ NODE_FIELDS = (
         signed=True,
     ),
     NodeField("cpu_info", (dict,), ("cpu",), given=True, read=ON_DEMAND),
-    NodeField("numa_cells", (list,), ("numa_cells",)),
+    # With the CPU sets and reserved pages of the host, see tracker.host_cells; null where the host tells no cells.
+    NodeField("numa_cells", (list,), read=ON_DEMAND, attribute=False),
     NodeField("supported_instances", (list,), ("supported_instances",), given=True, read=ON_DEMAND),
     NodeField("host_ip", TEXT, given=True, read=ON_DEMAND, length=64),
     NodeField("stats", (dict,), given=True, read=ON_DEMAND, volatile=True),

@@ -157,6 +157,19 @@ def machines(connection: Connection, node_ids: Iterable[int]) -> dict[int, tuple
     return {row.id: (row.host, row.hypervisor_hostname, (row.facts or {}).get("host_uuid")) for row in rows}
 
 
+def cells(connection: Connection, node_ids: Iterable[int]) -> dict[int, Row]:
+    """Read the uuids and NUMA cells of nodes: {id: row with uuid, numa_cells}."""
+    table = tables.compute_nodes
+    query = sa.select(table.c.id, table.c.uuid, table.c.numa_cells)
+    return {row.id: row for row in bulk.among(connection, query, table.c.id, node_ids)}
+
+
+def facts(connection: Connection, node_ids: Iterable[int]) -> dict[int, dict[str, Any]]:
+    """Read the facts of nodes: {id: facts}."""
+    table = tables.compute_nodes
+    return {row.id: row.facts or {} for row in bulk.among(connection, sa.select(table.c.id, table.c.facts), table.c.id, node_ids)}
+
+
 def set_zones(connection: Connection, wanted: Mapping[str, str]) -> set[str]:
     """Move hosts into the aggregates of their availability zones; make those that are new.
 

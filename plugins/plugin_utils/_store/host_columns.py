@@ -10,7 +10,7 @@ requests need none.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypedDict
 
@@ -23,6 +23,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import (
     aggregates,
     bulk,
     column_reader,
+    devices,
+    numa,
     provider_arrays,
     resource_columns,
     services,
@@ -35,13 +37,20 @@ RESOURCE_CLASSES = tuple(resource_classes.KEYS)
 ALL = "all"
 #: Columns of compute_nodes that are read on demand.
 ON_WISH = tuple(each.name for each in read_when(ON_DEMAND))
+#: Lists of things that a node has, each read by one query: what consumers have of its NUMA cells, and its devices.
+BY_NODE: dict[str, Callable[[Connection], Mapping[int, list[Any]]]] = {
+    "numa_allocations": numa.read,
+    "pci_devices": devices.read_pci,
+    "mdev_types": devices.read_mdev_types,
+    "mdevs": devices.read_mdevs,
+}
 
 
 @dataclass
 class ColumnQuery:
     """The data to read beside what is always read."""
 
-    #: Of ON_WISH, traits, node_flavors, node_images and num_io_ops (else only those that hosts reported).
+    #: Of ON_WISH, BY_NODE, traits, node_flavors, node_images and num_io_ops (else only those that hosts reported).
     columns: set[str] = field(default_factory=set)
     #: Uuids and names, or ALL; or all instances of instances_for_plans, which are not read again then.
     instances: set[str] | list[PlannedInstance] | list[InstanceAmounts] | str = field(default_factory=set)
@@ -86,6 +95,9 @@ def _read(connection: Connection, now: float, service_down_time: float, wanted: 
         columns["node_images"] = _grouped(connection, sa.cast(instances.c.image, sa.Text), place_of)
     if "traits" in wanted.columns:
         columns["traits"] = _traits(connection, _places(np.append(arrays.ids, -1)[providers]), size)
+    for name in BY_NODE.keys() & wanted.columns:
+        by_node = BY_NODE[name](connection)
+        columns[name] = [by_node.get(key, []) for key in ids]
     if "num_io_ops" in wanted.columns:
         columns["num_io_ops"] += _io_ops(connection, place_of, size)
     return columns

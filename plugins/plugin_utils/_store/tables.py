@@ -269,6 +269,72 @@ if sa:
         sa.Column("hard_limit", sa.BigInteger, nullable=False),
         sa.UniqueConstraint("project", "resource"),
     )
+    # The PCI devices that may be given away, by the variable drover_pci_device_specs of the host, see devices.py.
+    pci_devices = sa.Table(
+        "pci_devices",
+        metadata,
+        columns.identifier(),
+        columns.reference("compute_node_id", "compute_nodes.id", ondelete="CASCADE", index=False),
+        sa.Column("address", sa.String(32), nullable=False),
+        sa.Column("vendor_id", sa.String(4), nullable=False),
+        sa.Column("product_id", sa.String(4), nullable=False),
+        sa.Column("device_class", sa.String(6)),
+        # Null where the host does not know it.
+        sa.Column("numa_node", sa.Integer),
+        # type-PCI, type-PF, type-VF or vdpa.
+        sa.Column("dev_type", sa.String(16), nullable=False),
+        # Of the physical function of a virtual one.
+        sa.Column("parent_addr", sa.String(32)),
+        sa.Column("iommu_group", sa.Integer),
+        # Of the device spec.
+        sa.Column("tags", sa.JSON, nullable=False),
+        sa.Column("resource_class", sa.String(255)),
+        sa.Column("traits", sa.JSON, nullable=False),
+        # False where the host no longer shows it, or no device spec names it any more, and a consumer keeps it.
+        sa.Column("reported", sa.Boolean, nullable=False),
+        # An instance, or a migration at its source; null for a free device.
+        columns.reference("consumer_id", "consumers.id", nullable=True, ondelete="SET NULL"),
+        sa.UniqueConstraint("compute_node_id", "address"),
+    )
+    # The types of mediated devices that may be made, by the variable drover_mdev_types; a device makes one.
+    mdev_types = sa.Table(
+        "mdev_types",
+        metadata,
+        columns.identifier(),
+        columns.reference("compute_node_id", "compute_nodes.id", ondelete="CASCADE", index=False),
+        # libvirt's name of the device that makes them.
+        sa.Column("parent", sa.String(255), nullable=False),
+        sa.Column("type", sa.String(255), nullable=False),
+        sa.Column("resource_class", sa.String(255), nullable=False),
+        # Those that there are, and those that can still be made.
+        sa.Column("total", sa.Integer, nullable=False),
+        sa.UniqueConstraint("compute_node_id", "parent"),
+    )
+    # All mediated devices of hosts.
+    mdevs = sa.Table(
+        "mdevs",
+        metadata,
+        columns.identifier(),
+        columns.reference("compute_node_id", "compute_nodes.id", ondelete="CASCADE", index=False),
+        sa.Column("uuid", sa.String(36), nullable=False),
+        sa.Column("parent", sa.String(255), nullable=False),
+        sa.Column("type", sa.String(255), nullable=False),
+        # False where it is defined and does not exist.
+        sa.Column("active", sa.Boolean, nullable=False),
+        columns.reference("consumer_id", "consumers.id", nullable=True, ondelete="SET NULL"),
+        sa.UniqueConstraint("compute_node_id", "uuid"),
+    )
+    # What consumers have of the NUMA cells of compute nodes, see numa.py.
+    numa_allocations = sa.Table(
+        "numa_allocations",
+        metadata,
+        columns.identifier(),
+        columns.reference("consumer_id", "consumers.id", ondelete="CASCADE", index=False),
+        columns.reference("compute_node_id", "compute_nodes.id", ondelete="CASCADE"),
+        # Guest and host cell, memory, page size, shared vCPUs, pins, reserved CPUs and policies of each.
+        sa.Column("cells", sa.JSON, nullable=False),
+        sa.UniqueConstraint("consumer_id", "compute_node_id"),
+    )
 
     # One move of one instance. While it is open its uuid is the consumer of the source's room.
     migrations = sa.Table(

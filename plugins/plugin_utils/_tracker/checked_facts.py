@@ -23,6 +23,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._records.node_fields import NODE_FIELDS, NUMBER, TEXT, NodeField
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import hardware_facts
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import MOST, check_uuid, check_whole, is_host_name, is_whole, shown
 
 # The most that JSON gives back unchanged everywhere.
@@ -41,7 +42,7 @@ _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+ -]{0,63}")
 _HARMLESS = re.compile(r"[ -~]*")
 _CPUS = 2**16
 # Facts that have a check of their own.
-_LOOSE = ("cpu", "numa_cells", "supported_instances")
+_LOOSE = ("cpu", "supported_instances")
 
 
 class Checked(dict[str, Any]):
@@ -96,11 +97,13 @@ def host(facts: Mapping[str, Any], where: str) -> None:
     for key, words in _mapping(facts, "guest_hardware", where).items():
         if not isinstance(words, list) or not all(_is_word(each) for each in words):
             raise DroverError(f"{where}: guest_hardware must have lists of words, and {shown(key)} is {shown(words)}.")
-    for key in ("numa_cells", "networks", "pci_devices", "mdev_devices"):
+    for key in ("numa_cells", "networks", "pci_devices", "mdev_types", "mdev_devices"):
         for each in _list(facts, key, where):
             if not isinstance(each, dict):
                 raise DroverError(f"{where}: {key} must be a list of mappings, not of {shown(each)}.")
             _plain(each, f"{where}: {key}")
+    hardware_facts.cells(facts.get("numa_cells") or [], where)
+    hardware_facts.devices(facts, where)
     _files(facts, where)
     kvm = _mapping(facts, "kvm", where)
     _plain(kvm, f"{where}: kvm")
@@ -172,6 +175,7 @@ def domain(facts: Any, where: str, seen: set[str] | None = None) -> Checked:
             for layer in (each, *_layers(each, f"{place}: {key}, item {number}")) if key in ("disks", "other_files") else ():
                 _place(layer, f"{place}: {key}, item {number}")
     _other_files(_list(facts, "other_files", place), f"{place}: other_files")
+    hardware_facts.of_domain(facts, place)
     if seen is not None:
         if facts["uuid"] in seen:
             raise DroverError(f"{place}: uuid {facts['uuid']} stands twice. Each domain has its own.")

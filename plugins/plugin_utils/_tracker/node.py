@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 try:
     import os_traits
@@ -24,7 +24,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils import _validation 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, require, some
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.cpu_sets import parse_cpu_set
 from ansible_collections.drover.compute.plugins.plugin_utils._records.node_fields import NODE_FIELDS, fact_at
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import checked_facts, domain, sharing_facts
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import (
+    checked_facts,
+    domain,
+    host_cells,
+    host_devices,
+    nested_providers,
+    sharing_facts,
+)
 
 NODE_FACTS = (
     "pools",
@@ -33,6 +40,7 @@ NODE_FACTS = (
     "images",
     "networks",
     "pci_devices",
+    "mdev_types",
     "mdev_devices",
     "storage",
     "libvirt_version",
@@ -52,6 +60,18 @@ class InventoryReport(TypedDict):
     allocation_ratio: float | None
 
 
+class CpuSets(NamedTuple):
+    """The CPUs of a host by what they serve.
+
+    shared: of VCPU, and pinned: of pinned vCPUs. Without a set for pinned vCPUs alone they are equal, as in Nova's legacy mode; then
+    pinned vCPUs are VCPU too, and ``dedicated`` is empty.
+    """
+
+    shared: frozenset[int]
+    pinned: frozenset[int]
+    dedicated: frozenset[int]
+
+
 class NodeReport(TypedDict):
     """A compute node as the tracker records it; ``warnings`` are sentences for people."""
 
@@ -62,6 +82,12 @@ class NodeReport(TypedDict):
     inventories: dict[str, InventoryReport]
     traits: set[str]
     domains: list[domain.DomainReport]
+    #: Of the tables pci_devices, mdev_types and mdevs, without the node.
+    pci_devices: list[dict[str, Any]]
+    mdev_types: list[dict[str, Any]]
+    mdevs: list[dict[str, Any]]
+    #: Providers below the node's.
+    nested: list[nested_providers.NestedProvider]
     availability_zone: str | None
     #: Of its host.
     labels: dict[str, str]
@@ -69,6 +95,9 @@ class NodeReport(TypedDict):
     shared_disk_ratio: float | None
     warnings: list[str]
 
+
+#: The trait of a host with cores of several threads.
+HYPERTHREADING = "HW_CPU_HYPERTHREADING"
 
 #: Compute nodes of a discovery, and their rows before it, by (host, hypervisor_hostname).
 NodeKey = tuple[str, str]
@@ -109,6 +138,19 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
     cpu = hypervisor.get("cpu") or {}
     found_traits = {"COMPUTE_NODE", *cpu_traits(cpu.get("arch"), cpu.get("features") or []), *(options.get("traits") or [])}
     found_traits |= hardware_traits(hypervisor.get("guest_hardware") or {})
+    where = f"Compute node {name}"
+    sets = _cpu_sets(name, hypervisor, options)
+    cells = _cells(hypervisor, sets, options, where)
+    if host_cells.has_threads(hypervisor.get("numa_cells") or []):
+        found_traits.add(HYPERTHREADING)
+    pci = host_devices.pci_devices(hypervisor.get("pci_devices") or [], options.get("pci_device_specs"), where)
+    mdevs = hypervisor.get("mdev_devices") or []
+    kinds, problems = host_devices.mdev_types(hypervisor.get("mdev_types") or [], mdevs, options.get("mdev_types"), where)
+    nested = nested_providers.of_mdev_types(kinds, hypervisor.get("pci_devices") or [])
+    if options.get("pci_report_in_placement"):
+        nested += nested_providers.of_pci_devices(pci, options.get("pci_device_specs") or [], where)
+    if options.get("numa_report_in_placement"):
+        nested = nested_providers.with_cells(nested, cells)
     names = sharing_facts.declared(options.get("shared_pools"), f"Compute node {name}")
     pools = sharing_facts.mark(hypervisor.get("pools") or [], names)
     columns = {
@@ -118,24 +160,46 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
         "migration_address": options.get("migration_address"),
         "reported": True,
         **_fields(hypervisor, options),
+        "numa_cells": cells or None,
         # With the traits, which the next discovery may take away again; others are the operator's.
         "facts": {
             **{key: hypervisor[key] for key in NODE_FACTS if hypervisor.get(key) is not None},
             **_shared(name, storage, pools, options),
             "traits": sorted(found_traits),
+            "nested_providers": {each["key"]: sorted(each["traits"]) for each in nested},
         },
     }
     return {
         "hypervisor_hostname": name,
         "columns": columns,
-        "inventories": _inventories(name, hypervisor, options),
+        "inventories": _inventories(name, hypervisor, sets, options),
         "traits": found_traits,
         "domains": domains,
+        "pci_devices": pci,
+        "mdev_types": kinds,
+        "mdevs": [_mdev(each) for each in mdevs if each.get("uuid") and each.get("type")],
+        "nested": nested,
         "availability_zone": options.get("availability_zone"),
         "labels": labels.checked(options.get("labels"), f"Host {host or name} (drover_labels)"),
         "shared_disk_ratio": options.get("disk_allocation_ratio"),
-        "warnings": [*warnings, *sharing_facts.unknown(pools, names, name)],
+        "warnings": [*warnings, *problems, *sharing_facts.unknown(pools, names, name)],
     }
+
+
+def _mdev(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of the table mdevs."""
+    uuid = str(facts["uuid"]).lower()
+    return {"uuid": uuid, "parent": str(facts.get("parent")), "type": facts["type"], "active": bool(facts.get("active", True))}
+
+
+def _cells(hypervisor: Mapping[str, Any], sets: CpuSets, options: Mapping[str, Any], where: str) -> list[host_cells.Cell]:
+    """The NUMA cells of the node, as the store has them."""
+    facts = hypervisor.get("numa_cells") or []
+    online = _online(hypervisor)
+    reserved = host_cells.read_reserved_pages(options.get("reserved_huge_pages"), facts, where)
+    cells = host_cells.host_cells(facts, online, sets.shared, sets.pinned, reserved)
+    pages = host_cells.with_foreign_pages(reserved, facts, hypervisor.get("domains") or [], cells)
+    return host_cells.host_cells(facts, online, sets.shared, sets.pinned, pages) if pages != reserved else cells
 
 
 def _fields(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -200,25 +264,30 @@ def flat_facts(node: Mapping[str, Any]) -> dict[str, Any]:
         "hypervisor_hostname": node.get("hypervisor_hostname") or node["host"],
         "hypervisor_type": node.get("hypervisor_type"),
         "hypervisor_version": node.get("hypervisor_version"),
-        "cpu": {"count": node.get("vcpus") or 0, "online": None},
+        "cpu": {"count": node.get("vcpus") or 0, "online": _of_cells(node.get("numa_cells"))},
         "memory_mb": node.get("memory_mb") or 0,
         "storage": {
             "total_gb": node.get("local_gb") or 0,
             "disk_available_least_gb": node.get("disk_available_least_gb"),
         },
-        "pools": node.get("pools"),
-        "mounts": node.get("mounts"),
+        **{key: node.get(key) for key in ("pools", "mounts", "numa_cells", "pci_devices")},
         "domains": node.get("domains") or [],
     }
 
 
-def _inventories(name: str, hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, InventoryReport]:
+def _of_cells(cells: Sequence[Mapping[str, Any]] | None) -> list[int] | None:
+    """The CPUs of NUMA cells; None without cells."""
+    return sorted(cpu["id"] for cell in cells for cpu in cell["cpus"]) if cells else None
+
+
+def _online(hypervisor: Mapping[str, Any]) -> set[int]:
     cpu = hypervisor.get("cpu") or {}
     online = cpu.get("online")
-    count = len(online) if online is not None else cpu.get("count") or 0
-    shared, dedicated = _cpu_sets(name, set(online) if online is not None else set(range(count)), options)
-    vcpus = len(shared) if shared is not None else (0 if dedicated else count)
-    cpus = {"VCPU": vcpus, "PCPU": len(dedicated or ())}
+    return set(online) if online is not None else set(range(cpu.get("count") or 0))
+
+
+def _inventories(name: str, hypervisor: Mapping[str, Any], sets: CpuSets, options: Mapping[str, Any]) -> dict[str, InventoryReport]:
+    cpus = {"VCPU": len(sets.shared), "PCPU": len(sets.dedicated)}
     inventories: dict[str, InventoryReport] = {}
     for resource, each in resource_classes.DISCOVERED.items():
         total = fact_at(hypervisor, each.total) if each.total else cpus[resource]
@@ -244,22 +313,41 @@ def _inventories(name: str, hypervisor: Mapping[str, Any], options: Mapping[str,
     return inventories
 
 
-def _cpu_sets(name: str, online: set[int], options: Mapping[str, Any]) -> tuple[set[int] | None, set[int] | None]:
-    sets: dict[str, set[int] | None] = {}
-    for option in ("cpu_shared_set", "cpu_dedicated_set"):
-        text = options.get(option)
-        if text in (None, ""):
-            sets[option] = None
+def _cpu_sets(name: str, hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> CpuSets:
+    """Divide the CPUs of a host as the options say (N6).
+
+    :raises DroverError: options that do not go together, or a CPU that is not online.
+    """
+    online = _online(hypervisor)
+    sets: dict[str, set[int]] = {}
+    for option in ("cpu_shared_set", "cpu_dedicated_set", "vcpu_pin_set"):
+        if options.get(option) in (None, ""):
             continue
-        sets[option] = chosen = parse_cpu_set(text, option)
+        sets[option] = chosen = parse_cpu_set(options[option], option)
         missing = sorted(chosen - online)
         if missing:
             raise DroverError(f"Compute node {name}: {option} names CPUs that are not online: {', '.join(map(str, missing))}.")
-    shared, dedicated = sets["cpu_shared_set"], sets["cpu_dedicated_set"]
-    both = sorted((shared or set()) & (dedicated or set()))
+    both = sorted(sets.get("cpu_shared_set", set()) & sets.get("cpu_dedicated_set", set()))
     if both:
         raise DroverError(f"Compute node {name}: CPUs {', '.join(map(str, both))} are in cpu_shared_set and in cpu_dedicated_set.")
-    return shared, dedicated
+    if "vcpu_pin_set" in sets and len(sets) > 1:
+        other = next(each for each in sets if each != "vcpu_pin_set")
+        raise DroverError(
+            f"Compute node {name}: vcpu_pin_set (drover_vcpu_pin_set) is the former option for cpu_shared_set and cpu_dedicated_set, and does "
+            f"not go with {other}. Remove it."
+        )
+    if "cpu_dedicated_set" in sets and options.get("reserved_host_cpus"):
+        raise DroverError(
+            f"Compute node {name}: reserved_host_cpus (drover_reserved_host_cpus) does not go with cpu_dedicated_set. Keep CPUs for the host by "
+            "leaving them out of both sets."
+        )
+    if "cpu_dedicated_set" in sets:
+        dedicated = frozenset(sets["cpu_dedicated_set"])
+        return CpuSets(frozenset(sets.get("cpu_shared_set", ())), dedicated, dedicated)
+    if "cpu_shared_set" in sets:
+        return CpuSets(frozenset(sets["cpu_shared_set"]), frozenset(), frozenset())
+    every = frozenset(sets.get("vcpu_pin_set", online))
+    return CpuSets(every, every, frozenset())
 
 
 # libvirt's feature names that os-traits spells otherwise; the rest follow the rule in cpu_traits().

@@ -56,6 +56,14 @@ _OTHERS = {
     "ip_pools",
     "cpu_shared_set",
     "cpu_dedicated_set",
+    "vcpu_pin_set",
+    "reserved_huge_pages",
+    "pci_device_specs",
+    "pci_report_in_placement",
+    "mdev_types",
+    "numa_report_in_placement",
+    "numa_cells",
+    "pci_devices",
 }
 KNOWN = {*_AMOUNTS, *_RATIOS, *_TEXTS, *_OTHERS}
 

@@ -20,7 +20,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import evacu
 from ansible_collections.drover.compute.plugins.plugin_utils._store import instances as instance_rows
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain as domain_facts
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_sharing
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_hardware, record_sharing
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.domain import DomainReport
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.node import NodeKey, NodeReport, NodeRows, Nodes
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.reconcile import Reported, Stale, reconcile
@@ -50,6 +50,7 @@ def record(connection: Connection, reports: Mapping[str, Sequence[NodeReport]], 
     # Their host was asked and does not have them, so what they showed before is not there any more.
     reported.update({row.id: {} for row in gone.values()})
     hosts = {rows[key].id: key[0] for key in wanted} | {row.id: key[0] for key, row in gone.items()}
+    changed_devices = record_hardware.write_devices(connection, wanted, rows)
     left, cleared = _clear_evacuated(connection, hosts, reported, now)
     facts = {rows[key].id: node["columns"]["facts"] for key, node in wanted.items()}
     found = _write_instances(connection, hosts, reported, facts, provider_ids["ids"], provider_ids["disk"], left, now)
@@ -64,6 +65,7 @@ def record(connection: Connection, reports: Mapping[str, Sequence[NodeReport]], 
             or provider_ids["changed"]
             or changed_zones
             or changed_labels
+            or changed_devices
             or any(row.reported for row in gone.values())
             or removed
             or forgotten
@@ -123,6 +125,7 @@ def _write_providers(connection: Connection, wanted: Nodes, rows: NodeRows, befo
     by_uuid = providers.ensure(connection, names)
     ids = {key: by_uuid[rows[key].uuid] for key in wanted}
     shared = record_sharing.write(connection, wanted, before, ids, now)
+    nested = record_hardware.write_nested(connection, wanted, rows, ids, before)
     stored = providers.ratios(connection, ids.values())
     inventories: dict[int, dict[str, InventoryFields]] = {}
     for key, node in wanted.items():
@@ -147,7 +150,7 @@ def _write_providers(connection: Connection, wanted: Nodes, rows: NodeRows, befo
     return {
         "ids": {rows[key].id: ids[key] for key in wanted},
         "disk": shared["disk"],
-        "changed": bool(changed) or shared["changed"],
+        "changed": bool(changed) or shared["changed"] or nested,
     }
 
 
@@ -212,7 +215,9 @@ def _write_instances(
         for node, domains in reported.items()
     }
     files.write(connection, needs, leaving, _attaching(known))
-    wanted, changed = write_taken(connection, known, result["here"], provider_ids, disk, now)
+    hardware = record_hardware.Hardware(connection, {node: domains.values() for node, domains in reported.items()})
+    wanted, changed = write_taken(connection, known, result["here"], provider_ids, disk, now, hardware)
+    changed |= hardware.write_use(reported, _claimed({uuid: row for uuid, row in known.items() if uuid not in wanted}, migrations))
     orders.forget(connection, [known[uuid] for uuid in wanted if uuid in known])
     allocations.confirm(connection, result["here"])
     lost = [known[uuid] for uuid in result["missing"] if known[uuid].state != "missing"]
@@ -241,6 +246,7 @@ def write_taken(
     provider_ids: Mapping[int, int],
     disk: Mapping[int, int],
     now: float,
+    hardware: record_hardware.Hardware,
 ) -> tuple[dict[str, dict[str, Any]], bool]:
     """Write instances and their allocations, as their hosts show them.
 
@@ -248,6 +254,7 @@ def write_taken(
     :param here: dict uuid -> (node id, domain).
     :param provider_ids: dict node id -> its provider.
     :param disk: dict provider of a node -> the sharing provider that is its disk.
+    :param hardware: of these nodes.
     :returns: (dict uuid -> columns of the instance, whether anything changed).
     """
     attaching = _attaching(known)
@@ -265,12 +272,25 @@ def write_taken(
             resources["DISK_GB"] = max(resources["DISK_GB"], allocations.total(held.get(uuid, {})).get("DISK_GB", 0))
         wanted[uuid] = _instance_columns(row, node, domain, resources, groups)
         owners[uuid] = (wanted[uuid]["project"], wanted[uuid]["user"])
-        taken = _taken(resources, provider_ids[node], disk, held.get(uuid, {}), shares)
+        taken = _taken(hardware.resources(node, domain, resources), provider_ids[node], disk, held.get(uuid, {}), shares)
+        devices, shown = hardware.nested(node, domain)
+        taken = {**{key: amounts for key, amounts in taken.items() if key not in devices}, **shown}
         if held.get(uuid, {}) != taken:
             claims[uuid] = taken
     changed = instance_rows.write(connection, wanted, known, now)
     allocations.replace(connection, claims, now, owners=owners)
     return wanted, bool(changed or claims)
+
+
+def _claimed(known: Mapping[str, Any], migrations: Mapping[str, Any]) -> set[tuple[int, str]]:
+    """(node id, uuid) of instances and migrations that keep what they have of nodes that do not show them: being built, moved or missing.
+
+    :param known: the instances that no host shows.
+    """
+    kept = {(row.compute_node_id, uuid) for uuid, row in known.items()}
+    for instance, row in migrations.items():
+        kept |= {(node, uuid) for node in (row.source_node_id, row.destination_node_id) for uuid in (instance, row.uuid)}
+    return kept
 
 
 def _attaching(known: Mapping[str, Any]) -> set[str]:
@@ -313,8 +333,9 @@ def _taken(
     goes to the node, its disk to where the node's disk is.
     """
     served = {key: held[key] for key in held if key == provider or provider in shares.get(key, ())}
-    dedicated = sum(amounts.get("PCPU", 0) for amounts in served.values())
-    if dedicated > resources.get("VCPU", 0):
+    # Where the domain shows no pins, it has those that were claimed.
+    dedicated = 0 if "PCPU" in resources else sum(amounts.get("PCPU", 0) for amounts in served.values())
+    if "PCPU" not in resources and dedicated > resources.get("VCPU", 0):
         served = {key: {name: n for name, n in amounts.items() if name != "PCPU"} for key, amounts in served.items()}
     else:
         resources = {**resources, "VCPU": resources.get("VCPU", 0) - dedicated}
@@ -406,6 +427,7 @@ def record_built(connection: Connection, uuid: str, host: str, domain: DomainRep
             f"{where}. Run drover.compute.discover, which records what really runs."
         )
     _write_domain(connection, node, domain, now)
+    record_hardware.Hardware(connection, {node.id: [domain]}).write_one(node.id, uuid, domain)
     allocations.confirm(connection, [uuid])
     node_rows.clear_failed_builds(connection, node)
     instance_rows.set_policy(connection, row, _policy(domain))

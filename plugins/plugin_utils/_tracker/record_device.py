@@ -13,7 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import a
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, files, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store import instances as instance_rows
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain, record, record_sharing
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain, record, record_hardware, record_sharing
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.domain import DomainReport
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.record_sharing import DISK
 
@@ -66,7 +66,9 @@ def record_devices(connection: Connection, uuid: str, host: str, facts: Any, now
     record.record_seen(connection, uuid, host, report, now)
     known = instance_rows.concerned(connection, [uuid], [])
     own, disk = _providers(connection, node)
-    record.write_taken(connection, known, {uuid: (node.id, report)}, {node.id: own}, disk, now)
+    hardware = record_hardware.Hardware(connection, {node.id: [report]})
+    record.write_taken(connection, known, {uuid: (node.id, report)}, {node.id: own}, disk, now, hardware)
+    hardware.write_one(node.id, uuid, report)
 
 
 def _node(connection: Connection, uuid: str, host: str, foreseen: DomainReport) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pathlib
 
+import libvirt
 import pytest
 
 from ansible_collections.drover.compute.plugins.module_utils._capabilities import (
@@ -15,8 +16,9 @@ from ansible_collections.drover.compute.plugins.module_utils._capabilities impor
     features_of,
     host_model_cpu,
     parse_capabilities,
-    parse_cpu_set,
+    read_free_pages,
 )
+from ansible_collections.drover.compute.plugins.module_utils._xml import parse_cpu_set
 
 DATA = pathlib.Path(__file__).parent / "data"
 CAPABILITIES = (DATA / "capabilities-qemu.xml").read_text()
@@ -71,3 +73,49 @@ def test_what_is_no_xml():
 def test_what_is_other_xml():
     with pytest.raises(ValueError, match="there is no <host>"):
         parse_capabilities("<domain/>")
+
+
+def test_the_cells_of_a_host_with_two_sockets():
+    cells = parse_capabilities((DATA / "capabilities-two-cells.xml").read_text())["numa_cells"]
+    assert [(cell["id"], cell["memory_mb"], len(cell["cpus"])) for cell in cells] == [(0, 16384, 4), (1, 16384, 4), (2, 8192, 0)]
+    assert cells[0]["cpus"][2] == {"id": 4, "socket": 0, "die": 0, "cluster": 0, "core": 0, "siblings": [0, 4]}
+    assert cells[0]["pages"][1] == {"size_kb": 2048, "count": 2048, "free": None}
+    assert cells[1]["distances"] == [{"id": 0, "value": 21}, {"id": 1, "value": 10}, {"id": 2, "value": 28}]
+
+
+def test_an_offline_cpu_is_no_core_of_one_thread():
+    cells = parse_capabilities((DATA / "capabilities-two-cells.xml").read_text())["numa_cells"]
+    offline = {"id": 7, "socket": None, "die": None, "cluster": None, "core": None, "siblings": []}
+    assert cells[1]["cpus"][3] == offline
+    assert cells[1]["cpus"][1]["siblings"] == [3]
+
+
+def test_an_unknown_socket_is_not_socket_0():
+    cpus = "<cpu id='0' socket_id='-1' core_id='0' siblings='0'/><cpu id='1' core_id='1' siblings='1'/>"
+    text = f"<capabilities><host><topology><cells><cell id='0'><cpus>{cpus}</cpus></cell></cells></topology></host></capabilities>"
+    assert [(cpu["socket"], cpu["siblings"]) for cpu in parse_capabilities(text)["numa_cells"][0]["cpus"]] == [(None, [0]), (None, [1])]
+
+
+class FreePages:
+    """What virNodeGetFreePages does: it knows the sizes of each cell alone, and refuses others."""
+
+    def __init__(self, free):
+        self.free, self.calls = free, []
+
+    def getFreePages(self, sizes, start, count, flags=0):  # noqa: N802  # libvirt's name
+        self.calls.append((tuple(sizes), start, count))
+        found = self.free.get(start)
+        if found is None or not set(sizes) <= set(found):
+            raise libvirt.libvirtError("page size is not available on the node")
+        return {start: {size: found[size] for size in sizes}}
+
+
+def test_the_free_pages_of_each_size_and_cell():
+    cells = parse_capabilities((DATA / "capabilities-two-cells.xml").read_text())["numa_cells"]
+    conn = FreePages({0: {4: 900000, 2048: 1500, 1048576: 1}, 2: {4: 2000000}})
+    read_free_pages(conn, cells)
+    assert [page["free"] for page in cells[0]["pages"]] == [900000, 1500, 1]
+    # A cell that libvirt does not tell about hides no other.
+    assert [page["free"] for page in cells[1]["pages"]] == [None, None, None]
+    assert [page["free"] for page in cells[2]["pages"]] == [2000000]
+    assert len(conn.calls) == 3

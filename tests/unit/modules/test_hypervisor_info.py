@@ -45,6 +45,7 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
         "supported_instances",
         "guest_hardware",
         "pci_devices",
+        "mdev_types",
         "mdev_devices",
         "domains",
         "mounts",
@@ -58,7 +59,16 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
     assert host["cpu"]["online"] == [0, 2, 4]
     assert host["cpu"]["count"] == 3
     assert [cell["memory_mb"] for cell in host["numa_cells"]] == [2048, 4096]
-    assert host["numa_cells"][0]["cpus"][1] == {"id": 1, "socket": 0, "core": 1, "siblings": [1]}
+    assert host["numa_cells"][0]["cpus"][1] == {
+        "id": 1,
+        "socket": 0,
+        "die": 0,
+        "cluster": None,
+        "core": 1,
+        "siblings": [1],
+    }
+    # libvirt's test driver tells no free pages.
+    assert host["numa_cells"][0]["pages"][0] == {"size_kb": 4, "count": 524288, "free": None}
     assert ["i686", "test", "hvm"] in host["supported_instances"]
     assert [pool["path"] for pool in host["pools"]] == ["/default-pool"]
     assert host["networks"] == [{"name": "default", "uuid": host["networks"][0]["uuid"], "bridge": "virbr0", "active": True}]
@@ -77,6 +87,7 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
         "other_files",
         "interfaces",
         "hostdevs",
+        "numa",
         "metadata",
         "title",
         "xml",
@@ -160,6 +171,31 @@ def test_the_number_of_calls_does_not_grow_with_the_domains(run_module, domain_x
     assert small.pop("virDomainGetXMLDesc") == 4
     assert large.pop("virDomainGetXMLDesc") == 80
     assert small == large
+
+
+PINS = "<cputune><vcpupin vcpu='0' cpuset='3'/></cputune>"
+
+
+def test_pins_and_devices_of_the_running_guest_count(run_module, domain_xml, fake_host, monkeypatch):
+    """The test driver's two forms are one, so the running one is changed here as virsh vcpupin --live and attach-device --live do."""
+    uri, connection = fake_host(domain_xml("vm1", 1, extra=PINS), domain_xml("off", 2, extra=PINS))
+    connection.lookupByName("off").destroy()
+    real = libvirt.virDomain.XMLDesc
+    device = "<hostdev mode='subsystem' type='mdev' model='vfio-pci'><source><address uuid='c2177883-f1bb-47f0-914d-32a22e3a8804'/></source></hostdev>"
+
+    def live(domain, flags=0):
+        text = real(domain, flags)
+        if not flags & libvirt.VIR_DOMAIN_XML_INACTIVE:
+            text = text.replace("cpuset='3'", "cpuset='5'").replace("</devices>", f"{device}</devices>")
+        return text
+
+    monkeypatch.setattr(libvirt.virDomain, "XMLDesc", live)
+    off, running = run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]
+    assert (running["name"], running["numa"]["vcpu_pins"], off["numa"]["vcpu_pins"]) == ("vm1", {"0": [5]}, {"0": [3]})
+    assert running["hostdevs"] == [{"type": "mdev", "address": "c2177883-f1bb-47f0-914d-32a22e3a8804"}]
+    assert off["hostdevs"] == []
+    # The next start is as the definition says.
+    assert "cpuset='3'" in running["xml"]
 
 
 def test_a_driver_without_bulk_statistics(run_module, domain_xml, fake_host, monkeypatch):

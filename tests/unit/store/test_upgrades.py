@@ -138,6 +138,15 @@ VALUES (1, '{uuid_of("image")}', 'debian-12', 'qcow2', '{{"hw_architecture": "x8
 UPDATE instances SET extra_specs = '{{"trait:CUSTOM_SSD": "required"}}', image_name = 'debian-12' WHERE id = 1;
 """,
     "0014": "INSERT INTO quotas (id, project, resource, hard_limit) VALUES (1, 'shop', 'cores', 40);",
+    "0015": f"""
+INSERT INTO pci_devices (id, compute_node_id, address, vendor_id, product_id, device_class, numa_node, dev_type, iommu_group, tags, traits,
+ reported, consumer_id) VALUES (1, 1, '0000:3b:00.0', '10de', '2204', '030000', 0, 'type-PCI', 40, '{{"managed": "true"}}', '[]', true, 1);
+INSERT INTO mdev_types (id, compute_node_id, parent, type, resource_class, total) VALUES (1, 1, 'pci_0000_84_00_0', 'nvidia-35', 'VGPU', 4);
+INSERT INTO mdevs (id, compute_node_id, uuid, parent, type, active, consumer_id)
+VALUES (1, 1, '{uuid_of("mdev")}', 'pci_0000_84_00_0', 'nvidia-35', true, 1);
+INSERT INTO numa_allocations (id, consumer_id, compute_node_id, cells)
+VALUES (1, 1, 1, '[{{"guest": 0, "host": 0, "memory_mb": 512, "page_kb": null, "shared": [], "pins": {{"0": 1}}, "reserved": []}}]');
+""",
 }
 
 

@@ -126,7 +126,50 @@ def test_names_that_hosts_have(name):
         (("guest_hardware",), [[5], "x", {"firmware": "efi"}, {"firmware": [5]}, {"tpm_models": ["<x>"]}]),
         (("networks",), [[5], "x", [{"name": "\0"}]]),
         (("pci_devices",), [[{"a": [[[[[[[[[[1]]]]]]]]]]}], [{"a": 2**70}], [{"a": float("nan")}]]),
-        (("numa_cells",), [[7], [{"pages": [{"count": 2**70}]}]]),
+        (("pci_devices", 0, "address"), ["", None, "3b:00.0", "0000:3b:00.0\n", 5]),
+        (("pci_devices", 0, "vendor_id"), ["10dex", 5, "0x10de"]),
+        (("pci_devices", 0, "class"), ["0300"]),
+        (("pci_devices", 0, "parent_addr"), ["PF"]),
+        (("pci_devices", 0, "dev_type"), ["type-GPU", []]),
+        (("pci_devices", 0, "numa_node"), [-1, "0"]),
+        (("pci_devices", 0, "interface"), [["ens1"]]),
+        (
+            ("mdev_types",),
+            [
+                [{}],
+                [{"parent": "a b", "type": "t", "available_instances": 1}],
+                [{"parent": "p", "type": "t"}],
+                [{"parent": "p", "type": "t", "available_instances": -1}],
+            ],
+        ),
+        (
+            ("mdev_devices",),
+            [
+                [{"uuid": "x"}],
+                [{"uuid": fleets.uuid_of("m"), "parent": "p"}],
+                [{"uuid": fleets.uuid_of("m"), "parent": "p", "type": "t", "active": "no"}],
+                [{"uuid": fleets.uuid_of("m"), "parent": "p", "type": "t"}] * 2,
+            ],
+        ),
+        (("numa_cells",), [[7], [{"pages": [{"count": 2**70}]}], [{"id": -1, "memory_mb": 1}], [{"id": 0, "memory_mb": 1}] * 2]),
+        (("numa_cells", 0, "memory_mb"), [None, -1, "1"]),
+        (
+            ("numa_cells", 0, "cpus"),
+            [
+                "0-3",
+                [5],
+                [{"id": -1}],
+                [{"id": 2**20}],
+                [{"id": 0}, {"id": 0}],
+                [{"id": 0, "socket": "a"}],
+                [{"id": 0, "siblings": "0"}],
+                [{"id": 0, "siblings": [-1]}],
+            ],
+        ),
+        (
+            ("numa_cells", 0, "pages"),
+            [[{"size_kb": 0, "count": 1}], [{"size_kb": 4}], [{"size_kb": 4, "count": 1}] * 2, [{"size_kb": 4, "count": 1, "free": -1}]],
+        ),
         (("domains",), ["web", {"a": 1}]),
         (("mounts",), [[5], [{"path": 5}], [{"path": "/srv", "shared_id": ["nfs"]}]]),
         (("block_devices",), [[{"id": None}], [{"id": "naa.6", "names": "/dev/sdb"}]]),
@@ -154,7 +197,10 @@ def test_safety_10_a_fact_of_a_host_that_cannot_be(path, values):
      {"other_files": [{**FILE, "path": "/" + "x" * 5000}]}, {"other_files": [{**FILE, "type": "odd"}]}, {"other_files": [{**FILE, "written": 1}]},
      {"other_files": [{**FILE, "chain": [{}]}]}, {"other_files": [FILE] * 10_001},
      {"metadata": ["x"]}, {"metadata": {"project": 5}}, {"xml": 5}, {"xml": "x" * 2**23}, {"persistent": "no"},
-     {"interfaces": [{**NIC, "mac": 5}]}, {"hostdevs": [{"address": {"a": float("inf")}}]}],
+     {"interfaces": [{**NIC, "mac": 5}]}, {"hostdevs": [{"address": {"a": float("inf")}}]}, {"hostdevs": [{"type": "pci", "address": ["a"]}]},
+     {"numa": 5}, {"numa": {"cpuset": "0-3"}}, {"numa": {"vcpu_pins": [1]}}, {"numa": {"vcpu_pins": {"a": [1]}}}, {"numa": {"vcpu_pins": {"0": [-1]}}},
+     {"numa": {"memory": [0]}}, {"numa": {"memory": {"nodes": ["0"]}}}, {"numa": {"cells": [{"id": 0}]}}, {"numa": {"cells": [{"id": 0, "memory_mb": 1}]}},
+     {"numa": {"cells": [{"id": 0, "memory_mb": 1, "cpus": [0]}] * 2}}, {"numa": {"pages": [{"size_kb": -1}]}}, {"numa": {"pages": [{"size_kb": 4}]}}],
 )  # fmt: skip
 def test_safety_10_a_bad_domain_is_left_out_and_hides_no_other(change):
     bad = {**copy.deepcopy(FACTS["domains"][0]), **change}

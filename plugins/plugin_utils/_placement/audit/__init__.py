@@ -3,14 +3,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The audit: what in the store contradicts itself or what hosts show, and the repair of what is safe.
 
-snapshot.py reads the store, checks.py finds (data in, data out), repair.py repairs.
+snapshot.py reads the store, checks.py and hardware_checks.py find (data in, data out), repair.py repairs.
 """
 
 from __future__ import annotations
 
 from typing import TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit import checks, repair, snapshot
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit import checks, hardware_checks, repair, snapshot
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit.findings import LEVELS, Finding, Findings
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection
 
@@ -70,6 +70,7 @@ def examine(seen: snapshot.Snapshot, now: float, release_expired: bool = False) 
     checks.examine_instances(seen, found)
     checks.examine_consumers(seen, found, now, release_expired)
     checks.examine_providers(seen, found)
+    hardware_checks.examine(seen, found)
     checks.examine_migrations(seen, found, now)
     return found
 

@@ -97,7 +97,9 @@ def _problem(seen: Snapshot, instance: Row, held: Held, where: int | None, shown
         recorded = seen.host(instance.compute_node_id) or "no host"
         return "wrong_host", f"Its domain is on {here}, and it is recorded on {recorded}."
     size, sums = _size(instance), _sums(held)
-    if size == sums:
+    # It may have CPUs for its emulator beside those of its vCPUs.
+    others = sum(len(cell["reserved"]) for each in seen.numa.get(where or 0, ()) if each["uuid"] == instance.uuid for cell in each["cells"])
+    if {**sums, CPU: min(max(sums[CPU] - others, size[CPU]), sums[CPU])} == size:
         return None
     if not any(sums.values()):
         return "allocation_missing", f"It takes {_amounts(size)} and holds nothing."

@@ -44,6 +44,20 @@ KINDS = {
         "drover_audit_heal=true and drover_audit_release_expired=true.",
     ),
     "stranger": ("problem", "Run drover.compute.discover on its host: it adopts the domain with the room it takes."),
+    "pins_overlap": (
+        "problem",
+        "Run drover.compute.discover on the host. If it is so there, give one of them other CPUs (virsh vcpupin, virsh emulatorpin, with --live "
+        "and --config).",
+    ),
+    "pins_outside": (
+        "problem",
+        "Give the vCPUs CPUs of the set (virsh vcpupin with --live and --config), or change drover_cpu_dedicated_set of the host.",
+    ),
+    "pages_exceeded": (
+        "problem",
+        "Not all of them can run at the same time. Give the host more pages, or move one that is shut off to another host.",
+    ),
+    "device_doubled": ("problem", "Only one of them can run at a time. Take the device out of the others (virsh detach-device --config)."),
     "node_without_service": ("problem", "Run drover.compute.discover on the host."),
     "node_without_provider": ("problem", "Run drover.compute.discover on the host, which makes it again."),
     "provider_without_node": (

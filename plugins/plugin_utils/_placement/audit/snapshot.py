@@ -12,7 +12,8 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.allocations import Held
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.providers import grouped
-from ansible_collections.drover.compute.plugins.plugin_utils._store import tables
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NumaAllocation
+from ansible_collections.drover.compute.plugins.plugin_utils._store import numa, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import SHARES
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
 
@@ -26,7 +27,7 @@ class Snapshot:
 
     services: hosts by id. inventories: with the name of the class. held: allocations by consumer. migrations: that are
     open or consumers. domains: {uuid: {node id: row}}. traits: those of NODE_TRAIT and SHARES by provider. aggregates:
-    ids by provider.
+    ids by provider. numa: what consumers have of the NUMA cells of nodes, by node id.
     """
 
     instances: dict[str, Row]
@@ -40,6 +41,7 @@ class Snapshot:
     domains: dict[str, dict[int, Row]]
     traits: dict[int, set[str]]
     aggregates: dict[int, set[int]]
+    numa: dict[int, list[NumaAllocation]]
 
     def __post_init__(self) -> None:
         by_uuid = {node.uuid: key for key, node in self.nodes.items()}
@@ -53,6 +55,12 @@ class Snapshot:
             if row.status in tables.HOLDING_MIGRATION:
                 self.open.setdefault(row.instance_uuid, []).append(row)
         self.stocked = {(row.provider_id, row.name) for row in self.inventories}
+
+    def name(self, uuid: str) -> str:
+        """Return the name of an instance, of that of a migration, or of a domain; else the uuid."""
+        instance, migration = self.instances.get(uuid), self.migrations.get(uuid)
+        domain = next(iter(self.domains.get(uuid, {}).values()), None)
+        return str(instance.name if instance else migration.instance_name if migration else domain.name if domain else uuid)
 
     def host(self, node_id: int | None) -> str | None:
         """Return the name of a compute node's host for people; None for no node."""
@@ -87,7 +95,7 @@ def read(connection: Connection) -> Snapshot:
             _columns(tables.instances, "uuid id name compute_node_id state order_uuid task_state vcpus memory_mb disk_gb project user"),
             "uuid",
         ),
-        nodes=_by(connection, _columns(tables.compute_nodes, "id uuid host hypervisor_hostname service_id"), "id"),
+        nodes=_by(connection, _columns(tables.compute_nodes, "id uuid host hypervisor_hostname service_id numa_cells"), "id"),
         services={row.id: row.host for row in connection.execute(_columns(tables.services, "id host"))},
         providers=_by(connection, _columns(tables.resource_providers, "id uuid name root_id"), "id"),
         inventories=_inventories(connection),
@@ -97,6 +105,7 @@ def read(connection: Connection) -> Snapshot:
         domains=_domains(connection),
         traits=_traits(connection),
         aggregates=grouped(connection.execute(_columns(tables.provider_aggregates, "provider_id aggregate_id"))),
+        numa=numa.read(connection),
     )
 
 
@@ -138,7 +147,9 @@ def _migrations(connection: Connection) -> dict[str, Row]:
 
 def _domains(connection: Connection) -> dict[str, dict[int, Row]]:
     found: dict[str, dict[int, Row]] = {}
-    for row in connection.execute(_columns(tables.domains, "uuid compute_node_id name state")):
+    facts = tables.domains.c.facts
+    query = _columns(tables.domains, "uuid compute_node_id name state")
+    for row in connection.execute(query.add_columns(facts["hostdevs"].label("hostdevs"), facts["numa"].label("numa"))):
         found.setdefault(row.uuid, {})[row.compute_node_id] = row
     return found
 

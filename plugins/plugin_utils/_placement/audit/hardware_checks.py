@@ -1,0 +1,110 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The checks of CPUs, pages and devices that one instance has for itself. Nothing is repaired: only the hosts can change it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import some
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit.findings import Findings
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit.snapshot import Snapshot
+
+#: Of the devices that one domain at a time has; a USB device is found anew by its ids.
+_DEVICES = ("pci", "mdev", "vdpa")
+
+
+def examine(seen: Snapshot, found: Findings) -> None:
+    """Find CPUs and devices that several instances have, CPUs outside the set for pinned vCPUs, and more pages than there are."""
+    for node in sorted(seen.numa):
+        _overlaps(seen, found, node)
+        _pages(seen, found, node)
+    for uuid, places in seen.domains.items():
+        for node in places:
+            _outside(seen, found, uuid, node)
+    _devices(seen, found)
+
+
+def _overlaps(seen: Snapshot, found: Findings, node: int) -> None:
+    users: dict[int, set[str]] = {}
+    for each in seen.numa[node]:
+        for cell in each["cells"]:
+            for cpu in (*cell["pins"].values(), *cell["reserved"]):
+                users.setdefault(cpu, set()).add(_instance(seen, each["uuid"]))
+    shared: dict[tuple[str, ...], list[int]] = {}
+    for cpu, uuids in users.items():
+        if len(uuids) > 1:
+            shared.setdefault(tuple(sorted(uuids)), []).append(cpu)
+    for together, cpus in sorted(shared.items()):
+        why = f"{_cpus(cpus)} of {seen.host(node)} {'is' if len(cpus) == 1 else 'are'} pinned for {_names(seen, together)}."
+        found.add("pins_overlap", why, "leaves it: only the host can change pins", _what(seen, together, node))
+
+
+def _instance(seen: Snapshot, uuid: str) -> str:
+    """The instance of a consumer, which may be a migration at its source: a guest does not overlap with itself."""
+    migration = seen.migrations.get(uuid)
+    return migration.instance_uuid if migration is not None else uuid
+
+
+def _outside(seen: Snapshot, found: Findings, uuid: str, node: int) -> None:
+    cells, numa = _cells(seen, node), seen.domains[uuid][node].numa
+    if not cells or not numa:
+        return
+    pinnable = {cpu for cell in cells for cpu in cell["pcpus"]}
+    pins = {cpus[0] for cpus in (numa.get("vcpu_pins") or {}).values() if len(cpus) == 1}
+    if pins - pinnable:
+        why = f"It is pinned to {_cpus(pins - pinnable)}, which {seen.host(node)} does not keep for pinned vCPUs."
+        found.add("pins_outside", why, "leaves it: only the host can change pins", _what(seen, [uuid], node))
+
+
+def _pages(seen: Snapshot, found: Findings, node: int) -> None:
+    there = {(cell["id"], page["size_kb"]): page["total"] for cell in _cells(seen, node) for page in cell["pages"]}
+    used: Counter[tuple[int, int]] = Counter()
+    users: dict[tuple[int, int], set[str]] = {}
+    for each in seen.numa[node]:
+        for cell in each["cells"]:
+            if cell["page_kb"]:
+                key = (cell["host"], cell["page_kb"])
+                used[key] += cell["memory_mb"] * 1024 // cell["page_kb"]
+                users.setdefault(key, set()).add(each["uuid"])
+    for key, count in sorted(used.items()):
+        total = there.get(key, 0)
+        if count > total:
+            number, size = key
+            why = f"{_names(seen, users[key])} have {count} pages of {size} KiB in cell {number} of {seen.host(node)}, which has {total}."
+            found.add("pages_exceeded", why, "leaves it: what runs has its pages", {"host": seen.host(node)})
+
+
+def _devices(seen: Snapshot, found: Findings) -> None:
+    users: dict[tuple[int, str], set[str]] = {}
+    for uuid, places in seen.domains.items():
+        for node, row in places.items():
+            for device in row.hostdevs or ():
+                if device.get("type") in _DEVICES and device.get("address"):
+                    users.setdefault((node, device["address"]), set()).add(uuid)
+    for (node, address), uuids in sorted(users.items()):
+        if len(uuids) > 1:
+            why = f"The device {address} of {seen.host(node)} is in {_names(seen, uuids)}."
+            found.add("device_doubled", why, "leaves it: only the host can change domains", _what(seen, uuids, node))
+
+
+def _cells(seen: Snapshot, node: int) -> list[dict[str, Any]]:
+    return seen.nodes[node].numa_cells or []
+
+
+def _what(seen: Snapshot, uuids: Iterable[str], node: int) -> dict[str, str | None]:
+    """What a finding is about: the first of the instances by name."""
+    uuid = min(uuids, key=lambda each: (seen.name(each), each))
+    return {"uuid": uuid, "name": seen.name(uuid), "host": seen.host(node)}
+
+
+def _names(seen: Snapshot, uuids: Iterable[str]) -> str:
+    return some(sorted({seen.name(uuid) for uuid in uuids}), 5)
+
+
+def _cpus(cpus: Iterable[int]) -> str:
+    found = sorted(cpus)
+    return f"CPU{'s' if len(found) > 1 else ''} {', '.join(map(str, found))}"

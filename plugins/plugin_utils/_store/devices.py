@@ -1,0 +1,151 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The PCI devices and mediated devices of compute nodes that may be given away, and which consumer has which."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import Mdev, MdevType, PciDevice
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
+
+Rows = Mapping[int, Sequence[Mapping[str, Any]]]
+
+
+def read_pci(connection: Connection, node_ids: Collection[int] | None = None) -> dict[int, list[PciDevice]]:
+    """Read the PCI devices of nodes (None for all) by one query: {node id: devices, in the order of their addresses}."""
+    found: dict[int, list[PciDevice]] = {}
+    for row in _rows(connection, tables.pci_devices, tables.pci_devices.c.address, node_ids):
+        found.setdefault(row.compute_node_id, []).append(
+            {
+                "address": row.address,
+                "vendor_id": row.vendor_id,
+                "product_id": row.product_id,
+                "device_class": row.device_class,
+                "numa_node": row.numa_node,
+                "dev_type": row.dev_type,
+                "parent_addr": row.parent_addr,
+                "iommu_group": row.iommu_group,
+                "tags": row.tags,
+                "resource_class": row.resource_class,
+                "traits": row.traits,
+                "reported": row.reported,
+                "owner": row.owner,
+            }
+        )
+    return found
+
+
+def read_mdev_types(connection: Connection, node_ids: Collection[int] | None = None) -> dict[int, list[MdevType]]:
+    """Read the types of mediated devices that nodes (None for all) may make: {node id: types, in the order of the parents}."""
+    table = tables.mdev_types
+    query = sa.select(table).order_by(table.c.parent)
+    found: dict[int, list[MdevType]] = {}
+    for row in connection.execute(query) if node_ids is None else bulk.among(connection, query, table.c.compute_node_id, node_ids):
+        each: MdevType = {"parent": row.parent, "type": row.type, "resource_class": row.resource_class, "total": row.total}
+        found.setdefault(row.compute_node_id, []).append(each)
+    return found
+
+
+def read_mdevs(connection: Connection, node_ids: Collection[int] | None = None) -> dict[int, list[Mdev]]:
+    """Read the mediated devices of nodes (None for all): {node id: devices, in the order of their uuids}."""
+    found: dict[int, list[Mdev]] = {}
+    for row in _rows(connection, tables.mdevs, tables.mdevs.c.uuid, node_ids):
+        each: Mdev = {"uuid": row.uuid, "parent": row.parent, "type": row.type, "active": row.active, "owner": row.owner}
+        found.setdefault(row.compute_node_id, []).append(each)
+    return found
+
+
+def _with_owner(table: sa.Table) -> Select:
+    consumers = tables.consumers
+    return sa.select(table, consumers.c.uuid.label("owner")).outerjoin(consumers, consumers.c.id == table.c.consumer_id)
+
+
+def _rows(connection: Connection, table: sa.Table, key: sa.Column[str], node_ids: Collection[int] | None) -> Iterable[Row]:
+    query = _with_owner(table).order_by(key)
+    return connection.execute(query) if node_ids is None else bulk.among(connection, query, table.c.compute_node_id, node_ids)
+
+
+def write_pci(connection: Connection, wanted: Rows) -> bool:
+    """Replace the PCI devices of nodes: {node id: columns}. One that somebody has is kept, as not reported.
+
+    :returns: whether anything changed.
+    """
+    return _write(
+        connection, tables.pci_devices, "address", {node: [{**row, "reported": True} for row in rows] for node, rows in wanted.items()}
+    )
+
+
+def write_mdev_types(connection: Connection, wanted: Rows) -> bool:
+    """Replace the types of mediated devices of nodes: {node id: columns}; return whether anything but the totals changed."""
+    return _write(connection, tables.mdev_types, "parent", wanted, volatile=("total",))
+
+
+def write_mdevs(connection: Connection, wanted: Rows) -> bool:
+    """Replace the mediated devices of nodes: {node id: columns}; return whether anything changed."""
+    return _write(connection, tables.mdevs, "uuid", wanted)
+
+
+def _write(connection: Connection, table: sa.Table, key: str, wanted: Rows, volatile: Collection[str] = ()) -> bool:
+    there: dict[int, dict[str, Row]] = {}
+    for row in bulk.among(connection, sa.select(table), table.c.compute_node_id, wanted):
+        there.setdefault(row.compute_node_id, {})[getattr(row, key)] = row
+    new: list[dict[str, Any]] = []
+    different: list[dict[str, Any]] = []
+    gone: list[int] = []
+    lost: list[dict[str, Any]] = []
+    counts = False
+    for node, rows in wanted.items():
+        known = there.get(node, {})
+        for columns in rows:
+            old = known.pop(columns[key], None)
+            if old is None:
+                new.append({"compute_node_id": node, **columns})
+            elif any(getattr(old, name) != value for name, value in columns.items()):
+                different.append({"id": old.id, **columns})
+                counts |= any(getattr(old, name) != value for name, value in columns.items() if name not in volatile)
+        for old in known.values():
+            if "reported" in table.c and old.consumer_id is not None:
+                lost += [{"id": old.id, "reported": False}] if old.reported else []
+            else:
+                gone.append(old.id)
+    bulk.insert(connection, table, new)
+    bulk.update(connection, table, different)
+    bulk.update(connection, table, lost)
+    bulk.delete(connection, table, table.c.id, gone)
+    return bool(new or gone or lost or counts)
+
+
+def set_owners(connection: Connection, shown: Mapping[int, Mapping[str, Sequence[str]]], keep: Collection[tuple[int, str]]) -> bool:
+    """Record which consumers have the devices of nodes, as their hosts show it.
+
+    :param shown: {node id: {PCI address or uuid of a mediated device: uuids of domains that have it}}. A device that several have stays
+        with the one that has it in the store.
+    :param keep: (node id, uuid) of consumers that keep what they have: claimed, and not shown yet.
+    :returns: whether anything changed.
+    """
+    ids = bulk.ids_by(
+        connection,
+        tables.consumers.c.uuid,
+        {uuid for devices in shown.values() for uuids in devices.values() for uuid in uuids},
+        make=False,
+    )
+    changed = False
+    for table, key in ((tables.pci_devices, "address"), (tables.mdevs, "uuid")):
+        updates = []
+        for row in bulk.among(connection, _with_owner(table), table.c.compute_node_id, shown):
+            users = [uuid for uuid in shown[row.compute_node_id].get(getattr(row, key), ()) if uuid in ids]
+            if row.owner in users or (not users and (row.compute_node_id, row.owner) in keep):
+                continue
+            owner = ids[users[0]] if users else None
+            if row.consumer_id != owner:
+                updates.append({"id": row.id, "consumer_id": owner})
+        bulk.update(connection, table, updates)
+        changed |= bool(updates)
+    # What nobody has any more, and the host does not show.
+    table = tables.pci_devices
+    stale = sa.delete(table).where(table.c.reported.is_(sa.false()), table.c.consumer_id.is_(None))
+    return bool(connection.execute(stale).rowcount) or changed

@@ -1,0 +1,115 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What consumers (instances, and migrations at their source) have of the NUMA cells of compute nodes.
+
+A row goes with its consumer. Who claims CPUs of a node must hold an inventory of the node first, as every claim does: then no other
+transaction reads the rows before this one has ended.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NumaAllocation
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, column_reader, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+
+
+def read(connection: Connection, node_ids: Collection[int] | None = None) -> dict[int, list[NumaAllocation]]:
+    """Read what consumers have of nodes, by one query.
+
+    :param node_ids: None for all.
+    :returns: {node id: allocations, in the order of the uuids}.
+    """
+    table, consumers = tables.numa_allocations, tables.consumers
+    query = sa.select(table.c.compute_node_id, consumers.c.uuid, sa.cast(table.c.cells, sa.Text))
+    query = query.join(consumers, consumers.c.id == table.c.consumer_id)
+    if node_ids is None:
+        rows: Iterable[Any] = column_reader.rows(connection, query)
+    else:
+        rows = [tuple(row)[:3] for row in bulk.among(connection, query, table.c.compute_node_id, node_ids)]
+    found: dict[int, list[NumaAllocation]] = {}
+    for node, uuid, cells in rows:
+        found.setdefault(node, []).append({"uuid": uuid, "cells": json.loads(cells)})
+    for each in found.values():
+        each.sort(key=lambda one: one["uuid"])
+    return found
+
+
+def write(
+    connection: Connection, wanted: Mapping[int, Mapping[str, Iterable[Mapping[str, Any]]]], keep: Collection[tuple[int, str]] = ()
+) -> bool:
+    """Replace what the consumers of nodes have, as their hosts show it; write only what differs.
+
+    :param wanted: {node id: {uuid of an instance: cells, empty for none}}; all others of the node are removed.
+    :param keep: (node id, uuid) of those that stay as they are where they are not in ``wanted``: claimed, and not shown yet.
+    :returns: whether anything changed.
+    """
+    table = tables.numa_allocations
+    there = {
+        (row.compute_node_id, row.uuid): row
+        for row in bulk.among(
+            connection,
+            sa.select(table, tables.consumers.c.uuid).join(tables.consumers, tables.consumers.c.id == table.c.consumer_id),
+            table.c.compute_node_id,
+            wanted,
+        )
+    }
+    shown = {
+        (node, uuid): _with_policies(list(cells), there[node, uuid].cells if (node, uuid) in there else [])
+        for node, domains in wanted.items()
+        for uuid, cells in domains.items()
+    }
+    gone = [row.id for key, row in there.items() if (not shown[key] if key in shown else key not in keep)]
+    new = {key: cells for key, cells in shown.items() if cells and key not in there}
+    different = [
+        {"id": there[key].id, "cells": cells} for key, cells in shown.items() if cells and key in there and there[key].cells != cells
+    ]
+    bulk.delete(connection, table, table.c.id, gone)
+    bulk.update(connection, table, different)
+    return insert(connection, new) or bool(gone or different)
+
+
+def _with_policies(cells: Iterable[Mapping[str, Any]], claimed: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Add the policies that were claimed to cells that a host shows, where they have the same CPUs as then."""
+    policies = {(each["host"], str(each["pins"])): (each.get("cpu_policy"), each.get("thread_policy")) for each in claimed}
+    found = []
+    for each in cells:
+        cpu_policy, thread_policy = policies.get((each["host"], str(each["pins"])), (None, None))
+        found.append({**each, "cpu_policy": cpu_policy, "thread_policy": thread_policy})
+    return found
+
+
+def insert(connection: Connection, wanted: Mapping[tuple[int, str], list[Any]]) -> bool:
+    """Add what consumers get of nodes: {(node id, uuid): cells}; the consumers must be there.
+
+    :returns: whether any was added.
+    """
+    ids = bulk.ids_by(connection, tables.consumers.c.uuid, {uuid for dummy, uuid in wanted}, make=False)
+    rows = [{"consumer_id": ids[uuid], "compute_node_id": node, "cells": cells} for (node, uuid), cells in wanted.items() if uuid in ids]
+    bulk.insert(connection, tables.numa_allocations, rows)
+    return bool(rows)
+
+
+def follow(connection: Connection, uuid: str, source: int, destination: int) -> list[int]:
+    """Let a consumer have of one node what it has of another, as a move changes neither cells nor pins.
+
+    :param source: the id of the node that it leaves, and so for ``destination``.
+    :returns: its CPUs that others have at the destination; then nothing was written.
+    """
+    held = read(connection, [source, destination])
+    mine = next((each["cells"] for each in held.get(source, ()) if each["uuid"] == uuid), None)
+    if mine is None or source == destination or any(each["uuid"] == uuid for each in held.get(destination, ())):
+        return []
+    taken = {cpu for each in held.get(destination, ()) for cpu in _cpus(each["cells"])}
+    busy = sorted(taken & _cpus(mine))
+    if not busy:
+        insert(connection, {(destination, uuid): mine})
+    return busy
+
+
+def _cpus(cells: Iterable[Mapping[str, Any]]) -> set[int]:
+    return {cpu for each in cells for cpu in (*each["pins"].values(), *each["reserved"])}

@@ -1,0 +1,245 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The NUMA cells of a hypervisor as the fit counts them: its CPU sets, cores, memory and pages; and what domains take of them.
+
+Data in, data out. A cell of a host is a mapping: ``id``; ``cpus`` and ``pcpus``, the CPUs of shared and of pinned vCPUs; ``siblings``, a
+list of CPUs for each core; ``memory_mb``; ``pages``, with ``size_kb``, ``total`` and ``reserved``; ``socket``, None where it is not known.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+
+Cell = Mapping[str, Any]
+#: {(cell, size of a page in KiB): number of pages}.
+Pages = Mapping[tuple[int, int], int]
+
+_RUNNING = ("running", "blocked", "paused", "shutdown", "pmsuspended")
+_UNITS = {"": 1, "K": 1, "M": 1024, "G": 1024**2}
+_SIZE = re.compile(r"([0-9]{1,12})\s*(?:([KMG])(?:i?B)?)?", re.IGNORECASE)
+
+
+def host_cells(facts: Sequence[Cell], online: Iterable[int], shared: Iterable[int], pinned: Iterable[int], reserved: Pages) -> list[Cell]:
+    """Return the cells of a host; the sets of CPUs are those of the whole host.
+
+    :param facts: numa_cells of hypervisor_info.
+    :param reserved: pages that instances do not get.
+    """
+    shared, pinned = set(shared), set(pinned)
+    usable = (shared | pinned) & set(online)
+    cells: list[Cell] = []
+    for cell in facts:
+        own = {cpu["id"] for cpu in cell["cpus"]} & usable
+        sockets = {cpu.get("socket") for cpu in cell["cpus"]}
+        cores = {tuple(sorted(usable.intersection(cpu.get("siblings") or ()))) for cpu in cell["cpus"]} - {()}
+        cells.append(
+            {
+                "id": cell["id"],
+                "cpus": sorted(own & shared),
+                "pcpus": sorted(own & pinned),
+                "siblings": [list(core) for core in sorted(cores)],
+                "memory_mb": cell["memory_mb"],
+                "pages": [
+                    {"size_kb": page["size_kb"], "total": page["count"], "reserved": reserved.get((cell["id"], page["size_kb"]), 0)}
+                    for page in sorted(cell.get("pages") or (), key=lambda each: each["size_kb"])
+                ],
+                "socket": next(iter(sockets)) if len(sockets) == 1 else None,
+            }
+        )
+    return cells
+
+
+def has_threads(facts: Iterable[Cell]) -> bool:
+    """Tell whether some core has several threads, whatever the CPU sets are (N6)."""
+    return any(len(cpu.get("siblings") or ()) > 1 for cell in facts for cpu in cell["cpus"])
+
+
+def read_reserved_pages(given: Any, facts: Iterable[Cell], where: str) -> dict[tuple[int, int], int]:
+    """Return the pages of the option reserved_huge_pages.
+
+    :param given: a list of mappings with node, size (KiB, or with a unit) and count, or of texts as Nova has them; or one of these.
+    :raises DroverError: malformed, twice, or more than the host has.
+    """
+    where = f"{where}: reserved_huge_pages (drover_reserved_huge_pages)"
+    have = {(cell["id"], page["size_kb"]): page["count"] for cell in facts for page in cell.get("pages") or ()}
+    reserved: dict[tuple[int, int], int] = {}
+    for each in given if isinstance(given, list) else [given] if given else []:
+        pages = _from_text(each, where) if isinstance(each, str) else each
+        if not isinstance(pages, dict):
+            raise DroverError(f"{where} must be a list such as [{{node: 0, size: 2MiB, count: 64}}], not {validation.shown(each)}.")
+        validation.check_keys(where, pages, ("node", "size", "count"))
+        node, count = (validation.read_whole(f"{where}, {name}", pages.get(name)) for name in ("node", "count"))
+        key = (node, _size_kb(pages.get("size"), where))
+        place = f"{where}: {key[1]} KiB pages of cell {node}"
+        if key in reserved:
+            raise DroverError(f"{place} stand twice. Write them once.")
+        if key not in have:
+            sizes = ", ".join(f"{size} KiB in cell {cell}" for cell, size in sorted(have)) or "none"
+            raise DroverError(f"{place} do not exist on this host. It has: {sizes}.")
+        if count > have[key]:
+            raise DroverError(f"{place}: {count} cannot be reserved of the {have[key]} that there are.")
+        reserved[key] = count
+    return reserved
+
+
+def _from_text(text: str, where: str) -> dict[str, Any]:
+    """Return what Nova writes as node:0,size:2048,count:64."""
+    parts = [part.partition(":") for part in text.split(",")]
+    if not all(colon for dummy, colon, dummy2 in parts):
+        raise DroverError(f"{where}: {validation.shown(text)} is not of the form node:0,size:2048,count:64.")
+    return {name.strip(): value.strip() for name, dummy, value in parts}
+
+
+def _size_kb(value: Any, where: str) -> int:
+    found = _SIZE.fullmatch(str(value).strip()) if isinstance(value, (int, str)) and not isinstance(value, bool) else None
+    if found is None or not int(found[1]):
+        raise DroverError(f"{where}: size must be a number of KiB or a size such as 2MiB or 1GiB, not {validation.shown(value)}.")
+    return int(found[1]) * _UNITS[(found[2] or "").upper()]
+
+
+def with_foreign_pages(reserved: Pages, facts: Iterable[Cell], domains: Iterable[Mapping[str, Any]], cells: Sequence[Cell]) -> Pages:
+    """Return the reserved pages, raised to what others than the domains have of the huge pages, such as a switch in user space.
+
+    libvirt tells how many are free. Of the smallest size it does not count the page cache as free, so that one is left as it is.
+    """
+    taken: dict[tuple[int, int], int] = {}
+    for domain in domains:
+        if domain.get("state") in _RUNNING:
+            for each in cells_of_domain(domain, cells)[0]:
+                if each["page_kb"]:
+                    key = (each["host"], each["page_kb"])
+                    taken[key] = taken.get(key, 0) + each["memory_mb"] * 1024 // each["page_kb"]
+    found = dict(reserved)
+    for cell in facts:
+        for page in sorted(cell.get("pages") or (), key=lambda each: each["size_kb"])[1:]:
+            key = (cell["id"], page["size_kb"])
+            if page.get("free") is not None:
+                foreign = page["count"] - page["free"] - taken.get(key, 0)
+                found[key] = max(found.get(key, 0), min(foreign, page["count"]), 0)
+    return found
+
+
+def cells_of_domain(domain: Mapping[str, Any], cells: Sequence[Cell]) -> tuple[list[dict[str, Any]], int, int]:
+    """Return what a domain takes of the cells of its host, and how many CPUs of its own it has.
+
+    A vCPU that may run on one CPU is pinned to it. A CPU of pinned vCPUs on which other threads of the domain may run is reserved. A guest
+    cell that libvirt takes from several host cells, or from unknown ones, counts where its CPUs are, in equal parts.
+
+    :param domain: a domain of hypervisor_info.
+    :param cells: those of host_cells().
+    :returns: a list with ``guest`` and ``host`` (numbers of cells), ``memory_mb``, ``page_kb`` (None for the smallest size), ``shared``
+        (vCPUs), ``pins`` ({vCPU: CPU}) and ``reserved`` (CPUs); the number of vCPUs on CPUs that the host keeps for pinned ones, and the number
+        of such CPUs that it has for other threads.
+    """
+    numa = domain.get("numa")
+    if not numa or not cells:
+        return [], 0, 0
+    use = _Use(domain, numa, cells)
+    return use.cells(), use.dedicated_vcpus(), use.dedicated_others()
+
+
+class _Use:
+    """A domain's use of the cells of its host."""
+
+    def __init__(self, domain: Mapping[str, Any], numa: Mapping[str, Any], cells: Sequence[Cell]) -> None:
+        self._numa = numa
+        self._cells = {cell["id"]: cell for cell in cells}
+        self._cell_of = {cpu: cell["id"] for cell in cells for cpu in (*cell["cpus"], *cell["pcpus"])}
+        self._pinnable = {cpu for cell in cells for cpu in cell["pcpus"]}
+        #: CPUs that no shared vCPU uses; none on a host whose two sets are one.
+        self._own = self._pinnable - {cpu for cell in cells for cpu in cell["cpus"]}
+        vcpus = range(int(domain.get("vcpus") or 0))
+        self._guests = numa.get("cells") or [
+            {
+                "id": 0,
+                "cpus": list(vcpus),
+                "memory_mb": int(domain.get("memory_mb") or 0),
+                "nodes": (numa.get("memory") or {}).get("nodes") or [],
+            }
+        ]
+        allowed = {each: set(numa.get("vcpu_pins", {}).get(str(each)) or numa.get("cpuset") or ()) for each in vcpus}
+        self._allowed = allowed
+        self._pins = {each: min(cpus) for each, cpus in allowed.items() if len(cpus) == 1 and cpus <= self._pinnable}
+        #: vCPUs that float over CPUs of pinned ones alone.
+        self._floating = {each for each, cpus in allowed.items() if len(cpus) > 1 and cpus <= self._own}
+        pinned = set(self._pins.values())
+        threads = [set(numa.get("emulator_pins") or ()), *map(set, numa.get("iothread_pins", {}).values())]
+        more = [cpus - pinned for cpus in threads]
+        self._emulator = {cpu for cpus in more for cpu in cpus if cpu in self._own or (len(cpus) == 1 and cpu in self._pinnable)}
+        self._reserved = (self._emulator | {cpu for each in self._floating for cpu in allowed[each]}) - pinned
+
+    def dedicated_vcpus(self) -> int:
+        """Return the number of vCPUs that run on CPUs of pinned vCPUs alone."""
+        return sum(cpu in self._own for cpu in self._pins.values()) + len(self._floating)
+
+    def dedicated_others(self) -> int:
+        """Return the number of CPUs of pinned vCPUs that other threads have for themselves."""
+        floating = {cpu for each in self._floating for cpu in self._allowed[each]}
+        return len((self._emulator - floating) & self._own)
+
+    def cells(self) -> list[dict[str, Any]]:
+        """Return the entries, sorted by guest and host cell."""
+        found: list[dict[str, Any]] = []
+        for guest in self._guests:
+            pinned = {self._cell_of[self._pins[each]] for each in guest["cpus"] if each in self._pins}
+            memory = {cell for cell in guest.get("nodes") or () if cell in self._cells} or pinned or self._near(guest)
+            if not memory:
+                continue
+            part, rest = divmod(guest["memory_mb"], len(memory))
+            amounts = {place: part + (rest if place == min(memory) else 0) for place in memory}
+            found += [
+                {
+                    "guest": guest["id"],
+                    "host": place,
+                    "memory_mb": amounts.get(place, 0),
+                    "page_kb": self._page_kb(guest["id"], self._cells[place]),
+                    "shared": [],
+                    "pins": {},
+                    "reserved": [],
+                }
+                for place in sorted(memory | pinned)
+            ]
+            self._put_vcpus(guest, {each["host"]: each for each in found if each["guest"] == guest["id"]})
+        for cpu in sorted(self._reserved):
+            # By the first entry in its cell, or else by the first one of all: the CPU is taken wherever the memory is.
+            home = next((each for each in found if each["host"] == self._cell_of[cpu]), None)
+            if home is None:
+                home = {"guest": 0, "host": self._cell_of[cpu], "memory_mb": 0, "page_kb": None, "shared": [], "pins": {}, "reserved": []}
+                found.append(home)
+            home["reserved"].append(cpu)
+        return sorted(found, key=lambda each: (each["guest"], each["host"]))
+
+    def _near(self, guest: Mapping[str, Any]) -> set[int]:
+        """Return the cell of a guest on huge pages that says where its vCPUs float, and not where its memory comes from.
+
+        A guest that says no more than on which shared CPUs it floats is in no cell, as in Nova.
+        """
+        if not self._numa.get("pages"):
+            return set()
+        near = {self._cell_of.get(cpu) for each in guest["cpus"] for cpu in self._allowed.get(each, ())}
+        return {cell for cell in near if cell is not None} if len(near) == 1 else set()
+
+    def _put_vcpus(self, guest: Mapping[str, Any], entries: Mapping[int, dict[str, Any]]) -> None:
+        first = next(iter(entries.values()))
+        for each in guest["cpus"]:
+            if each in self._pins:
+                entries[self._cell_of[self._pins[each]]]["pins"][str(each)] = self._pins[each]
+            elif each not in self._floating:
+                near = {self._cell_of.get(cpu) for cpu in self._allowed.get(each, ())}
+                only = next(iter(near)) if len(near) == 1 else None
+                entries.get(-1 if only is None else only, first)["shared"].append(each)
+
+    def _page_kb(self, guest: int, cell: Cell) -> int | None:
+        for pages in self._numa.get("pages") or ():
+            if not pages["cells"] or guest in pages["cells"]:
+                # The default size of a host is that of its smallest huge pages, unless its kernel was told another one.
+                huge = [page["size_kb"] for page in cell["pages"]][1:]
+                size: int | None = pages["size_kb"] or (huge[0] if huge else None)
+                return size
+        return None

@@ -1,0 +1,211 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What of a host's devices may be given away, by the options pci_device_specs and mdev_types, and which domain has what of it.
+
+Data in, data out. Nothing is given away that no option names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, InvalidSpecs
+from ansible_collections.drover.compute.plugins.plugin_utils._pci.device_specs import DeviceSpec
+from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import PHYSICAL
+
+SPEC_KEYS = (
+    "vendor_id",
+    "product_id",
+    "address",
+    "devname",
+    "physical_network",
+    "trusted",
+    "remote_managed",
+    "managed",
+    "live_migratable",
+    "resource_class",
+    "traits",
+)
+TYPE_KEYS = ("type", "device_addresses", "mdev_class", "max_instances")
+VGPU = "VGPU"
+_ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_COLUMNS = ("address", "vendor_id", "product_id", "numa_node", "dev_type", "parent_addr", "iommu_group")
+
+
+def pci_devices(facts: Sequence[Mapping[str, Any]], specs: Any, where: str) -> list[dict[str, Any]]:
+    """Return the PCI devices that the first device spec that matches each lets be given away, in the order of their addresses.
+
+    :param facts: pci_devices of hypervisor_info.
+    :param specs: the option pci_device_specs.
+    :returns: a list of dicts: the columns of the table pci_devices without its node, its owner and whether the host reports it.
+    :raises DroverError: a device spec cannot be read; or it gives a physical function to a remote manager.
+    """
+    where = f"{where}: pci_device_specs (drover_pci_device_specs)"
+    read = [_Spec(each, where) for each in _mappings(specs, where, "such as [{vendor_id: 10de, product_id: 2204}]")]
+    physical = {each["address"]: each for each in facts if each.get("dev_type") == PHYSICAL}
+    found = []
+    for device in sorted(facts, key=lambda each: str(each.get("address"))):
+        if any(device.get(key) is None for key in ("address", "vendor_id", "product_id", "dev_type")):
+            continue
+        spec = next((each for each in read if each.rule.matches(device, physical)), None)
+        if spec is None:
+            continue
+        if spec.rule.tags.get("remote_managed") == "true" and device["dev_type"] == PHYSICAL:
+            raise DroverError(f"{where}: {device['address']} is a physical function, which cannot be remote_managed. Name its functions.")
+        found.append(
+            {
+                **{name: device.get(name) for name in _COLUMNS},
+                "device_class": device.get("class"),
+                "tags": {key: str(value) for key, value in spec.rule.tags.items()},
+                "resource_class": spec.resource_class,
+                "traits": spec.traits,
+            }
+        )
+    return found
+
+
+class _Spec:
+    """A device spec with what it says for Placement."""
+
+    def __init__(self, given: Mapping[str, Any], where: str) -> None:
+        validation.check_keys(where, given, SPEC_KEYS)
+        for key in ("physical_network", "devname"):
+            if given.get(key) is not None and not isinstance(given[key], str):
+                raise DroverError(f"{where}: {key} must be a text, not {validation.shown(given[key])}.")
+        try:
+            self.rule = DeviceSpec({key: value for key, value in given.items() if value is not None})
+        except InvalidSpecs as problem:
+            raise DroverError(f"{where}: {problem}") from None
+        self.resource_class = custom_name(given.get("resource_class"), f"{where}, resource_class")
+        traits = given.get("traits") or []
+        names = traits.split(",") if isinstance(traits, str) else traits
+        if not isinstance(names, list):
+            raise DroverError(f"{where}: traits must be a list of names, not {validation.shown(traits)}.")
+        self.traits = sorted({str(custom_name(name, f"{where}, traits", standard=True)) for name in names})
+
+
+def custom_name(value: Any, where: str, standard: bool = False) -> str | None:
+    """Return the name of a resource class or trait as Nova normalises it: upper case, with CUSTOM_ before it.
+
+    :param standard: a name of os-traits stays as it is.
+    :raises DroverError: it is no name.
+    """
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value.strip():
+        raise DroverError(f"{where} must be a name, not {validation.shown(value)}.")
+    name = re.sub(r"[^A-Z0-9_]", "_", value.strip().upper())
+    if name.startswith("CUSTOM_") or (standard and name.startswith(("HW_", "COMPUTE_", "OWNER_", "STORAGE_"))) or name == VGPU:
+        return name
+    return f"CUSTOM_{name}"
+
+
+def _mappings(given: Any, where: str, example: str) -> list[dict[str, Any]]:
+    if given is not None and not (isinstance(given, list) and all(isinstance(each, dict) for each in given)):
+        raise DroverError(f"{where} must be a list of mappings, {example}, not {validation.shown(given)}.")
+    return given or []
+
+
+def mdev_types(
+    kinds: Sequence[Mapping[str, Any]], mediated: Sequence[Mapping[str, Any]], option: Any, where: str
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the types of mediated devices that may be made, one for each device that makes them.
+
+    :param kinds: mdev_types of hypervisor_info.
+    :param mediated: mdev_devices of hypervisor_info.
+    :param option: the option mdev_types: a list of mappings of TYPE_KEYS, or of names of types.
+    :returns: a list of columns of the table mdev_types without its node; and sentences for people. ``total`` is what there is and what can
+        still be made, at most what max_instances leaves.
+    :raises DroverError: the option cannot be read, or gives a device two types.
+    """
+    where = f"{where}: mdev_types (drover_mdev_types)"
+    named = [{"type": each} if isinstance(each, str) else each for each in option] if isinstance(option, list) else option
+    groups = [_group(each, where) for each in _mappings(named, where, "such as [{type: nvidia-35}]")]
+    warnings: list[str] = []
+    by_address: dict[str, dict[str, Any]] = {}
+    default = None
+    for group in groups:
+        for address in group["addresses"]:
+            if address in by_address:
+                raise DroverError(f"{where}: {address} has two types, {by_address[address]['type']} and {group['type']}. Give it one.")
+            by_address[address] = group
+        if not group["addresses"] and default is None:
+            default = group
+        elif not group["addresses"]:
+            warnings.append(
+                f"{where}: {group['type']} is ignored: it has no device_addresses, and {default['type'] if default else ''} takes all other "
+                "devices. Give it the addresses of its devices."
+            )
+    there: dict[tuple[str, str], int] = {}
+    for each in mediated:
+        if each.get("active", True):
+            key = (str(each.get("parent")), str(each.get("type")))
+            there[key] = there.get(key, 0) + 1
+    left = {group["type"]: group["most"] for group in groups if group["most"] is not None}
+    found = []
+    for kind in sorted(kinds, key=lambda each: (str(each.get("parent")), str(each.get("type")))):
+        chosen = by_address.get(address_of(str(kind["parent"])) or str(kind["parent"]), default)
+        if chosen is None or chosen["type"] != kind["type"]:
+            continue
+        total = there.get((kind["parent"], kind["type"]), 0) + int(kind.get("available_instances") or 0)
+        if kind["type"] in left:
+            # Nova drops a device that would exceed it; here it gets what is left.
+            total = min(total, left[kind["type"]])
+            left[kind["type"]] -= total
+        found.append({"parent": kind["parent"], "type": kind["type"], "resource_class": chosen["class"], "total": total})
+    known = {each["type"] for each in found}
+    warnings += [
+        f"{where}: no device of this host makes {group['type']}. It has: {', '.join(sorted({str(each['type']) for each in kinds})) or 'none'}."
+        for group in groups
+        if group["type"] not in known and (group["addresses"] or group is default)
+    ]
+    return found, warnings
+
+
+def _group(given: Mapping[str, Any], where: str) -> dict[str, Any]:
+    validation.check_keys(where, given, TYPE_KEYS)
+    name = given.get("type")
+    if not isinstance(name, str) or not name:
+        raise DroverError(f"{where}: type must be the name of a type, such as nvidia-35, not {validation.shown(name)}.")
+    addresses = given.get("device_addresses") or []
+    if not isinstance(addresses, list) or not all(isinstance(each, str) for each in addresses):
+        raise DroverError(f"{where}, {name}: device_addresses must be a list such as [0000:84:00.0], not {validation.shown(addresses)}.")
+    addresses = [each.lower() for each in addresses]
+    wrong = [each for each in addresses if ":" in each and not _ADDRESS.fullmatch(each)]
+    if wrong:
+        raise DroverError(f"{where}, {name}: {wrong[0]} is no PCI address. Write it as 0000:84:00.0.")
+    most = given.get("max_instances")
+    if most is not None:
+        most = validation.read_whole(f"{where}, {name}, max_instances", most, 1)
+    return {
+        "type": name,
+        "addresses": addresses,
+        "class": custom_name(given.get("mdev_class") or VGPU, f"{where}, mdev_class"),
+        "most": most,
+    }
+
+
+def address_of(name: str) -> str | None:
+    """Return the PCI address in libvirt's name of a device: 0000:84:00.0 of pci_0000_84_00_0."""
+    found = re.fullmatch(r"pci_([0-9a-f]{4})_([0-9a-f]{2})_([0-9a-f]{2})_([0-7])", name)
+    return "{}:{}:{}.{}".format(*found.groups()) if found else None
+
+
+def owners(domains: Iterable[Mapping[str, Any]], devices: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """Return the uuids of the domains that have each device, by its PCI address or the uuid of the mediated device.
+
+    :param domains: those of hypervisor_info.
+    :param devices: pci_devices of hypervisor_info, for those that a domain names by their vDPA device.
+    """
+    by_vdpa = {each["vdpa"]: each["address"] for each in devices if each.get("vdpa")}
+    found: dict[str, list[str]] = {}
+    for domain in domains:
+        for each in domain.get("hostdevs") or ():
+            address = by_vdpa.get(each.get("address")) if each.get("type") == "vdpa" else each.get("address")
+            if address and each.get("type") in ("pci", "mdev", "vdpa"):
+                found.setdefault(str(address), []).append(domain["uuid"])
+    return {address: sorted(set(uuids)) for address, uuids in found.items()}

@@ -1,0 +1,126 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The devices of a host as providers below that of its compute node, as Nova reports them to Placement.
+
+Data in, data out. A physical function with its virtual ones is one provider, as is any other PCI device and a device that makes mediated ones.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypedDict
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import PHYSICAL
+
+# Of our own, so that no uuid made from the same text elsewhere is taken for one of these.
+_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://drover.compute/nested-providers")
+_TRAITS = frozenset({"COMPUTE_MANAGED_PCI_DEVICE", "OWNER_NOVA"})
+NUMA_ROOT = "HW_NUMA_ROOT"
+LIVE_MIGRATABLE = "HW_PCI_LIVE_MIGRATABLE"
+
+
+class NestedProvider(TypedDict):
+    """A provider below that of a compute node.
+
+    key: the PCI address of the device, libvirt's name of one that makes mediated devices, or NUMA with the number of a cell. name: what
+    follows the name of the root. parent: the key of the cell that it is below, or None. cell: where a device is, None where that is not known.
+    """
+
+    key: str
+    name: str
+    parent: str | None
+    cell: int | None
+    resource_class: str | None
+    total: int
+    traits: set[str]
+
+
+def uuid_of(root: str, key: str) -> str:
+    """Return the uuid of a provider by that of its compute node: the same in every discovery."""
+    return str(uuid.uuid5(_NAMESPACE, f"{root}/{key}"))
+
+
+def key_of(device: Mapping[str, Any]) -> str:
+    """Return the key of the provider of a PCI device: of a virtual function that of its physical one."""
+    return str(device.get("parent_addr") or device["address"])
+
+
+def class_of(device: Mapping[str, Any]) -> str:
+    """Return the resource class of a PCI device."""
+    return str(device.get("resource_class") or "") or f"CUSTOM_PCI_{device['vendor_id']}_{device['product_id']}".upper()
+
+
+def with_cells(found: Iterable[NestedProvider], cells: Iterable[Mapping[str, Any]]) -> list[NestedProvider]:
+    """Return providers of the NUMA cells of a host, and those of devices below the cell that they are in.
+
+    CPUs and memory stay with the root, as in Nova: an instance without cells of its own may have some of each.
+    """
+    keys = {cell["id"]: f"NUMA{cell['id']}" for cell in cells}
+    roots: list[NestedProvider] = [
+        {"key": key, "name": key, "parent": None, "cell": None, "resource_class": None, "total": 0, "traits": {NUMA_ROOT}}
+        for key in keys.values()
+    ]
+    return roots + [{**each, "parent": keys.get(each["cell"]) if each["cell"] is not None else None} for each in found]
+
+
+def of_mdev_types(kinds: Iterable[Mapping[str, Any]], devices: Iterable[Mapping[str, Any]]) -> list[NestedProvider]:
+    """Return the providers of devices that make mediated devices; none where nothing is left and nothing is there.
+
+    :param devices: pci_devices of hypervisor_info.
+    """
+    cells = {each.get("name"): each.get("numa_node") for each in devices}
+    return [
+        {
+            "key": each["parent"],
+            "name": each["parent"],
+            "parent": None,
+            "cell": cells.get(each["parent"]),
+            "resource_class": each["resource_class"],
+            "total": each["total"],
+            "traits": set(),
+        }
+        for each in kinds
+        if each["total"]
+    ]
+
+
+def of_pci_devices(devices: Iterable[Mapping[str, Any]], specs: Sequence[Mapping[str, Any]], where: str) -> list[NestedProvider]:
+    """Return the providers of PCI devices, without those of a physical network, which are requested by it.
+
+    :param devices: what host_devices.pci_devices() returns.
+    :raises DroverError: the device specs give a function beside its physical one, or functions of one card that differ.
+    """
+    where = f"{where}: pci_device_specs (drover_pci_device_specs)"
+    if any(spec.get("devname") for spec in specs):
+        raise DroverError(f"{where}: devname does not go with pci_report_in_placement. Name the device by its address.")
+    cards: dict[str, list[Mapping[str, Any]]] = {}
+    for device in devices:
+        if "physical_network" not in device["tags"]:
+            cards.setdefault(key_of(device), []).append(device)
+    found: list[NestedProvider] = []
+    for key, members in sorted(cards.items()):
+        names = " and ".join(each["address"] for each in members[:2])
+        if len(members) > 1 and any(each["dev_type"] == PHYSICAL for each in members):
+            raise DroverError(f"{where}: {names} are a physical function and one of its virtual ones. Give away one kind of them.")
+        if len({class_of(each) for each in members}) > 1:
+            raise DroverError(f"{where}: {names} are of one card and have different resource classes. Give them one resource_class.")
+        if len({frozenset(each["traits"]) for each in members}) > 1:
+            raise DroverError(f"{where}: {names} are of one card and have different traits. Give them the same traits.")
+        traits = _TRAITS | set(members[0]["traits"])
+        if all(each["tags"].get("live_migratable") == "true" for each in members):
+            traits |= {LIVE_MIGRATABLE}
+        found.append(
+            {
+                "key": key,
+                "name": key.upper(),
+                "parent": None,
+                "cell": members[0]["numa_node"],
+                "resource_class": class_of(members[0]),
+                "total": len(members),
+                "traits": set(traits),
+            }
+        )
+    return found

@@ -1,0 +1,165 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The cells and devices of hosts, and what domains have of them, written into the store in the caller's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import discovered_children, providers
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
+from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes, devices, numa
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import host_cells, host_devices, nested_providers
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker.domain import DomainReport
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker.node import NodeKey, NodeRows, Nodes
+
+#: Domains by the id of the node that shows them, and by uuid.
+Shown = Mapping[int, Mapping[str, DomainReport]]
+
+
+def write_devices(connection: Connection, wanted: Nodes, rows: NodeRows) -> bool:
+    """Write the devices of nodes that may be given away.
+
+    :returns: whether anything changed; what can still be made of a type changes by itself.
+    """
+    ids = {key: rows[key].id for key in wanted}
+    changed = devices.write_pci(connection, {ids[key]: node["pci_devices"] for key, node in wanted.items()})
+    changed |= devices.write_mdev_types(connection, {ids[key]: node["mdev_types"] for key, node in wanted.items()})
+    devices.write_mdevs(connection, {ids[key]: node["mdevs"] for key, node in wanted.items()})
+    return changed
+
+
+def write_nested(connection: Connection, wanted: Nodes, rows: NodeRows, roots: Mapping[NodeKey, int], before: NodeRows) -> bool:
+    """Write the providers of devices below those of nodes.
+
+    :param roots: {key of a node: id of its provider}.
+    :returns: whether anything changed; what can still be made of a type changes by itself.
+    """
+    children: dict[int, dict[str, discovered_children.Child]] = {}
+    names = {roots[key]: (rows[key].uuid, f"{node_label(*key)}_") for key in wanted}
+    for key, node in wanted.items():
+        known = ((before[key].facts or {}).get("nested_providers") or {}) if key in before else {}
+        uuid, name = names[roots[key]]
+        children[roots[key]] = {
+            nested_providers.uuid_of(uuid, each["key"]): discovered_children.Child(
+                f"{name}{each['name']}",
+                nested_providers.uuid_of(uuid, each["parent"]) if each["parent"] else None,
+                each["resource_class"],
+                each["total"],
+                each["traits"],
+                frozenset(known.get(each["key"], ())),
+            )
+            for each in node["nested"]
+        }
+
+    def is_ours(root: int, uuid: str, name: str) -> bool:
+        # Their uuids are made of their names.
+        key = name.removeprefix(names[root][1])
+        return uuid in (nested_providers.uuid_of(names[root][0], each) for each in (key, key.lower()))
+
+    return discovered_children.write(connection, children, is_ours)
+
+
+class Hardware:
+    """The cells and devices of nodes, as the store has them by now, for what domains have of them.
+
+    :param shown: {node id: domains that it shows}.
+    """
+
+    def __init__(self, connection: Connection, shown: Mapping[int, Iterable[DomainReport]]) -> None:
+        self._connection = connection
+        pci = devices.read_pci(connection, list(shown))
+        mdevs, kinds = devices.read_mdevs(connection, list(shown)), devices.read_mdev_types(connection, list(shown))
+        rows = compute_nodes.cells(connection, shown)
+        self._cells = {key: row.numa_cells or [] for key, row in rows.items()}
+        # The facts of a host are large, and only a vDPA device is found by them.
+        asking = [node for node, domains in shown.items() if any(_has_vdpa(each) for each in domains)]
+        self._facts = {key: facts.get("pci_devices") or [] for key, facts in compute_nodes.facts(connection, asking).items()}
+        # {node: {device: (uuid of the provider, resource class)}}.
+        self._amounts: dict[int, dict[str, tuple[str, str]]] = {}
+        # {node: uuids of providers that it may have}.
+        self._nested: dict[int, set[str]] = {}
+        for key, row in rows.items():
+            found = {
+                each["address"]: (nested_providers.uuid_of(row.uuid, nested_providers.key_of(each)), nested_providers.class_of(each))
+                for each in pci.get(key, ())
+            }
+            classes = {(kind["parent"], kind["type"]): kind["resource_class"] for kind in kinds.get(key, ())}
+            for mdev in mdevs.get(key, ()):
+                if (mdev["parent"], mdev["type"]) in classes:
+                    provider = nested_providers.uuid_of(row.uuid, mdev["parent"])
+                    found[mdev["uuid"]] = (provider, classes[mdev["parent"], mdev["type"]])
+            keys = {nested_providers.key_of(each) for each in pci.get(key, ())} | {kind["parent"] for kind in kinds.get(key, ())}
+            self._amounts[key] = found
+            self._nested[key] = {nested_providers.uuid_of(row.uuid, each) for each in keys}
+        self._ids = providers.ids(connection, set().union(*self._nested.values()))
+
+    def resources(self, node: int, domain: DomainReport, resources: Resources) -> Resources:
+        """Return what a domain takes, with PCPU in place of VCPU for the CPUs that are its own.
+
+        Where a host keeps no CPUs for pinned vCPUs, or tells no cells, that is not known.
+        """
+        dummy, pinned, others = self._use(node, domain)
+        if not any(set(cell["pcpus"]) - set(cell["cpus"]) for cell in self._cells.get(node, ())):
+            return resources
+        return {**resources, "VCPU": resources.get("VCPU", 0) - pinned, "PCPU": pinned + others}
+
+    def nested(self, node: int, domain: DomainReport) -> tuple[set[int], dict[int, Resources]]:
+        """Return the ids of a node's providers of devices, and what a domain takes of them."""
+        own = {self._ids[uuid] for uuid in self._nested.get(node, ()) if uuid in self._ids}
+        taken: dict[int, Resources] = {}
+        for device in self._devices(node, domain):
+            uuid, name = self._amounts.get(node, {}).get(device, (None, ""))
+            if uuid in self._ids:
+                amounts = taken.setdefault(self._ids[uuid], {})
+                amounts[name] = amounts.get(name, 0) + 1
+        return own, taken
+
+    def write_use(self, shown: Shown, keep: Collection[tuple[int, str]]) -> bool:
+        """Record what domains have of the cells and devices of their nodes; their consumers must be there.
+
+        :param shown: all domains of these nodes.
+        :param keep: (node id, uuid) of consumers that keep what they have: claimed, and not shown yet.
+        """
+        keep = set(keep) - {(node, uuid) for node, domains in shown.items() for uuid in domains}
+        cells = {node: {uuid: self._use(node, each)[0] for uuid, each in domains.items()} for node, domains in shown.items()}
+        owners: dict[int, dict[str, list[str]]] = {}
+        for node, domains in shown.items():
+            of_node = owners.setdefault(node, {})
+            for uuid, each in sorted(domains.items()):
+                for device in self._devices(node, each):
+                    of_node.setdefault(device, []).append(uuid)
+        changed = numa.write(self._connection, cells, keep)
+        return devices.set_owners(self._connection, owners, keep) or changed
+
+    def write_one(self, node: int, uuid: str, domain: DomainReport) -> None:
+        """Record what one domain has of its node, and leave that of all others as it is."""
+        others = {(node, each["uuid"]) for each in numa.read(self._connection, [node]).get(node, ())}
+        owners = [each["owner"] for each in devices.read_pci(self._connection, [node]).get(node, ())]
+        owners += [each["owner"] for each in devices.read_mdevs(self._connection, [node]).get(node, ())]
+        others |= {(node, each) for each in owners if each}
+        self.write_use({node: {uuid: domain}}, others - {(node, uuid)})
+
+    def _use(self, node: int, domain: DomainReport) -> tuple[list[dict[str, Any]], int, int]:
+        numa_facts = domain["columns"]["facts"].get("numa")
+        if not numa_facts:
+            return [], 0, 0
+        amounts = domain["resources"]
+        facts = {"numa": numa_facts, "vcpus": amounts.get("VCPU"), "memory_mb": amounts.get("MEMORY_MB")}
+        return host_cells.cells_of_domain(facts, self._cells.get(node, ()))
+
+    def _devices(self, node: int, domain: DomainReport) -> list[str]:
+        """The PCI addresses and uuids of mediated devices that a domain has."""
+        facts = domain["columns"]["facts"]
+        if not facts.get("hostdevs"):
+            return []
+        each = {"uuid": domain["columns"]["uuid"], "hostdevs": facts["hostdevs"]}
+        return sorted(host_devices.owners([each], self._facts.get(node, ())))
+
+
+def _has_vdpa(domain: DomainReport) -> bool:
+    return any(each.get("type") == "vdpa" for each in domain["columns"]["facts"].get("hostdevs") or ())
