@@ -136,6 +136,14 @@ class ClaimRequest(Alternate):
     explanation: NotRequired[Explanation]
 
 
+class ClaimedMdev(TypedDict):
+    """A mediated device of an instance; parent: libvirt's name of the device that makes it."""
+
+    uuid: str
+    parent: str
+    type: str
+
+
 class Claim(TypedDict):
     """What an instance has been allocated, and where; host, node and provider are None if its compute node is gone."""
 
@@ -149,6 +157,8 @@ class Claim(TypedDict):
     uri: NotRequired[str | None]
     arch: NotRequired[str | None]
     domain_type: NotRequired[str]
+    #: Missing where it has none.
+    mdevs: NotRequired[list[ClaimedMdev]]
     #: Those that come after the claimed one.
     alternates: list[Alternate]
     #: False where the instance had its claim already.

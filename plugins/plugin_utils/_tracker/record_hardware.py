@@ -45,9 +45,9 @@ def write_nested(connection: Connection, wanted: Nodes, rows: NodeRows, roots: M
         known = ((before[key].facts or {}).get("nested_providers") or {}) if key in before else {}
         uuid, name = names[roots[key]]
         children[roots[key]] = {
-            nested_providers.uuid_of(uuid, each["key"]): discovered_children.Child(
+            discovered_children.uuid_of(uuid, each["key"]): discovered_children.Child(
                 f"{name}{each['name']}",
-                nested_providers.uuid_of(uuid, each["parent"]) if each["parent"] else None,
+                discovered_children.uuid_of(uuid, each["parent"]) if each["parent"] else None,
                 each["resource_class"],
                 each["total"],
                 each["traits"],
@@ -59,7 +59,7 @@ def write_nested(connection: Connection, wanted: Nodes, rows: NodeRows, roots: M
     def is_ours(root: int, uuid: str, name: str) -> bool:
         # Their uuids are made of their names.
         key = name.removeprefix(names[root][1])
-        return uuid in (nested_providers.uuid_of(names[root][0], each) for each in (key, key.lower()))
+        return uuid in (discovered_children.uuid_of(names[root][0], each) for each in (key, key.lower()))
 
     return discovered_children.write(connection, children, is_ours)
 
@@ -85,17 +85,17 @@ class Hardware:
         self._nested: dict[int, set[str]] = {}
         for key, row in rows.items():
             found = {
-                each["address"]: (nested_providers.uuid_of(row.uuid, nested_providers.key_of(each)), nested_providers.class_of(each))
+                each["address"]: (discovered_children.uuid_of(row.uuid, nested_providers.key_of(each)), nested_providers.class_of(each))
                 for each in pci.get(key, ())
             }
             classes = {(kind["parent"], kind["type"]): kind["resource_class"] for kind in kinds.get(key, ())}
             for mdev in mdevs.get(key, ()):
                 if (mdev["parent"], mdev["type"]) in classes:
-                    provider = nested_providers.uuid_of(row.uuid, mdev["parent"])
+                    provider = discovered_children.uuid_of(row.uuid, mdev["parent"])
                     found[mdev["uuid"]] = (provider, classes[mdev["parent"], mdev["type"]])
             keys = {nested_providers.key_of(each) for each in pci.get(key, ())} | {kind["parent"] for kind in kinds.get(key, ())}
             self._amounts[key] = found
-            self._nested[key] = {nested_providers.uuid_of(row.uuid, each) for each in keys}
+            self._nested[key] = {discovered_children.uuid_of(row.uuid, each) for each in keys}
         self._ids = providers.ids(connection, set().union(*self._nested.values()))
 
     def resources(self, node: int, domain: DomainReport, resources: Resources) -> Resources:
