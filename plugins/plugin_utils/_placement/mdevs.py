@@ -8,11 +8,9 @@ In the caller's transaction, in which the allocations were written: they see to 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 
 from ansible_collections.drover.compute.plugins.module_utils import _mdev_uuids as mdev_uuids
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import discovered_children
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import ClaimedMdev
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables

@@ -29,6 +29,7 @@ def read_pci(connection: Connection, node_ids: Collection[int] | None = None) ->
                 "dev_type": row.dev_type,
                 "parent_addr": row.parent_addr,
                 "iommu_group": row.iommu_group,
+                "interface": row.interface,
                 "tags": row.tags,
                 "resource_class": row.resource_class,
                 "traits": row.traits,

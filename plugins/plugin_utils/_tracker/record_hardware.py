@@ -78,7 +78,9 @@ class Hardware:
         self._cells = {key: row.numa_cells or [] for key, row in rows.items()}
         # The facts of a host are large, and only a vDPA device is found by them.
         asking = [node for node, domains in shown.items() if any(_has_vdpa(each) for each in domains)]
-        self._facts = {key: facts.get("pci_devices") or [] for key, facts in compute_nodes.facts(connection, asking).items()}
+        facts_of = {key: facts.get("pci_devices") or [] for key, facts in compute_nodes.facts(connection, asking).items()}
+        # Virtual functions by their interfaces are of the store.
+        self._known = {key: [*facts_of.get(key, ()), *pci.get(key, ())] for key in shown}
         # {node: {device: (uuid of the provider, resource class)}}.
         self._amounts: dict[int, dict[str, tuple[str, str]]] = {}
         # {node: uuids of providers that it may have}.
@@ -155,10 +157,10 @@ class Hardware:
     def _devices(self, node: int, domain: DomainReport) -> list[str]:
         """The PCI addresses and uuids of mediated devices that a domain has."""
         facts = domain["columns"]["facts"]
-        if not facts.get("hostdevs"):
+        each = {"uuid": domain["columns"]["uuid"], **{key: facts.get(key) for key in ("hostdevs", "interfaces")}}
+        if not each["hostdevs"] and not any(nic.get("type") == "direct" for nic in each["interfaces"] or ()):
             return []
-        each = {"uuid": domain["columns"]["uuid"], "hostdevs": facts["hostdevs"]}
-        return sorted(host_devices.owners([each], self._facts.get(node, ())))
+        return sorted(host_devices.owners([each], self._known.get(node, ())))
 
 
 def _has_vdpa(domain: DomainReport) -> bool:
