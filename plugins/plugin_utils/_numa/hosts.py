@@ -193,8 +193,8 @@ class NumaHosts:
         """Return what a request gets on a host, as plain data; nothing is taken yet.
 
         :returns: ``cells``: for each guest cell ``guest`` and ``host`` (numbers), ``memory_mb``, ``page_kb`` (None: nothing was asked),
-            ``shared`` (vCPUs), ``pins`` ({vCPU as text: CPU}), ``reserved`` (CPUs of the emulator alone), ``cpu_policy`` and
-            ``thread_policy``; ``pci``: for each request ``count``, ``policy`` and ``devices``.
+            ``shared`` (vCPUs), ``pins`` ({vCPU as text: CPU}), ``reserved`` (CPUs of the emulator alone), ``cpu_policy``,
+            ``thread_policy`` and ``emulator_policy``; ``pci``: for each request ``count``, ``policy`` and ``devices``.
         :raises DoesNotFit: the host does not fit.
         """
         devices = self._devices[host]
@@ -243,6 +243,7 @@ class NumaHosts:
             "reserved": sorted(reserved),
             "cpu_policy": topology.cpu_policy,
             "thread_policy": topology.thread_policy,
+            "emulator_policy": topology.emulator_policy,
         }
 
     def _search(self, host: int, request: HostRequest, topology: GuestTopology) -> list[int] | None:
