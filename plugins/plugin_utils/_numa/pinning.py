@@ -97,14 +97,22 @@ def _facts(**given: Any) -> dict[str, Any]:
     return {**nothing, **given}
 
 
+def is_tied(facts: Mapping[str, Any] | None) -> bool:
+    """Tell whether the fact ``numa`` of a domain ties it to certain CPUs, cells or pages of its host; one that floats over a set is not tied."""
+    facts = facts or {}
+    allowed = [*(facts.get("vcpu_pins") or {}).values(), facts.get("emulator_pins") or []]
+    memory = [facts.get("memory") or {}, *(facts.get("cells") or ())]
+    return bool(facts.get("pages")) or any(len(cpus) == 1 for cpus in allowed) or any(each.get("nodes") for each in memory)
+
+
 def topology_of(cells: Sequence[Mapping[str, Any]], vcpus: int) -> GuestTopology | None:
-    """Return what an instance needs of another host to have there what it has here; None where that is not known.
+    """Return what an instance needs of another host to have there what it has here; None where that is not known, as without cells.
 
     It is not known of a domain that somebody has tied to several host cells, or to CPUs in another way than Nova does.
 
     :param cells: those that it has of its host.
     """
-    if [cell["guest"] for cell in cells] != list(range(len(cells))):
+    if not cells or [cell["guest"] for cell in cells] != list(range(len(cells))):
         return None
     seen = sorted([vcpu for cell in cells for vcpu in cell["shared"]] + [int(vcpu) for cell in cells for vcpu in cell["pins"]])
     reserved = [len(cell["reserved"]) for cell in cells]
