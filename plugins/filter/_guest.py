@@ -10,8 +10,8 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import guest as host_settings
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import devices, hardware
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import guest as host_settings
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
 
@@ -20,7 +20,8 @@ def guest(claim: Any, domain_type: Any = None, cpu: Any = None, disks: Any = (),
     """Return all that the domain XML of a claimed instance says of its hardware.
 
     :param claim: an item of place_claims: name, host, arch, domain_type (the best of the host), vcpus, guest (the keys of its hardware, as in the
-        definition, and if it has them extra_specs of its flavor and image_properties), disks, networks; and if it has devices of its host pci_devices and mdevs.
+        definition, and if it has them extra_specs of its flavor and image_properties), disks, networks; and if it
+        has devices of its host pci_devices and mdevs.
     :param domain_type, cpu: the variables drover_domain_type and drover_cpu of the host.
     :param disks: what the filter disk_layout made.
     :param seed: path, or empty.

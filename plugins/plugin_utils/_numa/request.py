@@ -6,11 +6,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.cpu_topology import read_cpu_topology
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import DEDICATED, REQUIRE, GuestConstraints, GuestTopology
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import (
+    DEDICATED,
+    REQUIRE,
+    GuestCell,
+    GuestConstraints,
+    GuestTopology,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.specs import Specs, read_constraints
 from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import (
     SOCKET,
@@ -42,6 +49,50 @@ class HostRequest:
     def is_empty(self) -> bool:
         """Tell whether every host fits, whatever it has."""
         return self.topology is None and not self.pci
+
+    @property
+    def vcpus(self) -> int | None:
+        """The number of vCPUs of the guest's cells; None without cells."""
+        if self.topology is None:
+            return None
+        return sum(len(cell.shared) + len(cell.pinned) for cell in self.topology.cells)
+
+    def as_data(self) -> dict[str, Any]:
+        """Return this as plain data, from which ``from_data`` makes it again."""
+        found = asdict(self)
+        found["physnets"] = sorted(self.physnets)
+        found["pci"] = [{**asdict(each), "specs": [dict(spec) for spec in each.specs]} for each in self.pci]
+        return found
+
+    @classmethod
+    def from_data(cls, data: Any, where: str) -> HostRequest:
+        """Make a request of what ``as_data`` returned.
+
+        :param where: what begins the error.
+        :raises DroverError: it is not of that form.
+        """
+        try:
+            topology, pci = data["topology"], data["pci"]
+            return cls(
+                topology=_topology(topology) if topology is not None else None,
+                pci=tuple(
+                    PciRequest(int(each["count"]), tuple(tuple(sorted(spec.items())) for spec in each["specs"]), str(each["policy"]))
+                    for each in pci
+                ),
+                physnets=frozenset(data["physnets"]),
+                is_tunneled=bool(data["is_tunneled"]),
+                needs_threads=bool(data["needs_threads"]),
+                with_limits=bool(data["with_limits"]),
+            )
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise DroverError(f"{where}: host_request cannot be read. Pass what the lookup drover.compute.schedule returned.") from None
+
+
+def _topology(data: Mapping[str, Any]) -> GuestTopology:
+    cells = tuple(
+        GuestCell(tuple(map(int, cell["shared"])), tuple(map(int, cell["pinned"])), int(cell["memory_mb"])) for cell in data["cells"]
+    )
+    return GuestTopology(cells, *(data[key] for key in ("cpu_policy", "thread_policy", "emulator_policy", "page_size")))
 
 
 def read_request(

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns, PciDevice
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns, NumaAllocation, PciDevice
 
 #: The columns that the fit needs beside those that are always read (store.host_columns.ColumnQuery).
 COLUMNS = frozenset({"numa_cells", "numa_allocations", "pci_devices"})
@@ -22,30 +23,48 @@ def hosts_of(columns: FleetColumns) -> list[dict[str, Any]]:
     """
     fleet: Mapping[str, Any] = columns
     ratios = {name: columns["resources"][name]["ratio"] for name in ("VCPU", "MEMORY_MB")}
-    hosts = []
-    for row, name in enumerate(columns["host"]):
-        node = columns["node"][row]
-        devices = [each for each in fleet["pci_devices"][row] if each["reported"]]
-        owned: dict[str, list[PciDevice]] = {}
-        for each in devices:
-            if each["owner"]:
-                owned.setdefault(each["owner"], []).append(each)
-        cells = {each["uuid"]: each["cells"] for each in fleet["numa_allocations"][row]}
-        hosts.append(
-            {
-                "name": name if name == node else f"{name} ({node})",
-                "cells": json.loads(fleet["numa_cells"][row] or "null") or [],
-                "pci": devices,
-                "device_spec": _specs(devices),
-                "cpu_allocation_ratio": float(ratios["VCPU"][row]) or None,
-                "ram_allocation_ratio": float(ratios["MEMORY_MB"][row]) or None,
-                "instances": [
-                    {"uuid": uuid, "cells": cells.get(uuid, []), "pci": [{"devices": owned.get(uuid, [])}]}
-                    for uuid in sorted(cells.keys() | owned.keys())
-                ],
-            }
+    return [
+        host_of(
+            node_label(name, columns["node"][row]),
+            json.loads(fleet["numa_cells"][row] or "null"),
+            fleet["numa_allocations"][row],
+            fleet["pci_devices"][row],
+            {key: float(ratio[row]) for key, ratio in ratios.items()},
         )
-    return hosts
+        for row, name in enumerate(columns["host"])
+    ]
+
+
+def host_of(
+    name: str,
+    cells: Sequence[Mapping[str, Any]] | None,
+    held: Iterable[NumaAllocation],
+    devices: Iterable[PciDevice],
+    ratios: Mapping[str, float],
+) -> dict[str, Any]:
+    """Return one host for NumaHosts.
+
+    :param held: what consumers have of its cells.
+    :param ratios: of VCPU and MEMORY_MB; 0, or a missing one, for none.
+    """
+    there = [each for each in devices if each["reported"]]
+    owned: dict[str, list[PciDevice]] = {}
+    for each in there:
+        if each["owner"]:
+            owned.setdefault(each["owner"], []).append(each)
+    in_cells = {each["uuid"]: each["cells"] for each in held}
+    return {
+        "name": name,
+        "cells": cells or [],
+        "pci": there,
+        "device_spec": _specs(there),
+        "cpu_allocation_ratio": ratios.get("VCPU") or None,
+        "ram_allocation_ratio": ratios.get("MEMORY_MB") or None,
+        "instances": [
+            {"uuid": uuid, "cells": in_cells.get(uuid, []), "pci": [{"devices": owned.get(uuid, [])}]}
+            for uuid in sorted(in_cells.keys() | owned.keys())
+        ],
+    }
 
 
 def _specs(devices: Sequence[PciDevice]) -> list[dict[str, Any]]:

@@ -118,8 +118,8 @@ class NumaAllocation(TypedDict):
     """What a consumer has of the NUMA cells of a compute node.
 
     cells: what _numa.hosts places: a list with ``guest`` and ``host`` (numbers of cells), ``memory_mb``, ``page_kb`` (None for the smallest
-    size), ``shared`` (vCPUs), ``pins`` ({vCPU as text: CPU}), ``reserved`` (CPUs of emulator threads), ``cpu_policy`` and ``thread_policy``
-    (with ``isolate`` the siblings of its CPUs are taken too). No domain shows the policies: they are None where nobody claimed.
+    size), ``shared`` (vCPUs), ``pins`` ({vCPU as text: CPU}), ``reserved`` (CPUs of emulator threads), ``cpu_policy``, ``thread_policy``
+    (with ``isolate`` the siblings of its CPUs are taken too) and ``emulator_policy``. No domain shows the policies: they are None where nobody claimed.
     """
 
     #: Of an instance, or of a migration at its source.
@@ -207,6 +207,8 @@ class FleetColumns(TypedDict):
     traits: NotRequired[list[list[str]]]
     #: Of each node; empty lists where there is nothing.
     numa_allocations: NotRequired[list[list[NumaAllocation]]]
+    #: For each node what _numa.hosts.NumaHosts reads.
+    numa: NotRequired[list[dict[str, Any]]]
     pci_devices: NotRequired[list[list[PciDevice]]]
     mdev_types: NotRequired[list[list[MdevType]]]
     mdevs: NotRequired[list[list[Mdev]]]

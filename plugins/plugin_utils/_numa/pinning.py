@@ -1,0 +1,135 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From the cells that an instance gets to what its domain says, and from the cells that it has to what it needs elsewhere (N11.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import (
+    DEDICATED,
+    ISOLATE,
+    MIXED,
+    SHARE,
+    SHARED,
+    GuestCell,
+    GuestTopology,
+)
+
+STRICT = "strict"
+#: The sentence on an instance of which topology_of() is not known, after its name.
+UNKNOWN = (
+    "is tied to CPUs or NUMA cells of its host in a way that no claim makes, so it is not known what it needs elsewhere. Give it pins by a "
+    "flavor with hw:cpu_policy, or take its pins away by hand; then run drover.compute.discover."
+)
+
+
+def shared_cpus(host_cells: Sequence[Mapping[str, Any]]) -> list[int] | None:
+    """Return the CPUs of all shared vCPUs of a host; None where no set of the host keeps them from others."""
+    shared, pinned = (sorted(cpu for cell in host_cells for cpu in cell[key]) for key in ("cpus", "pcpus"))
+    # Without sets of its own a host lets all instances have all its CPUs.
+    return shared if shared and shared != pinned else None
+
+
+def facts_of_floating(cpus: Sequence[int] | None) -> dict[str, Any]:
+    """Return the fact ``numa`` of the domain of an instance without cells, as hypervisor_info reads it.
+
+    :param cpus: what shared_cpus() returned for its host.
+    :returns: empty where the domain says nothing.
+    """
+    return _facts(cpuset=sorted(cpus)) if cpus else {}
+
+
+def facts_of_cells(cells: Sequence[Mapping[str, Any]], host_cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the fact ``numa`` of the domain of an instance with cells, as hypervisor_info reads it.
+
+    :param cells: what NumaHosts.place() gave it.
+    :param host_cells: all cells of its host, as NumaHosts takes them.
+    """
+    shared = {cell["id"]: sorted(cell["cpus"]) for cell in host_cells}
+    everywhere = shared_cpus(host_cells)
+    pins = {}
+    for cell in cells:
+        pins.update({str(vcpu): [cpu] for vcpu, cpu in cell["pins"].items()})
+        pins.update({str(vcpu): shared[cell["host"]] for vcpu in cell["shared"]})
+    reserved = sorted(cpu for cell in cells for cpu in cell["reserved"])
+    emulator = sorted({cpu for cpus in pins.values() for cpu in cpus})
+    if reserved:
+        emulator = reserved
+    elif cells[0].get("emulator_policy") == SHARE and everywhere:
+        emulator = everywhere
+    smallest = {cell["id"]: min((page["size_kb"] for page in cell["pages"]), default=0) for cell in host_cells}
+    return _facts(
+        vcpu_pins={key: pins[key] for key in sorted(pins, key=int)},
+        emulator_pins=emulator,
+        memory={"mode": STRICT, "nodes": sorted({cell["host"] for cell in cells})},
+        cells=[
+            {
+                "id": cell["guest"],
+                "cpus": sorted([*cell["shared"], *map(int, cell["pins"])]),
+                "memory_mb": cell["memory_mb"],
+                "mode": STRICT,
+                "nodes": [cell["host"]],
+            }
+            for cell in cells
+        ],
+        pages=[
+            {"size_kb": cell["page_kb"], "cells": [cell["guest"]]}
+            for cell in cells
+            if cell["page_kb"] is not None and cell["page_kb"] != smallest[cell["host"]]
+        ],
+    )
+
+
+def _facts(**given: Any) -> dict[str, Any]:
+    nothing: dict[str, Any] = {
+        "cpuset": None,
+        "vcpu_pins": {},
+        "emulator_pins": None,
+        "iothread_pins": {},
+        "memory": None,
+        "cells": [],
+        "pages": [],
+        "locked": False,
+    }
+    return {**nothing, **given}
+
+
+def is_tied(facts: Mapping[str, Any] | None) -> bool:
+    """Tell whether the fact ``numa`` of a domain ties it to certain CPUs, cells or pages of its host; one that floats over a set is not tied."""
+    facts = facts or {}
+    allowed = [*(facts.get("vcpu_pins") or {}).values(), facts.get("emulator_pins") or []]
+    memory = [facts.get("memory") or {}, *(facts.get("cells") or ())]
+    return bool(facts.get("pages")) or any(len(cpus) == 1 for cpus in allowed) or any(each.get("nodes") for each in memory)
+
+
+def topology_of(cells: Sequence[Mapping[str, Any]], vcpus: int) -> GuestTopology | None:
+    """Return what an instance needs of another host to have there what it has here; None where that is not known, as without cells.
+
+    It is not known of a domain that somebody has tied to several host cells, or to CPUs in another way than Nova does.
+
+    :param cells: those that it has of its host.
+    """
+    if not cells or [cell["guest"] for cell in cells] != list(range(len(cells))):
+        return None
+    seen = sorted([vcpu for cell in cells for vcpu in cell["shared"]] + [int(vcpu) for cell in cells for vcpu in cell["pins"]])
+    reserved = [len(cell["reserved"]) for cell in cells]
+    if seen != list(range(vcpus)) or any(reserved[1:]) or reserved[0] > 1 or len({cell["page_kb"] for cell in cells}) > 1:
+        return None
+    pinned = _any(cells, "pins")
+    if reserved[0] and not pinned:
+        return None
+    first = cells[0]
+    return GuestTopology(
+        cells=tuple(GuestCell(tuple(sorted(cell["shared"])), tuple(sorted(map(int, cell["pins"]))), cell["memory_mb"]) for cell in cells),
+        cpu_policy=(MIXED if _any(cells, "shared") else DEDICATED) if pinned else SHARED,
+        thread_policy=first.get("thread_policy") if pinned else None,
+        emulator_policy=ISOLATE if reserved[0] else first.get("emulator_policy"),
+        page_size=first["page_kb"],
+    )
+
+
+def _any(cells: Iterable[Mapping[str, Any]], key: str) -> bool:
+    return any(cell[key] for cell in cells)
