@@ -140,6 +140,14 @@ class ClaimRequest(Alternate):
     host_request: NotRequired[dict[str, Any]]
 
 
+class ClaimedMdev(TypedDict):
+    """A mediated device of an instance; parent: libvirt's name of the device that makes it."""
+
+    uuid: str
+    parent: str
+    type: str
+
+
 class HardwareClaim(TypedDict, total=False):
     """What an instance has of its host's cells and devices, as its domain has to say it."""
 
@@ -147,14 +155,7 @@ class HardwareClaim(TypedDict, total=False):
     numa: dict[str, Any]
     #: Its PCI devices: records.hosts.OwnedDevice.
     pci_devices: list[dict[str, Any]]
-
-
-class ClaimedMdev(TypedDict):
-    """A mediated device of an instance; parent: libvirt's name of the device that makes it."""
-
-    uuid: str
-    parent: str
-    type: str
+    mdevs: list[ClaimedMdev]
 
 
 class Claim(TypedDict):
