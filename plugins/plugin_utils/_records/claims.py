@@ -93,6 +93,8 @@ class Recorded(TypedDict):
     extra_specs: dict[str, str] | None
     image: dict[str, Any] | None
     image_name: str | None
+    #: What it needs of cells and PCI devices, as _numa.request.HostRequest.as_data() returns it; missing where it needs nothing.
+    host_request: NotRequired[dict[str, Any]]
 
 
 class Selection(Destination, Recorded):
@@ -108,8 +110,6 @@ class Selection(Destination, Recorded):
     user: str | None
     alternates: list[Destination]
     explanation: Explanation
-    #: Of a ClaimRequest.
-    host_request: NotRequired[dict[str, Any]]
 
 
 class Alternate(TypedDict):
@@ -136,7 +136,7 @@ class ClaimRequest(Alternate):
     image_name: NotRequired[str | None]
     alternates: NotRequired[list[Alternate]]
     explanation: NotRequired[Explanation]
-    #: What it needs of cells and PCI devices, as _numa.request.HostRequest.as_data() returns it.
+    #: As of Recorded.
     host_request: NotRequired[dict[str, Any]]
 
 
