@@ -82,8 +82,13 @@ options:
     - 'C(disks.iotune.write_bytes_sec) (whole number from 1 to 9223372036854775807). The most bytes a second, writes (Nova:
       C(quota:disk_write_bytes_sec)).'
     - C(networks) (list of mappings). Its network interfaces.
-    - C(networks.bridge) (text). A bridge of the hypervisors. Give this or C(network).
-    - C(networks.network) (text). A network of libvirt. Give this or C(bridge).
+    - C(networks.bridge) (text). A bridge of the hypervisors. Give this, C(network), or C(physical_network) with C(vnic).
+    - C(networks.network) (text). A network of libvirt. Give this, C(bridge), or C(physical_network) with C(vnic).
+    - 'C(networks.physical_network) (text). The interface is a device of the host: one with this C(physical_network) in C(drover_pci_device_specs).
+      Give C(vnic) with it.'
+    - 'C(networks.vnic) (C(direct), C(macvtap), C(direct-physical)). How the guest gets the device. C(direct): the virtual
+      function itself. C(macvtap): a card of the guest''s model that takes all of the virtual function. C(direct-physical):
+      the physical function itself.'
     - C(networks.mac) (text). The MAC address [a new one].
     - 'C(networks.model) (text). The model of the card (Nova: C(hw_vif_model)) [C(virtio)].'
     - C(networks.vlan) (mapping). The VLANs of the interface. On a bridge of Linux this needs libvirt 11.0; else the bridge

@@ -55,8 +55,6 @@ def instances(items: Any, where: Where) -> list[dict[str, Any]]:
             if disk.get("path") and item.get("state") != "absent":
                 _unique(paths, disk_files.normal(disk["path"]), f"{place}, disk {number}", "path")
         for number, network in enumerate(item.get("networks", []), 1):
-            if bool(network.get("bridge")) == bool(network.get("network")):
-                raise DroverError(f"{place}, network {number}: name either a bridge or a libvirt network.")
             hardware_fields.network(network, f"{place}, network {number}")
         hardware.refuse({"disks": [], "networks": [], **item}, None, None, place)
         if isinstance(item.get("server_group"), dict):

@@ -154,16 +154,18 @@ def networks(found: Mapping[str, Any], of_definition: Sequence[Mapping[str, Any]
     """Return the interfaces with all that the domain says of them.
 
     :param found: what hardware() returned.
-    :param of_definition: of each interface bridge or network, and its keys of hardware_fields.NETWORK_FIELDS.
+    :param of_definition: of each interface bridge, network, or physical_network and vnic; and its keys of hardware_fields.NETWORK_FIELDS.
     """
     made = []
     for number, wanted in enumerate(of_definition, 1):
-        model = wanted.get("model") or found["vif_model"]
+        # A device that is the guest's own has neither.
+        is_emulated = wanted.get("vnic") in (None, "macvtap")
+        model = (wanted.get("model") or found["vif_model"]) if is_emulated else None
         queues = wanted.get("queues") or (found["queues"] if model == "virtio" else None)
         interface = {**wanted, "model": model, "queues": queues if queues != 1 else None}
         known.network({key: value for key, value in interface.items() if value is not None}, f"{where}, network {number}")
         port = wanted.get("openvswitch")
-        made.append({**interface, "openvswitch": {} if port is True else port or None, "vlan": _tags(wanted.get("vlan"))})
+        made.append({"vnic": None, **interface, "openvswitch": {} if port is True else port or None, "vlan": _tags(wanted.get("vlan"))})
     return made
 
 

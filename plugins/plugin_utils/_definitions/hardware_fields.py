@@ -16,6 +16,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions.fields import ANY, LIST, MAPPING, SWITCH, TEXT, WHOLE, Field
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import VNICS
 
 BIOS, UEFI, SECURE_BOOT = "bios", "uefi", "uefi-secure-boot"
 TPM_VERSIONS = ("1.2", "2.0")
@@ -175,6 +176,10 @@ def _interface_id(value: str, place: str) -> str:
 
 def network(value: dict[str, Any], place: str) -> dict[str, Any]:
     """Check that the keys of a network fit together."""
+    if value.get("vnic") or value.get("physical_network"):
+        _refuse_port(value, place)
+    elif bool(value.get("bridge")) == bool(value.get("network")):
+        raise DroverError(f"{place}: name either a bridge or a libvirt network; or a physical_network with vnic, for a device of the host.")
     if value.get("openvswitch") and not value.get("bridge"):
         raise DroverError(
             f"{place}: openvswitch goes with bridge, the name of the Open vSwitch bridge. A libvirt network says itself what it is."
@@ -183,6 +188,39 @@ def network(value: dict[str, Any], place: str) -> dict[str, Any]:
         raise DroverError(f"{place}: queues needs the model virtio, not {value['model']}.")
     return value
 
+
+def _refuse_port(value: Mapping[str, Any], place: str) -> None:
+    """Refuse for a network whose interface is a device of the host what libvirt refuses or cannot do."""
+    vnic = value.get("vnic")
+    if not vnic:
+        raise DroverError(
+            f"{place}: physical_network needs vnic, which says how the guest gets the device: {', '.join(VNICS)}. For another network take "
+            "bridge or network instead."
+        )
+    if not value.get("physical_network"):
+        raise DroverError(f"{place}: vnic {vnic} needs physical_network, as drover_pci_device_specs has it for the devices of the hosts.")
+    without = [key for key in ("bridge", "network", "openvswitch", "mtu") if value.get(key)]
+    if vnic == "direct":
+        without += [key for key in ("model", "queues") if value.get(key)]
+    elif vnic == "direct-physical":
+        without += [key for key in ("mac", "vlan", "model", "queues") if value.get(key)]
+    if without:
+        raise DroverError(f"{place}: {without[0]} does not go with vnic {vnic}, {_WHY[without[0]]}. Take {without[0]} out.")
+    if "trunk" in (value.get("vlan") or {}):
+        raise DroverError(f"{place}: a virtual function has one VLAN, not a trunk. Take vlan: {{tag: 42}}, or another kind of network.")
+
+
+#: Why a key does not go with a device of the host.
+_WHY = {
+    "bridge": "which takes a device of the host instead",
+    "network": "which takes a device of the host instead",
+    "openvswitch": "as no bridge has the device",
+    "mtu": "as libvirt does not set the MTU of a device",
+    "model": "as the guest sees the device itself",
+    "queues": "as the guest sees the device itself",
+    "mac": "as the whole card belongs to the guest",
+    "vlan": "as the whole card belongs to the guest",
+}
 
 TPM_FIELDS = {
     "version": Field(

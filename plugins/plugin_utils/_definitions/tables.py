@@ -30,6 +30,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._definitions.fields
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import policy as move_policy
+from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import VNICS
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups as placement_groups
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import MAX_INSTANCES
 
@@ -124,8 +125,21 @@ DISK: Table = {
 }
 
 NETWORK: Table = {
-    "bridge": Field(TEXT, "A bridge of the hypervisors. Give this or `network`.", "br0"),
-    "network": Field(TEXT, "A network of libvirt. Give this or `bridge`.", "default"),
+    "bridge": Field(TEXT, "A bridge of the hypervisors. Give this, `network`, or `physical_network` with `vnic`.", "br0"),
+    "network": Field(TEXT, "A network of libvirt. Give this, `bridge`, or `physical_network` with `vnic`.", "default"),
+    "physical_network": Field(
+        TEXT,
+        "The interface is a [device of the host](numa.md#network-devices): one with this `physical_network` in `drover_pci_device_specs`. "
+        "Give `vnic` with it.",
+        "physnet1",
+    ),
+    "vnic": Field(
+        TEXT,
+        "How the guest gets the device. `direct`: the virtual function itself. `macvtap`: a card of the guest's model that takes all of the "
+        "virtual function. `direct-physical`: the physical function itself.",
+        "direct",
+        choices=tuple(VNICS),
+    ),
     **hardware_fields.NETWORK_FIELDS,
 }
 

@@ -149,6 +149,14 @@ class HardwareClaim(TypedDict, total=False):
     pci_devices: list[dict[str, Any]]
 
 
+class ClaimedMdev(TypedDict):
+    """A mediated device of an instance; parent: libvirt's name of the device that makes it."""
+
+    uuid: str
+    parent: str
+    type: str
+
+
 class Claim(TypedDict):
     """What an instance has been allocated, and where; host, node and provider are None if its compute node is gone."""
 
@@ -165,6 +173,7 @@ class Claim(TypedDict):
     #: As of a HardwareClaim; missing where its domain says nothing of it.
     numa: NotRequired[dict[str, Any]]
     pci_devices: NotRequired[list[dict[str, Any]]]
+    mdevs: NotRequired[list[ClaimedMdev]]
     #: Those that come after the claimed one.
     alternates: list[Alternate]
     #: False where the instance had its claim already.

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._errors import Inva
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import GuestConstraints
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.pinning import topology_of
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest, read_request
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import Alias
+from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import Alias, PciRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Recorded
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import resource_specs
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import RequestError
@@ -33,6 +33,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_
     read_hints,
     read_image,
     read_names,
+    read_ports,
     read_retry,
     read_scheduler,
     read_text,
@@ -62,6 +63,7 @@ KEYS = (
     "uuids",
     "flavor",
     "image",
+    "networks",
     "retry",
     "project",
     "user",
@@ -212,7 +214,7 @@ class RequestSpec:
         specs = {**(flavor.extra_specs if flavor is not None else {}), **own}
         image = read_image(request.get("image"), who, images)
         overrides, groups, group_policy = resource_specs.from_extra_specs(specs, who)
-        host_request, constraints = _read_host_request(who, amounts, specs, image, aliases)
+        host_request, constraints = _read_host_request(who, amounts, specs, image, aliases, read_ports(request.get("networks"), who))
         if constraints.resources:
             amounts = {**{rc: amount for rc, amount in amounts.items() if rc != "VCPU"}, **constraints.resources}
         amounts = {**resource_specs.not_replaced(amounts, overrides, groups), **overrides}
@@ -305,15 +307,21 @@ def _who(name: str) -> str:
 
 
 def _read_host_request(
-    who: str, amounts: Mapping[str, int], specs: Mapping[str, str], image: Image | None, aliases: Mapping[str, Alias] | None
+    who: str,
+    amounts: Mapping[str, int],
+    specs: Mapping[str, str],
+    image: Image | None,
+    aliases: Mapping[str, Alias] | None,
+    ports: Sequence[PciRequest],
 ) -> tuple[HostRequest, GuestConstraints]:
     """Read cells, pinned CPUs, pages and PCI devices of a request.
 
     :param amounts: by resource class, as the flavor or the request says them.
     :raises RequestError: extra specs and image properties are wrong or contradict each other.
     """
+    properties = image.properties if image is not None else None
     try:
-        return read_request(amounts["VCPU"], amounts["MEMORY_MB"], specs, image.properties if image is not None else None, aliases)
+        return read_request(amounts["VCPU"], amounts["MEMORY_MB"], specs, properties, aliases, ports)
     except InvalidSpecs as problem:
         raise RequestError(f"{who}: {problem}") from None
 

@@ -288,6 +288,8 @@ if sa:
         # Of the physical function of a virtual one.
         sa.Column("parent_addr", sa.String(32)),
         sa.Column("iommu_group", sa.Integer),
+        # The name of its network interface on the host; null where it has none.
+        sa.Column("interface", sa.Text),
         # Of the device spec.
         sa.Column("tags", sa.JSON, nullable=False),
         sa.Column("resource_class", sa.String(255)),

@@ -156,7 +156,7 @@ def test_devices_with_their_owners(prepared_url):
     found = columns(prepared_url)
     assert found["pci_devices"][1] == {
         "address": "0000:85:00.0", "vendor_id": "10de", "product_id": "2204", "device_class": "030000", "numa_node": None, "dev_type": "type-PCI",
-        "parent_addr": None, "iommu_group": 81, "tags": {}, "resource_class": None, "traits": [], "reported": True, "owner": uuid_of("web"),
+        "parent_addr": None, "iommu_group": 81, "interface": None, "tags": {}, "resource_class": None, "traits": [], "reported": True, "owner": uuid_of("web"),
     }  # fmt: skip
     vdpa = found["pci_devices"][0]
     assert (vdpa["dev_type"], vdpa["owner"], vdpa["parent_addr"]) == ("vdpa", uuid_of("web"), "0000:43:00.0")
