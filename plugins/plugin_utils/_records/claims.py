@@ -140,21 +140,22 @@ class ClaimRequest(Alternate):
     host_request: NotRequired[dict[str, Any]]
 
 
-class HardwareClaim(TypedDict, total=False):
-    """What an instance has of its host's cells and devices, as its domain has to say it."""
-
-    #: The fact ``numa`` of its domain, as hypervisor_info returns it.
-    numa: dict[str, Any]
-    #: Its PCI devices: records.hosts.OwnedDevice.
-    pci_devices: list[dict[str, Any]]
-
-
 class ClaimedMdev(TypedDict):
     """A mediated device of an instance; parent: libvirt's name of the device that makes it."""
 
     uuid: str
     parent: str
     type: str
+
+
+class HardwareClaim(TypedDict, total=False):
+    """What an instance has of its host's cells and devices, as its domain has to say it."""
+
+    #: The fact ``numa`` of its domain, as hypervisor_info returns it.
+    numa: dict[str, Any]
+    #: Its PCI devices: address, request (the number of the request that it meets), managed, dev_type, and interface where it has one on the host.
+    pci_devices: list[dict[str, Any]]
+    mdevs: list[ClaimedMdev]
 
 
 class Claim(TypedDict):
