@@ -22,7 +22,7 @@ from ansible_collections.drover.compute.plugins.module_utils._libvirt import Lib
 from ansible_collections.drover.compute.plugins.module_utils._ownership import delete_volume
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
-#: Pools of this prefix are ours and of the moment; whoever comes across one takes it away after use.
+#: Pools with this prefix are ours and temporary; a call that finds one removes it after use.
 PREFIX = "drover-tmp-"
 
 #: Times to begin again when a pool goes away or is busy meanwhile, with a pause between (seconds).

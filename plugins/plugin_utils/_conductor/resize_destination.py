@@ -128,7 +128,7 @@ def _of_sizes(instance: NamedInstance, sizes: Sizes) -> Size:
     disk_gb = sizes.get("disk_gb", instance["disk_gb"])
     if disk_gb < instance["disk_gb"]:
         raise DroverError(
-            f"A disk of {disk_gb} GiB was asked for, and {instance['name']} has {instance['disk_gb']} GiB: a disk is never made smaller. "
+            f"A disk of {disk_gb} GiB was requested, and {instance['name']} has {instance['disk_gb']} GiB: a disk is never made smaller. "
             "Nothing was done; ask for a larger disk, or for none to leave the disks as they are."
         )
     size = size_of(instance)
