@@ -36,6 +36,9 @@ NVRAM_FOLDER = "/var/lib/libvirt/qemu/nvram"
 #: Bytes of a password that VNC uses.
 VNC_PASSWORD = 8
 
+#: The modes of a guest's CPU.
+CPU_MODES = ("custom", "host-model", "host-passthrough", "maximum")
+
 #: virDomainState, in the words of ``virsh domstate`` as one word each.
 STATES = ("nostate", "running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")
 

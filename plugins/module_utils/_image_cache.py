@@ -27,7 +27,7 @@ from urllib.error import HTTPError, URLError
 from ansible.module_utils.urls import ConnectionError as UrlProblem
 from ansible.module_utils.urls import open_url
 
-from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _ownership
+from ansible_collections.drover.compute.plugins.module_utils import _backing, _checksums, _files, _ownership
 from ansible_collections.drover.compute.plugins.module_utils._images import GIB, ImageProblem, put_in_place
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import host_name
 
@@ -42,8 +42,6 @@ _PART = re.compile(re.escape(_ownership.TEMPORARY) + r"image-([0-9a-f]{64}|[0-9a
 #: A file that was copied from the controller, in the folder of instances.
 _UPLOAD = re.compile(re.escape(_ownership.TEMPORARY) + r"upload-[0-9a-f-]{36}")
 
-#: Algorithms of checksums, and how many hexadecimal digits each gives.
-ALGORITHMS = {"sha256": 64, "sha512": 128}
 _NAME = re.compile(r"[0-9a-f]{64}|[0-9a-f]{128}")
 
 #: A file that no instance was made of for so long (seconds) may go: Nova's remove_unused_original_minimum_age_seconds.
@@ -68,10 +66,10 @@ class Absent(ImageProblem):
 
 def read_checksum(text: str, name: str) -> tuple[str, str]:
     """Return ``(algorithm, digits)`` of a checksum such as ``sha256:...``."""
-    algorithm, dummy, digits = text.strip().lower().partition(":")
-    if not re.fullmatch(rf"[0-9a-f]{{{ALGORITHMS.get(algorithm, 0)}}}", digits) or algorithm not in ALGORITHMS:
+    found = _checksums.read(text.strip().lower())
+    if found is None:
         raise ImageProblem(f"The checksum of the image {name} is {text!r}: give sha256: or sha512: and its hexadecimal digits.")
-    return algorithm, digits
+    return found
 
 
 class OtherContent(ImageProblem):

@@ -26,7 +26,6 @@ PLAY = """
   tasks:
     - drover.compute._image_cache:
         folder: {folder}
-        names: [debian-12]
         images: [{{name: debian-12, source: "{source}", checksum: "{checksum}"}}]
 """
 

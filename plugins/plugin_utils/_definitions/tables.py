@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.module_utils import _checksums
 from ansible_collections.drover.compute.plugins.module_utils._migration import options as migration_options
 from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
@@ -27,15 +28,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._definitions.fields
     WHOLE,
     Field,
     Table,
+    absolute,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, either
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import policy as move_policy
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups as placement_groups
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import MAX_INSTANCES
 
 STATES = ("present", "absent")
-#: Of a checksum: the algorithm, and how many hexadecimal digits it gives.
-CHECKSUMS = {"sha256": 64, "sha512": 128}
 
 
 def _name(value: str, place: str) -> str:
@@ -53,17 +53,15 @@ def _uuid(value: str, place: str) -> str:
     return value
 
 
-def _absolute(value: str, place: str) -> str:
-    if value and not value.startswith("/"):
-        raise DroverError(f"{place} must be absolute, not {value!r}.")
-    return value
+def _disk_path(value: str, place: str) -> str:
+    # Empty is as not given.
+    return value and absolute(value, place)
 
 
 def _checksum(value: str, place: str) -> str:
-    algorithm, colon, digits = value.partition(":")
-    known = [f"{name}: and {length} hexadecimal digits" for name, length in CHECKSUMS.items()]
-    if not colon or len(digits) != CHECKSUMS.get(algorithm, 0) or not set(digits.lower()) <= set("0123456789abcdef"):
-        raise DroverError(f"{place} must be {' or '.join(known)}, not {validation.shown(value)}.")
+    if _checksums.read(value) is None:
+        known = [f"{name}: and {length} hexadecimal digits" for name, length in _checksums.ALGORITHMS.items()]
+        raise DroverError(f"{place} must be {either(known)}, not {validation.shown(value)}.")
     return value
 
 
@@ -118,7 +116,10 @@ DISK: Table = {
     ),
     "image_format": Field(TEXT, "The format of `image`. The default is `qcow2`.", "raw"),
     "path": Field(
-        TEXT, "The path of its file. By default it is a file in the folder `drover_instances_path`.", "/srv/vms/data.qcow2", check=_absolute
+        TEXT,
+        "The path of its file. By default it is a file in the folder `drover_instances_path`.",
+        "/srv/vms/data.qcow2",
+        check=_disk_path,
     ),
     **hardware_fields.DISK_FIELDS,
 }
