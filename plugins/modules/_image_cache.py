@@ -16,6 +16,7 @@ description:
   - A step of the role P(drover.compute.place#role), and of the playbook C(drover.compute.image_cache_clean). Delegate it to the hypervisor.
   - An image is brought once to each hypervisor, from its URL, from a path of the hypervisor such as shared storage, or from a path of the
     controller. All instances there are backed by this one file. M(drover.compute._image_file) does the work on the hypervisor.
+  - If the hypervisor cannot read the source, the libvirt of another one that has the image sends it.
 options:
   state:
     description:
