@@ -234,6 +234,12 @@ def console_logs(text: str) -> list[str]:
     return list(dict.fromkeys(path for path in paths if uuid and path.startswith("/") and uuid in path.rpartition("/")[2]))
 
 
+def files_of_start(text: str, system: bool = False) -> list[str]:
+    """The files that libvirt makes when it first starts the domain: its UEFI variables and the logs of its consoles."""
+    nvram = nvram_path(text, system)
+    return [*([] if nvram is None else [nvram]), *console_logs(text)]
+
+
 def with_password(text: str, password: str) -> str:
     """The XML with this password for each graphical console.
 
