@@ -62,7 +62,7 @@ def find_destination(
 
     :param new: None for a cold migration, which keeps the size and takes another host. An instance that gets sizes keeps its flavor,
         because the extra specs of the flavor still say which hosts it needs.
-    :param host: the host to take, None for the one that the scheduler picks.
+    :param host: the host to take; None to let the scheduler pick one.
     :returns: the resources of the selection are all that the instance shall hold.
     :raises DroverError: no such flavor, a smaller disk, or no host has room.
     """

@@ -84,7 +84,7 @@ class ResizeSteps:
 
         :param instance, resize: as find() returns them; it goes on with a resize that is open.
         :param new: the new size; None for a cold migration.
-        :param host: the host to take; None for the one that is chosen.
+        :param host: the host to take; None to choose one.
         :returns: not changed where there is nothing to do.
         """
         if resize is not None:

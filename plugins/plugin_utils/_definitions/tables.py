@@ -86,7 +86,7 @@ POLICY: Table = {
     "move": Field(
         TEXT,
         "`never`: it is not moved. `cold`: it is shut off for the move and started again after it. `live`: it is moved only while it runs. "
-        "By default a running instance moves live, and one that is off moves cold.",
+        "By default a running instance moves live, and an instance that is off moves cold.",
         "cold",
         choices=move_policy.MOVES,
     ),
@@ -280,7 +280,7 @@ INSTANCE: Table = {
     "server_group": Field(
         (TEXT, MAPPING), "The name of a server group of the file or of the store, or a server group in place.", "web", fields=SERVER_GROUP
     ),
-    "availability_zone": Field(TEXT, "The zone that it must be in.", "rack1"),
+    "availability_zone": Field(TEXT, "The availability zone of its host.", "rack1"),
     "hints": Field(MAPPING, "Hints for the scheduler.", {"different_host": ["db1"]}, fields=HINTS),
     "requested_destination": Field(MAPPING, "Where it shall be.", {"host": "kvm1"}, fields=DESTINATION),
     "ignore_hosts": Field((TEXT, LIST), "Hosts that it must not be on.", ["kvm3"], items=_NAMES),
