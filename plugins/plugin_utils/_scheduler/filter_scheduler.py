@@ -69,7 +69,7 @@ class Ranking:
 
         One of the host_subset_size best, or of the equally best ones with
         shuffle_best_same_weighed_hosts. The pick is random over instances yet the same each time the
-        same instance is asked for: a lookup is evaluated any number of times.
+        same instance is requested: a lookup is evaluated any number of times.
         """
         if not len(self.passed):
             return None
