@@ -284,7 +284,7 @@ from ansible_collections.drover.compute.plugins.module_utils import (
     _resize,
 )
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
-    console_logs,
+    files_of_start,
     nvram_path,
     parse_disk,
     parse_domain,
@@ -679,8 +679,7 @@ class DomainChange:
         if not self.local:
             return
         text = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
-        nvram = nvram_path(text, _libvirt.is_system(self.conn))
-        for path in [*([] if nvram is None else [nvram]), *console_logs(text)]:
+        for path in files_of_start(text, _libvirt.is_system(self.conn)):
             if not os.path.lexists(path):
                 self._made.append(_ownership.Candidate(path, by_use=True))
 

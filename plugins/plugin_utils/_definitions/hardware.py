@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import hardware_fields as known
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, either
 
 #: What Nova calls true and false, in any case.
 _TRUE, _FALSE = ("1", "t", "true", "on", "y", "yes"), ("0", "f", "false", "off", "n", "no")
@@ -58,7 +58,7 @@ class Sources(NamedTuple):
     def chosen(self, name: str, value: str | None, choices: Sequence[str]) -> str | None:
         """Return a value that must be one of some."""
         if value is not None and value not in choices:
-            raise DroverError(f"{self.where}: {name} must be {_either(choices)}, not {validation.shown(value)}.")
+            raise DroverError(f"{self.where}: {name} must be {either(choices)}, not {validation.shown(value)}.")
         return value
 
     def switch(self, name: str, value: str | None) -> bool | None:
@@ -182,10 +182,6 @@ def refuse(definition: Mapping[str, Any], extra_specs: Mapping[str, Any] | None,
 
 def _text(value: Any) -> str | None:
     return None if value is None or value == "" else str(value)
-
-
-def _either(choices: Sequence[str]) -> str:
-    return choices[0] if len(choices) == 1 else f"{', '.join(choices[:-1])} or {choices[-1]}"
 
 
 def _first(*values: Any) -> Any:

@@ -10,7 +10,6 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import request_fields
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
 
 #: The keys of a definition that go to the scheduler as they are, by the names of the lookup schedule.
 KEYS = (
@@ -86,17 +85,3 @@ def request(definition: Mapping[str, Any]) -> dict[str, Any]:
     asked = {key: definition[key] for key in KEYS if definition.get(key) is not None}
     ports = [{key: network[key] for key in request_fields.PORT_KEYS} for network in definition.get("networks") or () if network.get("vnic")]
     return {**asked, "networks": ports} if ports else asked
-
-
-def spec(
-    asked: Mapping[str, Any],
-    flavors: Mapping[str, Mapping[str, Any]],
-    images: Mapping[str, Mapping[str, Any]],
-    place: str,
-) -> RequestSpec:
-    """Return what a request asks for.
-
-    :param flavors, images: by name, those of the file and of the store.
-    :raises DroverError: the request is malformed.
-    """
-    return RequestSpec.from_request(asked, flavors, images, place)

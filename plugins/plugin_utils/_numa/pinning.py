@@ -97,14 +97,6 @@ def _facts(**given: Any) -> dict[str, Any]:
     return {**nothing, **given}
 
 
-def is_tied(facts: Mapping[str, Any] | None) -> bool:
-    """Tell whether the fact ``numa`` of a domain ties it to certain CPUs, cells or pages of its host; one that floats over a set is not tied."""
-    facts = facts or {}
-    allowed = [*(facts.get("vcpu_pins") or {}).values(), facts.get("emulator_pins") or []]
-    memory = [facts.get("memory") or {}, *(facts.get("cells") or ())]
-    return bool(facts.get("pages")) or any(len(cpus) == 1 for cpus in allowed) or any(each.get("nodes") for each in memory)
-
-
 def topology_of(cells: Sequence[Mapping[str, Any]], vcpus: int) -> GuestTopology | None:
     """Return what an instance needs of another host to have there what it has here; None where that is not known, as without cells.
 

@@ -107,7 +107,7 @@ def read(connection: Connection, places: Mapping[str, Row], some: Collection[str
     uuids = places.keys() if some is None else places.keys() & set(some)
     held = numa.of_consumers(connection, uuids) if uuids else {}
     owned = devices.of_consumers(connection, uuids) if uuids else {}
-    mediated = mdevs.of_consumers(connection, uuids) if uuids else {}
+    made = mdevs.of_consumers(connection, uuids) if uuids else {}
     cells = compute_nodes.cells(connection, {node for node, uuid in held if places[uuid].id == node}) if held else {}
     found: dict[str, HardwareClaim] = {}
     for uuid, place in places.items():
@@ -118,8 +118,8 @@ def read(connection: Connection, places: Mapping[str, Row], some: Collection[str
             claim["numa"] = facts
         if (place.id, uuid) in owned:
             claim["pci_devices"] = owned[place.id, uuid]
-        if (place.id, uuid) in mediated:
-            claim["mdevs"] = mediated[place.id, uuid]
+        if (place.id, uuid) in made:
+            claim["mdevs"] = made[place.id, uuid]
         if claim:
             found[uuid] = claim
     return found

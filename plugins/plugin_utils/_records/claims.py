@@ -93,6 +93,8 @@ class Recorded(TypedDict):
     extra_specs: dict[str, str] | None
     image: dict[str, Any] | None
     image_name: str | None
+    #: What it needs of cells and PCI devices, as _numa.request.HostRequest.as_data() returns it; missing where it needs nothing.
+    host_request: NotRequired[dict[str, Any]]
 
 
 class Selection(Destination, Recorded):
@@ -108,8 +110,6 @@ class Selection(Destination, Recorded):
     user: str | None
     alternates: list[Destination]
     explanation: Explanation
-    #: Of a ClaimRequest.
-    host_request: NotRequired[dict[str, Any]]
 
 
 class Alternate(TypedDict):
@@ -136,7 +136,7 @@ class ClaimRequest(Alternate):
     image_name: NotRequired[str | None]
     alternates: NotRequired[list[Alternate]]
     explanation: NotRequired[Explanation]
-    #: What it needs of cells and PCI devices, as _numa.request.HostRequest.as_data() returns it.
+    #: As of Recorded.
     host_request: NotRequired[dict[str, Any]]
 
 
@@ -153,7 +153,7 @@ class HardwareClaim(TypedDict, total=False):
 
     #: The fact ``numa`` of its domain, as hypervisor_info returns it.
     numa: dict[str, Any]
-    #: Its PCI devices: records.hosts.OwnedDevice.
+    #: Its PCI devices: address, request (the number of the request that it meets), managed, dev_type, interface (on the host, or None).
     pci_devices: list[dict[str, Any]]
     mdevs: list[ClaimedMdev]
 

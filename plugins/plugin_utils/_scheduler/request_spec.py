@@ -143,13 +143,16 @@ class RequestSpec:
         return self.image.properties if self.image is not None else {}
 
     def recorded(self) -> Recorded:
-        """Return what of the flavor and the image a selection has, for the record of the instance."""
-        return {
+        """Return what a selection has beside the resources, for the record of the instance."""
+        found: Recorded = {
             "flavor": self.flavor.name if self.flavor is not None else None,
             "extra_specs": dict(self.kept_specs) or None,
             "image": dict(self.image.properties) or None if self.image is not None else None,
             "image_name": self.image.name or None if self.image is not None else None,
         }
+        if not self.host_request.is_empty:
+            found["host_request"] = self.host_request.as_data()
+        return found
 
     def is_equivalent(self, other: RequestSpec | None) -> bool:
         """Return whether two requests differ in name and uuid at most, so that one answer serves both."""

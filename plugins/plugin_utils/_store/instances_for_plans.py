@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.pinning import is_tied
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceAmounts, PlannedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._store import aggregates, files, numa, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import RESOURCE_CLASSES
@@ -58,7 +57,7 @@ def read_instances(connection: Connection, hosts: Collection[str] | None = None,
         facts, policy = row.facts or {}, row.policy or {}
         extra_specs = {**(row.flavor_specs or {}), **(row.extra_specs or {})}
         node_of[row.uuid] = row.compute_node_id
-        if is_tied(facts.get("numa")):
+        if numa.is_tied(facts.get("numa")):
             tied.add(row.uuid)
         found.append(
             {
