@@ -108,13 +108,6 @@ def read(connection: Connection, places: Mapping[str, Row], some: Collection[str
     held = numa.of_consumers(connection, uuids) if uuids else {}
     owned = devices.of_consumers(connection, uuids) if uuids else {}
     made = mdevs.of_consumers(connection, uuids) if uuids else {}
-    # The facts of a host are large.
-    interfaces = {
-        (node, device["address"]): {"interface": device["interface"]}
-        for node, facts in (compute_nodes.facts(connection, {node for node, dummy in owned}) if owned else {}).items()
-        for device in facts.get("pci_devices") or ()
-        if device.get("interface")
-    }
     cells = compute_nodes.cells(connection, {node for node, uuid in held if places[uuid].id == node}) if held else {}
     found: dict[str, HardwareClaim] = {}
     for uuid, place in places.items():
@@ -124,7 +117,7 @@ def read(connection: Connection, places: Mapping[str, Row], some: Collection[str
         if facts:
             claim["numa"] = facts
         if (place.id, uuid) in owned:
-            claim["pci_devices"] = [{**each, **interfaces.get((place.id, each["address"]), {})} for each in owned[place.id, uuid]]
+            claim["pci_devices"] = owned[place.id, uuid]
         if (place.id, uuid) in made:
             claim["mdevs"] = made[place.id, uuid]
         if claim:

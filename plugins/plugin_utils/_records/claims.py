@@ -153,7 +153,7 @@ class HardwareClaim(TypedDict, total=False):
 
     #: The fact ``numa`` of its domain, as hypervisor_info returns it.
     numa: dict[str, Any]
-    #: Its PCI devices: address, request (the number of the request that it meets), managed, dev_type, and interface where it has one on the host.
+    #: Its PCI devices: address, request (the number of the request that it meets), managed, dev_type, interface (on the host, or None).
     pci_devices: list[dict[str, Any]]
     mdevs: list[ClaimedMdev]
 

@@ -205,7 +205,7 @@ def of_consumers(connection: Connection, uuids: Collection[str]) -> dict[tuple[i
     """Read the PCI devices that consumers have, for their domains.
 
     :returns: {(node id, uuid): devices with address, request (the number of the request that it meets, None where no claim gave it),
-        managed (whether libvirt changes its driver) and dev_type}.
+        managed (whether libvirt changes its driver), dev_type and interface (on the host, or None)}.
     """
     found: dict[tuple[int, str], list[dict[str, Any]]] = {}
     table = tables.pci_devices
@@ -215,6 +215,7 @@ def of_consumers(connection: Connection, uuids: Collection[str]) -> dict[tuple[i
             "request": row.request_number,
             "managed": row.tags.get("managed") != "false",
             "dev_type": row.dev_type,
+            "interface": row.interface,
         }
         found.setdefault((row.compute_node_id, row.owner), []).append(device)
     return found
