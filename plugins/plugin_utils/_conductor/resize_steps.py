@@ -116,6 +116,8 @@ class ResizeSteps:
             "running": facts["state"] not in ("shutoff", "crashed"),
             "sizes": {"old": old, "new": there},
         }
+        if selection.get("host_request"):
+            wanted["host_request"] = selection["host_request"]
         if new is not None and new.sizes:
             wanted["given"] = new.sizes
         with self._store.write(together=True) as connection:

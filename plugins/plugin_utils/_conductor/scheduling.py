@@ -9,9 +9,11 @@ The scheduler gets plain columns and knows no database; the store knows no sched
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray
+from ansible_collections.drover.compute.plugins.plugin_utils._numa import stored_hosts
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import batch, query, response
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, Selection
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns
@@ -57,7 +59,7 @@ def read_states(
 
     :raises DroverError: a spec has a resource class that does not exist.
     """
-    columns = read_columns(connection, now, service_down_time, columns_for_specs(specs, policy))
+    columns = _read(connection, now, service_down_time, columns_for_specs(specs, policy))
     states = HostStates(columns)
     states.provider_capacity = provider_capacity(specs, states, columns["provider_arrays"])
     return states
@@ -97,7 +99,7 @@ def read_fleet(
     connection: Connection, instances: Sequence[PlannedInstance], policy: Policy, now: float, service_down_time: float = 0
 ) -> FleetColumns:
     """Read the columns of the fleet that a plan needs which moves these instances."""
-    return read_columns(connection, now, service_down_time, columns_for_moves(instances, policy))
+    return _read(connection, now, service_down_time, columns_for_moves(instances, policy))
 
 
 def read_whole_fleet(
@@ -105,7 +107,16 @@ def read_whole_fleet(
 ) -> tuple[FleetColumns, list[PlannedInstance]]:
     """Read the columns of the fleet and all instances, for a plan that may move any of them."""
     instances = read_instances(connection)
-    return read_columns(connection, now, service_down_time, columns_for_moves(instances, policy, whole=True)), instances
+    return _read(connection, now, service_down_time, columns_for_moves(instances, policy, whole=True)), instances
+
+
+def _read(connection: Connection, now: float, service_down_time: float, wanted: ColumnQuery) -> FleetColumns:
+    """Read the columns of a query, with what the fit to cells and devices needs where it is asked."""
+    if "numa" not in wanted.columns:
+        return read_columns(connection, now, service_down_time, wanted)
+    columns = read_columns(connection, now, service_down_time, replace(wanted, columns=wanted.columns - {"numa"} | stored_hosts.COLUMNS))
+    columns["numa"] = stored_hosts.hosts_of(columns)
+    return columns
 
 
 def decide(

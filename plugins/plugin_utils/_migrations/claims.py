@@ -21,7 +21,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.claims imp
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits, OpenedMigration, ResizeTarget
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import Copies
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, clock, files, migrations_open, numa, orders, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, clock, files, migrations_open, orders, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import EVACUATION, RESIZE
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
 
@@ -128,14 +128,6 @@ def _begin(
         raise DroverError(f"Instance {instance.name} ({instance_uuid}) {UNMOVABLE[instance.state]}.")
     uuid = bulk.new_uuid()
     details = holdings.swap(connection, uuid, move_type, instance, (source, destination), found, now, target, given)
-    busy = numa.follow(connection, instance_uuid, source.id, destination.id)
-    if busy:
-        cpus = f"CPU{'s' if len(busy) > 1 else ''} {', '.join(map(str, busy))}"
-        raise DroverError(
-            f"Instance {instance.name} is pinned to {cpus}, which other instances have on {host}. Plan again, or give it other CPUs.",
-            cause="no_room",
-            host=host,
-        )
     connection.execute(
         sa.insert(tables.migrations).values(
             uuid=uuid,
@@ -260,6 +252,7 @@ def clear_source(connection: Connection, uuid: str, proof: certainty.Proof, now:
     if _is_closed(migration, "done", "completed"):
         return
     _hold_instance(connection, migration)
+    holdings.leave_dead(connection, migration)
     gone = holdings.left_behind(connection, migration)
     found = allocations.Holdings(connection, {}, now, drop=[migration.instance_uuid, *_others(connection, migration)])
     found.write(

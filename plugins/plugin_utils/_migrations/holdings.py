@@ -8,20 +8,25 @@ If both ends use one sharing provider, such as a pool of disks that both see, th
 none are doubled. Its allocations before and after the move are in the details of the migration then, as for a resize.
 An evacuation keeps the allocations at both ends under the uuid of the instance. If the instance moves on before the dead host is back, those at
 the dead host stay as they are: they are no part of the size of the instance, and no other move frees them.
+
+What the instance has of NUMA cells is by node, and so is at both ends under its own uuid; in a resize on one node the migration has the old cells.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, provider_trees
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, host_room, provider_trees
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.claim_destination import ClaimDestinations, Place, class_ids
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import Amounts, InventoryKey
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, Resources
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import ResizeTarget
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, files, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, devices, files, numa, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import EVACUATION, RESIZE
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
 
@@ -61,7 +66,9 @@ def swap(
     shared = {key: amount for key, amount in old.items() if key[0] not in tree}
     places = [Place(destination, given)] if given and allocations.total(given) == resources else []
     places.append(Place(destination))
-    destinations = ClaimDestinations(connection, places, {each.name: each for each in groups}, shared)
+    request = _host_request(connection, source, destination, instance, target)
+    requests = {} if request.is_empty else {instance.uuid: request}
+    destinations = ClaimDestinations(connection, places, {each.name: each for each in groups}, shared, requests)
     group = groups[0] if groups else None
     new = destinations.choose(instance.uuid, instance.name, resources, places, group, leaving=source.host).amounts
     both = {key: max(old[key], new[key]) for key in shared if key in new}
@@ -70,6 +77,13 @@ def swap(
     else:
         amounts = {instance.uuid: {**new, **both, **dead}, uuid: {key: n for key, n in old.items() if key not in both}}
     holdings.write(amounts, limited=True)
+    if source.id == destination.id:
+        numa.hand_over(connection, source.id, instance.uuid, uuid)
+    else:
+        # Of an evacuation from there that nobody has cleared up.
+        host_room.leave(connection, destination.id, instance.uuid)
+    if destinations.room is not None:
+        destinations.room.write()
     if not both and move_type not in (RESIZE, EVACUATION):
         return {}
     details: dict[str, Any] = {"old": {"holds": _portable(connection, old)}, "new": {"holds": _portable(connection, new)}}
@@ -79,6 +93,26 @@ def swap(
         details["new"].update({"flavor": target["flavor"], **resource_classes.to_sizes(resources)})
         details.update({name: target[name] for name in ("running", "sizes", "given") if name in target})
     return details
+
+
+def _host_request(connection: Connection, source: Row, destination: Row, instance: Row, target: ResizeTarget | None) -> HostRequest:
+    """Return what an instance needs of the cells of its destination.
+
+    :raises DroverError: that is not known; or it has devices of its host, and would leave them.
+    """
+    where = f"Instance {instance.name}"
+    if source.id != destination.id:
+        own = [each["address"] for each in devices.of_consumers(connection, [instance.uuid]).get((source.id, instance.uuid), ())]
+        if own:
+            raise DroverError(
+                f"{where} uses PCI devices of {source.host} ({', '.join(own)}), which no move takes along. Detach them first, or leave it there.",
+                cause="unmovable",
+            )
+    if target is None:
+        return host_room.request_of(connection, source.id, instance.uuid, instance.vcpus, instance.name)
+    request = HostRequest.from_data(target["host_request"], where) if target.get("host_request") else HostRequest()
+    # It keeps its devices where it stays.
+    return replace(request, pci=()) if source.id == destination.id else request
 
 
 def _apart(connection: Connection, instance: str, held: Amounts) -> tuple[Amounts, Amounts]:
@@ -104,6 +138,7 @@ def _added(one: Amounts, other: Amounts) -> Amounts:
 def settle(connection: Connection, migration: Row, which: Which, now: float) -> None:
     """Give the instance its allocations before or after the move, and the migration none."""
     instance, uuid = migration.instance_uuid, migration.uuid
+    _settle_cells(connection, migration, which)
     amounts = recorded(connection, migration, which)
     if amounts is None and which == "new":
         allocations.Holdings(connection, {}, now, drop=[uuid]).write({uuid: {}})
@@ -119,6 +154,25 @@ def settle(connection: Connection, migration: Row, which: Which, now: float) -> 
         bulk.update(connection, tables.consumers, [{"id": holdings.ids[instance], "project": row.project, "user": row.user}])
     dead = _apart(connection, instance, holdings.held.get(instance, {}))[1]
     holdings.write({instance: {**amounts, **dead}, uuid: {}})
+
+
+def _settle_cells(connection: Connection, migration: Row, which: Which) -> None:
+    """Free what the instance has of the cells and devices of the node that it leaves, or never came to."""
+    source, destination, instance = migration.source_node_id, migration.destination_node_id, migration.instance_uuid
+    left = source if which == "new" else destination
+    if source != destination:
+        if left is not None:
+            host_room.leave(connection, left, instance)
+    elif which == "old" and source is not None:
+        # The other cells go with the consumer that the migration was.
+        numa.hand_over(connection, source, migration.uuid, instance)
+
+
+def leave_dead(connection: Connection, evacuation: Row) -> None:
+    """Free what an evacuated instance has of the cells and devices of its dead host, unless it is there again."""
+    query = sa.select(tables.instances.c.compute_node_id).where(tables.instances.c.uuid == evacuation.instance_uuid)
+    if evacuation.source_node_id not in (None, connection.execute(query).scalar()):
+        host_room.leave(connection, evacuation.source_node_id, evacuation.instance_uuid)
 
 
 def place(connection: Connection, migration: Row, which: Which, domain_state: str | None, now: float) -> None:

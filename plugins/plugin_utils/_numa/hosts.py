@@ -81,9 +81,12 @@ class NumaHosts:
         # A host of which one socket is not known meets no policy "socket" (N12.3).
         known = np.where(self._columns.exists, self._columns.sockets, 0).min(axis=1, initial=0) >= 0
         self._sockets = np.where(known[:, None] & self._columns.exists, self._columns.sockets, -1)
+        self._held: dict[tuple[int, str], Mapping[str, Any]] = {}
         for number, each in enumerate(hosts):
             for placed in each.get("instances") or ():
                 self._count(number, placed, 1)
+                if "uuid" in placed:
+                    self._held[number, placed["uuid"]] = placed
 
     # --- which hosts ---
 
@@ -326,6 +329,10 @@ class NumaHosts:
         for address in self._devices[host].not_free(_addresses_of(placed)):
             raise DroverError(f"The PCI device {address} of host {self.names[host]} is not free for an instance.")
         self._count(host, placed, 1)
+
+    def held(self, host: int, uuid: str) -> Mapping[str, Any]:
+        """Return what an instance had of a host at the beginning, as place() returns it; empty if it had nothing."""
+        return self._held.get((host, uuid), {})
 
     def release(self, host: int, placed: Mapping[str, Any]) -> None:
         """Count what an instance had as free again.

@@ -19,21 +19,37 @@ from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import 
 )
 
 STRICT = "strict"
+#: The sentence on an instance of which topology_of() is not known, after its name.
+UNKNOWN = (
+    "is tied to CPUs or NUMA cells of its host in a way that no claim makes, so it is not known what it needs elsewhere. Give it pins by a "
+    "flavor with hw:cpu_policy, or take its pins away by hand; then run drover.compute.discover."
+)
 
 
-def numa_facts(cells: Sequence[Mapping[str, Any]], host_cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the fact ``numa`` of the domain of an instance, as hypervisor_info reads it.
+def shared_cpus(host_cells: Sequence[Mapping[str, Any]]) -> list[int] | None:
+    """Return the CPUs of all shared vCPUs of a host; None where no set of the host keeps them from others."""
+    shared, pinned = (sorted(cpu for cell in host_cells for cpu in cell[key]) for key in ("cpus", "pcpus"))
+    # Without sets of its own a host lets all instances have all its CPUs.
+    return shared if shared and shared != pinned else None
 
-    :param cells: what NumaHosts.place() gave it; empty for an instance that floats over its host.
+
+def facts_of_floating(cpus: Sequence[int] | None) -> dict[str, Any]:
+    """Return the fact ``numa`` of the domain of an instance without cells, as hypervisor_info reads it.
+
+    :param cpus: what shared_cpus() returned for its host.
+    :returns: empty where the domain says nothing.
+    """
+    return _facts(cpuset=sorted(cpus)) if cpus else {}
+
+
+def facts_of_cells(cells: Sequence[Mapping[str, Any]], host_cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the fact ``numa`` of the domain of an instance with cells, as hypervisor_info reads it.
+
+    :param cells: what NumaHosts.place() gave it.
     :param host_cells: all cells of its host, as NumaHosts takes them.
-    :returns: empty where the domain says nothing about CPUs and cells.
     """
     shared = {cell["id"]: sorted(cell["cpus"]) for cell in host_cells}
-    everywhere = sorted(cpu for cpus in shared.values() for cpu in cpus)
-    # Without sets of its own a host lets all instances have all its CPUs.
-    is_set = everywhere != sorted(cpu for cell in host_cells for cpu in cell["pcpus"])
-    if not cells:
-        return _facts(cpuset=everywhere) if is_set and everywhere else {}
+    everywhere = shared_cpus(host_cells)
     pins = {}
     for cell in cells:
         pins.update({str(vcpu): [cpu] for vcpu, cpu in cell["pins"].items()})
@@ -42,7 +58,7 @@ def numa_facts(cells: Sequence[Mapping[str, Any]], host_cells: Sequence[Mapping[
     emulator = sorted({cpu for cpus in pins.values() for cpu in cpus})
     if reserved:
         emulator = reserved
-    elif cells[0].get("emulator_policy") == SHARE and is_set and everywhere:
+    elif cells[0].get("emulator_policy") == SHARE and everywhere:
         emulator = everywhere
     smallest = {cell["id"]: min((page["size_kb"] for page in cell["pages"]), default=0) for cell in host_cells}
     return _facts(
@@ -99,9 +115,7 @@ def topology_of(cells: Sequence[Mapping[str, Any]], vcpus: int) -> GuestTopology
         return None
     first = cells[0]
     return GuestTopology(
-        cells=tuple(
-            GuestCell(tuple(sorted(cell["shared"])), tuple(sorted(map(int, cell["pins"]))), cell["memory_mb"]) for cell in cells
-        ),
+        cells=tuple(GuestCell(tuple(sorted(cell["shared"])), tuple(sorted(map(int, cell["pins"]))), cell["memory_mb"]) for cell in cells),
         cpu_policy=(MIXED if _any(cells, "shared") else DEDICATED) if pinned else SHARED,
         thread_policy=first.get("thread_policy") if pinned else None,
         emulator_policy=ISOLATE if reserved[0] else first.get("emulator_policy"),

@@ -9,8 +9,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import REASONS, DoesNotFit
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import classes_and_traits as resource_names
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import inventory, provider_trees, providers, server_groups
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.host_room import HostRoom
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import Amounts, ProviderInventory
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, ClaimRequest, Resources
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
@@ -47,10 +50,21 @@ class ClaimDestinations:
     :param places: all places that will be tried.
     :param found: {name: row} of the server groups, which are locked.
     :param free: allocations that are given up in this transaction; their consumers are locked.
+    :param requests: {uuid of an instance: what it needs of cells and PCI devices}, without those that need nothing.
+    :ivar room: the cells and devices of the places; None without requests.
     """
 
-    def __init__(self, connection: Connection, places: Sequence[Place], found: Mapping[str, Row], free: Amounts | None = None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        places: Sequence[Place],
+        found: Mapping[str, Row],
+        free: Amounts | None = None,
+        requests: Mapping[str, HostRequest] | None = None,
+    ) -> None:
         self.connection, self.places, self.free = connection, places, free or {}
+        self.requests = requests or {}
+        self.room: HostRoom | None = None
         self.supplies = provider_trees.read(connection, {place.node.provider_id: place.node for place in places}.values())
         self.uuids = provider_ids(connection, {uuid for place in places for uuid in place.given})
         self.members = {group.id: server_groups.members(connection, group) for group in found.values()}
@@ -103,11 +117,14 @@ class ClaimDestinations:
         for place in places:
             try:
                 self._check_host(uuid, place, group, leaving)
+                hardware = self._hardware(uuid, place)
                 place.amounts = self._amounts(place, resources)
             except _Refused as refused:
                 refusals.append(f"{place.node.host}: {refused}")
                 data.append({"host": place.node.host, "node": place.node.hypervisor_hostname, **refused.data})
                 continue
+            if hardware is not None and self.room is not None:
+                self.room.take(place.node.id, uuid, hardware)
             if group is not None:
                 self.members[group.id][uuid] = {place.node.host}
             return place
@@ -134,7 +151,7 @@ class ClaimDestinations:
             return True
         return any(len(self.supplies[place.node.provider_id].of(name)) > 1 for place in firsts for name in names)
 
-    def _hold(self, places: Iterable[Place], names: Collection[str], first_only: bool = False) -> None:
+    def _hold(self, places: Sequence[Place], names: Collection[str], first_only: bool = False) -> None:
         providers: set[int] = set()
         for place in places:
             given = {self.uuids[uuid] for uuid in place.given}
@@ -145,6 +162,7 @@ class ClaimDestinations:
         # What is given up is locked with the rest: both are written, and all rows are locked in one order.
         providers.update(provider for provider, dummy in self.free)
         self.held = inventory.hold(self.connection, providers, None if self.free else names)
+        self.room = HostRoom(self.connection, {place.node.id: place.node for place in places}.values()) if self.requests else None
         for held in self.held.values():
             for each in held.values():
                 each.used -= self.free.get(each.key, 0)
@@ -158,6 +176,15 @@ class ClaimDestinations:
             refusal = server_groups.refusal(group, self.members[group.id], uuid, place.node.host, leaving)
             if refusal:
                 raise _Refused(refusal)
+
+    def _hardware(self, uuid: str, place: Place) -> dict[str, Any] | None:
+        """Return what an instance gets of the cells and devices of a place; None where it needs none."""
+        if self.room is None or uuid not in self.requests:
+            return None
+        try:
+            return self.room.find(place.node.id, self.requests[uuid])
+        except DoesNotFit as problem:
+            raise _Refused(f"it {REASONS[problem.why]}") from None
 
     def _amounts(self, place: Place, resources: Resources) -> Amounts:
         """Take the room of a place."""

@@ -89,6 +89,7 @@ def _query() -> Select:
             nodes.c.uri,
             nodes.c.supported_instances,
             nodes.c.cpu_info,
+            nodes.c.shared_cpus,
             nodes.c.migration_uri,
             nodes.c.migration_address,
             known.c.disabled,

@@ -17,10 +17,12 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
     allocations,
     claim_nodes,
     definition_claims,
+    host_room,
     quotas,
     server_groups,
 )
@@ -86,7 +88,9 @@ def claim(
             results.append(_claimed(selection, place.node, selection.get("alternates", [])[place.number :]))
         else:
             results.append(_answer(selection, where.get(selection["uuid"])))
-    return results
+    nodes_of = {uuid: place.node for uuid, place in chosen.items()} | {uuid: node for uuid, node in where.items() if node is not None}
+    hardware = host_room.read(connection, nodes_of, [*_requests(selections), *existing])
+    return [{**each, **hardware.get(each["uuid"], {})} for each in results]
 
 
 def _consumers(selections: Sequence[ClaimRequest], expires_at: float | None) -> dict[str, dict[str, Any]]:
@@ -115,11 +119,23 @@ def _choose(
     if not selections:
         return {}
     wanted = [(each, _places(nodes, [each, *each.get("alternates", [])])) for each in selections]
-    destinations = ClaimDestinations(connection, [place for dummy, places in wanted for place in places], found, holdings.sums(keep))
+    every = [place for dummy, places in wanted for place in places]
+    destinations = ClaimDestinations(connection, every, found, holdings.sums(keep), _requests(selections))
     chosen = destinations.choose_all(wanted)
     columns = {uuid: {"expires_at": each["expires_at"]} for uuid, each in keep.items()}
     holdings.write({uuid: chosen[uuid].amounts for uuid in keep}, columns, limited=True)
+    if destinations.room is not None:
+        destinations.room.write()
     return chosen
+
+
+def _requests(selections: Sequence[ClaimRequest]) -> dict[str, HostRequest]:
+    """Return what selections need of cells and devices, without those that need nothing."""
+    return {
+        each["uuid"]: HostRequest.from_data(each["host_request"], f"Instance {each['name']}")
+        for each in selections
+        if each.get("host_request")
+    }
 
 
 def _decision(selection: ClaimRequest, place: Place, actor: str | None, now: float) -> dict[str, Any]:
@@ -185,10 +201,16 @@ def reclaim(
     resources = allocations.total(allocations.read(connection, [uuid]).get(uuid, {}))
     places = _places(claim_nodes.read(connection, alternates), alternates)
     group = found[0] if found else None
-    destinations = ClaimDestinations(connection, places, {each.name: each for each in found}, holdings.sums([uuid]))
+    left_node = instance.compute_node_id
+    requests = {uuid: HostRequest.from_data(instance.host_request, f"Instance {instance.name}")} if instance.host_request else None
+    destinations = ClaimDestinations(connection, places, {each.name: each for each in found}, holdings.sums([uuid]), requests)
     chosen = destinations.choose(uuid, instance.name, resources, places, group)
     expires = {uuid: {"expires_at": now + lifetime if lifetime else None}}
     holdings.write({uuid: chosen.amounts} if uuid in holdings.ids else {}, expires, limited=True)
+    if left_node is not None:
+        host_room.leave(connection, left_node, uuid)
+    if destinations.room is not None:
+        destinations.room.write()
     bulk.update(connection, tables.instances, [{"id": instance.id, "compute_node_id": chosen.node.id}])
     table = tables.compute_nodes
     connection.execute(sa.update(table).where(table.c.id == instance.compute_node_id).values(failed_builds=table.c.failed_builds + 1))
@@ -197,7 +219,8 @@ def reclaim(
     why = "It could not be built where its room was before: this alternate was taken."
     decided = decisions.row(PURPOSE, actor, (uuid, instance.name), now, place, left, message=why)
     decisions.record(connection, [decided])
-    return _claimed({"uuid": uuid, "name": instance.name, "resources": resources, "host": chosen.node.host}, chosen.node, left)
+    claimed = _claimed({"uuid": uuid, "name": instance.name, "resources": resources, "host": chosen.node.host}, chosen.node, left)
+    return {**claimed, **host_room.read(connection, {uuid: chosen.node}).get(uuid, {})}
 
 
 def release(connection: Connection, uuids: Collection[str], proof: certainty.Proof, now: float) -> list[str]:
@@ -270,6 +293,10 @@ def _unknown_instance(uuid: str) -> DroverError:
 def _instance(selection: ClaimRequest, nodes: claim_nodes.Nodes, found: Mapping[str, Row], now: float, defined: bool) -> dict[str, Any]:
     """Make the row of an instance that is built."""
     node = claim_nodes.matching(nodes, selection["host"], selection.get("node"))
+    sizes = resource_classes.to_sizes(selection["resources"])
+    if selection.get("host_request"):
+        # Pinned vCPUs are no VCPU.
+        sizes["vcpus"] = HostRequest.from_data(selection["host_request"], f"Instance {selection['name']}").vcpus or sizes["vcpus"]
     group = found.get(server_groups.name_of(selection.get("server_group")) or "")
     return {
         "uuid": selection["uuid"],
@@ -277,7 +304,7 @@ def _instance(selection: ClaimRequest, nodes: claim_nodes.Nodes, found: Mapping[
         "compute_node_id": node[0].id if len(node) == 1 else None,
         "state": BUILDING,
         "server_group_id": group.id if group is not None else None,
-        **resource_classes.to_sizes(selection["resources"]),
+        **sizes,
         "availability_zone": selection.get("availability_zone"),
         "project": selection.get("project"),
         "user": selection.get("user"),
@@ -285,6 +312,7 @@ def _instance(selection: ClaimRequest, nodes: claim_nodes.Nodes, found: Mapping[
         "extra_specs": selection.get("extra_specs") or None,
         "image": selection.get("image") or None,
         "image_name": selection.get("image_name"),
+        "host_request": selection.get("host_request"),
         "definition": orders.definition_of(selection.get("project"), selection["name"]) if defined else None,
         "created_at": now,
     }

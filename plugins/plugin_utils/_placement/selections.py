@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Alternate, ClaimRequest, Resources
 
@@ -39,6 +40,8 @@ def check(selections: list[Any]) -> list[ClaimRequest]:
         _check_allocations(where, selection, selection["resources"])
         check_alternates(where, selection.get("alternates", []), selection["resources"])
         _check_group(where, selection.get("server_group"))
+        if selection.get("host_request") is not None:
+            HostRequest.from_data(selection["host_request"], where)
     return selections
 
 

@@ -46,8 +46,7 @@ class CandidateBuilder:
         :param excluded: nodes (names or provider uuids) that it must not go to.
         """
         states = self._states
-        tie = instance.get("tie")
-        spec = spec_of(instance, states, [*excluded, *(tie["refused"] if tie else ())])
+        spec = spec_of(instance, states, excluded)
         allocations = instance.get("allocations")
         if allocations:
             states.hold(spec.key, allocations)
@@ -73,12 +72,12 @@ class CandidateBuilder:
 def may_step_aside(states: HostStates, others: Iterable[PlannedInstance] | None, names: Collection[str] = ()) -> list[PlannedInstance]:
     """Return the instances that may move to make room, sorted.
 
-    Left out are those of down or disabled hosts and of the hosts in ``names``, those that cannot move, those that are tied to CPUs or cells,
+    Left out are those of down or disabled hosts and of the hosts in ``names``, those that cannot move, those that have NUMA cells,
     and those that share their host with an affinity group.
     """
     found = []
     for each in others or ():
-        if each["host"] in names or why_unmovable(each) or is_to_shut_down(each) or "tie" in each:
+        if each["host"] in names or why_unmovable(each) or is_to_shut_down(each) or each.get("cells"):
             continue
         rows = states.where(each["uuid"])
         if not rows or not (states.enabled[rows[0]] and states.up[rows[0]]):

@@ -73,7 +73,7 @@ def plan_drain(
     sources = _sources(states, names)
     policy = policy.requiring(NEEDED_FILTERS)
     builder = CandidateBuilder(states, [*sources, *(row for row in range(states.size) if states.host[row] in closed)])
-    excluded = _with_ties(excluded or {}, instances)
+    excluded = excluded or {}
     known = {each["uuid"]: each for each in [*instances, *(others or ())]}
     unmovable: list[UnmovableInstance] = []
     shutdowns, candidates = [], []
@@ -125,17 +125,6 @@ def _bandwidth(limits: MoveLimits | None) -> float | None:
         if value is not None:
             check_whole(f"The limit '{key}' of a drain", value, least=1, refuse=PlanError)
     return limits.get("bandwidth_mib")
-
-
-def _with_ties(excluded: Exclusions, instances: Sequence[PlannedInstance]) -> Exclusions:
-    """Return where instances cannot go, with the nodes that do not have their CPUs, cells or pages free."""
-    found = dict(excluded)
-    for each in instances:
-        if "tie" in each:
-            given = found.get(each["uuid"], ())
-            reasons = given if isinstance(given, Mapping) else dict.fromkeys(given, "a move there failed")
-            found[each["uuid"]] = {**each["tie"]["refused"], **reasons}
-    return found
 
 
 def _sources(states: HostStates, names: Sequence[str]) -> list[int]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import PlanError
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.pinning import UNKNOWN, topology_of
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import HostDevice, PlannedInstance
 
 #: States of a domain that moves without being stopped (N9.2: running or paused).
@@ -75,10 +76,9 @@ def why_unmovable(instance: PlannedInstance) -> str | None:
     hostdevs = instance.get("hostdevs") or []
     if hostdevs:
         return f"it uses devices of its host ({', '.join(_device(each) for each in hostdevs)}); detach them first"
-    tie = instance.get("tie")
-    if tie is not None and not tie["free"]:
-        reasons = "; ".join(tie["reasons"][:3]) or "there is no other host"
-        return f"it {tie['why']}, which no move changes, and no other host has that free ({reasons}); give it other pins by hand, or shut it down"
+    cells = instance.get("cells")
+    if cells and topology_of(cells, instance["vcpus"] or 0) is None:
+        return f"it {UNKNOWN}".rstrip(".")
     if instance.get("snapshots"):
         return "it has snapshots, with which libvirt migrates nothing; delete them first"
     backs = instance.get("backs")

@@ -273,6 +273,7 @@ class PackingState:
             spec.own_specs,
             spec.image,
             spec.project,
+            spec.host_request,
             candidate.limits_key,
         )
         key = repr(parts)

@@ -108,6 +108,8 @@ class Selection(Destination, Recorded):
     user: str | None
     alternates: list[Destination]
     explanation: Explanation
+    #: Of a ClaimRequest.
+    host_request: NotRequired[dict[str, Any]]
 
 
 class Alternate(TypedDict):
@@ -134,6 +136,17 @@ class ClaimRequest(Alternate):
     image_name: NotRequired[str | None]
     alternates: NotRequired[list[Alternate]]
     explanation: NotRequired[Explanation]
+    #: What it needs of cells and PCI devices, as _numa.request.HostRequest.as_data() returns it.
+    host_request: NotRequired[dict[str, Any]]
+
+
+class HardwareClaim(TypedDict, total=False):
+    """What an instance has of its host's cells and devices, as its domain has to say it."""
+
+    #: The fact ``numa`` of its domain, as hypervisor_info returns it.
+    numa: dict[str, Any]
+    #: Its PCI devices: records.hosts.OwnedDevice.
+    pci_devices: list[dict[str, Any]]
 
 
 class Claim(TypedDict):
@@ -149,6 +162,9 @@ class Claim(TypedDict):
     uri: NotRequired[str | None]
     arch: NotRequired[str | None]
     domain_type: NotRequired[str]
+    #: As of a HardwareClaim; missing where its domain says nothing of it.
+    numa: NotRequired[dict[str, Any]]
+    pci_devices: NotRequired[list[dict[str, Any]]]
     #: Those that come after the claimed one.
     alternates: list[Alternate]
     #: False where the instance had its claim already.

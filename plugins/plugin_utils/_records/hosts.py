@@ -205,6 +205,8 @@ class FleetColumns(TypedDict):
     traits: NotRequired[list[list[str]]]
     #: Of each node; empty lists where there is nothing.
     numa_allocations: NotRequired[list[list[NumaAllocation]]]
+    #: For each node what _numa.hosts.NumaHosts reads.
+    numa: NotRequired[list[dict[str, Any]]]
     pci_devices: NotRequired[list[list[PciDevice]]]
     mdev_types: NotRequired[list[list[MdevType]]]
     mdevs: NotRequired[list[list[Mdev]]]

@@ -142,19 +142,6 @@ class PlacedInstance(Instance):
     flavor: str | None
 
 
-class Tie(TypedDict):
-    """What keeps an instance from hosts that are otherwise large enough: pins, NUMA cells or huge pages, which no move changes."""
-
-    #: In words, after ``it``.
-    why: str
-    #: {provider uuid of a node that does not take it: why}.
-    refused: dict[str, str]
-    #: The same in words, by the names of nodes.
-    reasons: list[str]
-    #: How many other nodes take it.
-    free: int
-
-
 class InstanceAmounts(PlacedInstance):
     """What an instance needs and where it is."""
 
@@ -165,8 +152,8 @@ class InstanceAmounts(PlacedInstance):
     resources: NotRequired[dict[str, int]]
     #: Traits that the extra specs of its flavor require. Missing where the flavors were not read.
     required_traits: NotRequired[list[str]]
-    #: Missing where nothing ties it.
-    tie: NotRequired[Tie]
+    #: What it has of the NUMA cells of its node, see records.hosts.NumaAllocation; missing where it floats over its host.
+    cells: NotRequired[list[dict[str, Any]]]
 
 
 class PlannedInstance(InstanceAmounts):

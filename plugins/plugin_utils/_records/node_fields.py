@@ -65,6 +65,8 @@ NODE_FIELDS = (
     NodeField("cpu_info", (dict,), ("cpu",), given=True, read=ON_DEMAND),
     # With the CPU sets and reserved pages of the host, see tracker.host_cells; null where the host tells no cells.
     NodeField("numa_cells", (list,), read=ON_DEMAND, attribute=False),
+    # Of all cells; null where all CPUs serve all instances.
+    NodeField("shared_cpus", (list,), attribute=False),
     NodeField("supported_instances", (list,), ("supported_instances",), given=True, read=ON_DEMAND),
     NodeField("host_ip", TEXT, given=True, read=ON_DEMAND, length=64),
     NodeField("stats", (dict,), given=True, read=ON_DEMAND, volatile=True),

@@ -179,6 +179,8 @@ class ResizeTarget(TypedDict):
     running: NotRequired[bool]
     sizes: NotRequired[dict[str, dict[str, int]]]
     given: NotRequired[Sizes]
+    #: Of the selection, what it needs of NUMA cells.
+    host_request: NotRequired[dict[str, Any]]
 
 
 class Resize(MovedInstance):

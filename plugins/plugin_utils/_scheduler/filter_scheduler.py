@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from ansible_collections.drover.compute.plugins.plugin_utils._arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Destination, Explanation, Selection, Stage
@@ -229,6 +229,7 @@ def alternate(states: HostStates, spec: RequestSpec, index: int, weight: float) 
 def make_selection(states: HostStates, spec: RequestSpec, index: int, weight: float) -> Selection:
     """The selection of a row for an instance, without alternates and explanation."""
     group = states.group_of(spec)
+    hardware: dict[str, Any] = {} if spec.host_request.is_empty else {"host_request": spec.host_request.as_data()}
     return {
         "name": spec.name,
         "uuid": spec.uuid,
@@ -242,6 +243,7 @@ def make_selection(states: HostStates, spec: RequestSpec, index: int, weight: fl
         **spec.recorded(),
         "alternates": [],
         "explanation": {"hosts": states.size, "filters": [], "weighers": [], "top": []},
+        **hardware,  # type: ignore[typeddict-item]
     }
 
 

@@ -274,8 +274,8 @@ class HostStates(NodeColumns):
         taken = self._taken.pop((spec.key, index), None)
         if taken is not None and self.provider_capacity is not None:
             self.provider_capacity.count(allocations, -1)
-        placed = self._placed.pop((spec.key, index), None)
-        if placed is not None and self.numa is not None:
+        if self.numa is not None and not spec.host_request.is_empty:
+            placed = self._placed.pop((spec.key, index)) if (spec.key, index) in self._placed else self.numa.held(index, spec.key)
             self.numa.release(index, placed)
         places.remove(index)
         self._where[spec.key] = tuple(places)

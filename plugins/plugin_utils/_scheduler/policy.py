@@ -212,6 +212,8 @@ class Policy:
             for component in [*policy.filters, *(weigher for weigher, _multiplier in policy.weighers)]:
                 wanted.update(component.needs(spec))
             wanted |= prefilters.needs(spec, policy)
+            if not spec.host_request.is_empty:
+                wanted.add("numa")
         return wanted
 
 

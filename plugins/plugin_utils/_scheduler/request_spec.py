@@ -13,6 +13,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import InvalidSpecs
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import GuestConstraints
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.pinning import topology_of
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest, read_request
 from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import Alias
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Recorded
@@ -272,12 +273,14 @@ class RequestSpec:
         """Make the spec of an instance that exists, to find it another host.
 
         :param instance: mapping with name, uuid, vcpus, memory_mb and disk_gb, and if known
-            availability_zone, server_group, project, user, flavor (name), extra_specs, image (properties) and image_name.
+            availability_zone, server_group, project, user, flavor (name), extra_specs, image (properties), image_name, and cells: what it
+            has of the NUMA cells of its host.
         :raises RequestError: an extra spec of its flavor cannot be read.
         """
         amounts = resource_classes.to_resources(instance)
         flavor, group = instance.get("flavor"), instance.get("server_group")
         image, name = instance.get("image"), instance.get("image_name")
+        cells = instance.get("cells")
         specs = extra_specs(instance, f"Instance {instance['name']}")
         return cls(
             name=instance["name"],
@@ -290,6 +293,7 @@ class RequestSpec:
             flavor=Flavor(flavor, specs) if flavor else None,
             own_specs={} if flavor else specs,
             image=Image(name or "", dict(image or {})) if image or name else None,
+            host_request=HostRequest(topology_of(cells, instance["vcpus"])) if cells else HostRequest(),
         )
 
 

@@ -157,10 +157,15 @@ def machines(connection: Connection, node_ids: Iterable[int]) -> dict[int, tuple
     return {row.id: (row.host, row.hypervisor_hostname, (row.facts or {}).get("host_uuid")) for row in rows}
 
 
-def cells(connection: Connection, node_ids: Iterable[int]) -> dict[int, Row]:
-    """Read the uuids and NUMA cells of nodes: {id: row with uuid, numa_cells}."""
+def cells(connection: Connection, node_ids: Iterable[int], lock: bool = False) -> dict[int, Row]:
+    """Read the uuids and NUMA cells of nodes: {id: row with uuid, numa_cells}.
+
+    :param lock: lock the rows, in the order of their ids, until the end of the transaction.
+    """
     table = tables.compute_nodes
     query = sa.select(table.c.id, table.c.uuid, table.c.numa_cells)
+    if lock:
+        query = query.order_by(table.c.id).with_for_update()
     return {row.id: row for row in bulk.among(connection, query, table.c.id, node_ids)}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import Mdev, MdevType, PciDevice
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
@@ -142,10 +143,70 @@ def set_owners(connection: Connection, shown: Mapping[int, Mapping[str, Sequence
                 continue
             owner = ids[users[0]] if users else None
             if row.consumer_id != owner:
-                updates.append({"id": row.id, "consumer_id": owner})
+                updates.append({"id": row.id, **_owned(table, owner)})
         bulk.update(connection, table, updates)
         changed |= bool(updates)
     # What nobody has any more, and the host does not show.
     table = tables.pci_devices
     stale = sa.delete(table).where(table.c.reported.is_(sa.false()), table.c.consumer_id.is_(None))
     return bool(connection.execute(stale).rowcount) or changed
+
+
+def take(connection: Connection, node: int, uuid: str, addresses: Mapping[str, int]) -> None:
+    """Give PCI devices of a node to a consumer, which must be there.
+
+    :param addresses: {address: number of the request that it meets}.
+    :raises DroverError: somebody else has got one meanwhile.
+    """
+    table, consumer = tables.pci_devices, _id_of(uuid)
+    for address, number in sorted(addresses.items()):
+        free = sa.update(table).where(table.c.compute_node_id == node, table.c.address == address, table.c.consumer_id.is_(None))
+        if connection.execute(free.values(consumer_id=consumer, request_number=number)).rowcount != 1:
+            raise DroverError(
+                f"The PCI device {address} was given to another instance meanwhile. Nothing was claimed: schedule again.",
+                cause="no_room",
+                consumer=uuid,
+            )
+
+
+def free(connection: Connection, node: int, uuid: str) -> None:
+    """Free the devices that a consumer has of a node."""
+    for table in (tables.pci_devices, tables.mdevs):
+        query = sa.update(table).where(table.c.compute_node_id == node, table.c.consumer_id == _id_of(uuid))
+        connection.execute(query.values(_owned(table, None)))
+
+
+def hand_over(connection: Connection, node: int, giver: str, taker: str) -> None:
+    """Let a consumer have the devices that another one has of a node, in place of its own; both must be there."""
+    free(connection, node, taker)
+    for table in (tables.pci_devices, tables.mdevs):
+        query = sa.update(table).where(table.c.compute_node_id == node, table.c.consumer_id == _id_of(giver))
+        connection.execute(query.values(consumer_id=_id_of(taker)))
+
+
+def of_consumers(connection: Connection, uuids: Collection[str]) -> dict[tuple[int, str], list[dict[str, Any]]]:
+    """Read the PCI devices that consumers have, for their domains.
+
+    :returns: {(node id, uuid): devices with address, request (the number of the request that it meets, None where no claim gave it),
+        managed (whether libvirt changes its driver) and dev_type}.
+    """
+    found: dict[tuple[int, str], list[dict[str, Any]]] = {}
+    table = tables.pci_devices
+    for row in bulk.among(connection, _with_owner(table).order_by(table.c.address), tables.consumers.c.uuid, uuids):
+        device = {
+            "address": row.address,
+            "request": row.request_number,
+            "managed": row.tags.get("managed") != "false",
+            "dev_type": row.dev_type,
+        }
+        found.setdefault((row.compute_node_id, row.owner), []).append(device)
+    return found
+
+
+def _owned(table: sa.Table, consumer: int | None) -> dict[str, int | None]:
+    """Return the columns of a device that a host shows to be a consumer's, or that is free."""
+    return {"consumer_id": consumer, **({"request_number": None} if "request_number" in table.c else {})}
+
+
+def _id_of(uuid: str) -> Any:
+    return sa.select(tables.consumers.c.id).where(tables.consumers.c.uuid == uuid).scalar_subquery()

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceAmounts, PlannedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._store import aggregates, files, tables, ties
+from ansible_collections.drover.compute.plugins.plugin_utils._store import aggregates, files, numa, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import RESOURCE_CLASSES
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import located, state_of
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Select, sa
@@ -51,12 +51,11 @@ def read_instances(connection: Connection, hosts: Collection[str] | None = None,
     )
     held = _held(connection, hosts, but)
     found: list[PlannedInstance] = []
-    numa: dict[str, dict[str, Any]] = {}
+    node_of: dict[str, int] = {}
     for row in connection.execute(_of_hosts(query, hosts, but)):
         facts, policy = row.facts or {}, row.policy or {}
         extra_specs = {**(row.flavor_specs or {}), **(row.extra_specs or {})}
-        if facts.get("numa"):
-            numa[row.uuid] = facts["numa"]
+        node_of[row.uuid] = row.compute_node_id
         found.append(
             {
                 "uuid": row.uuid,
@@ -96,10 +95,11 @@ def read_instances(connection: Connection, hosts: Collection[str] | None = None,
         )
     for each, names in zip(found, _backed(connection, found)):
         each["backs"] = names
-    tied = ties.read(connection, [(each["uuid"], each["host"], each["node"], numa[each["uuid"]]) for each in found if each["uuid"] in numa])
+    in_cells = numa.of_consumers(connection, None if hosts is None else node_of)
     for each in found:
-        if each["uuid"] in tied:
-            each["tie"] = tied[each["uuid"]]
+        cells = in_cells.get((node_of[each["uuid"]], each["uuid"]))
+        if cells:
+            each["cells"] = cells
     return found
 
 

@@ -3,8 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What consumers (instances, and migrations at their source) have of the NUMA cells of compute nodes.
 
-A row goes with its consumer. Who claims CPUs of a node must hold an inventory of the node first, as every claim does: then no other
-transaction reads the rows before this one has ended.
+A row goes with its consumer. Claims lock the row of the node before they read these, see placement.host_room.
 """
 
 from __future__ import annotations
@@ -15,7 +14,10 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NumaAllocation
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, column_reader, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Select, sa
+
+#: What no domain shows of a cell.
+POLICIES = ("cpu_policy", "thread_policy", "emulator_policy")
 
 
 def read(connection: Connection, node_ids: Collection[int] | None = None) -> dict[int, list[NumaAllocation]]:
@@ -75,12 +77,8 @@ def write(
 
 def _with_policies(cells: Iterable[Mapping[str, Any]], claimed: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Add the policies that were claimed to cells that a host shows, where they have the same CPUs as then."""
-    policies = {(each["host"], str(each["pins"])): (each.get("cpu_policy"), each.get("thread_policy")) for each in claimed}
-    found = []
-    for each in cells:
-        cpu_policy, thread_policy = policies.get((each["host"], str(each["pins"])), (None, None))
-        found.append({**each, "cpu_policy": cpu_policy, "thread_policy": thread_policy})
-    return found
+    known = {(each["host"], str(each["pins"])): each for each in claimed}
+    return [{**each, **{key: known.get((each["host"], str(each["pins"])), {}).get(key) for key in POLICIES}} for each in cells]
 
 
 def insert(connection: Connection, wanted: Mapping[tuple[int, str], list[Any]]) -> bool:
@@ -94,22 +92,28 @@ def insert(connection: Connection, wanted: Mapping[tuple[int, str], list[Any]]) 
     return bool(rows)
 
 
-def follow(connection: Connection, uuid: str, source: int, destination: int) -> list[int]:
-    """Let a consumer have of one node what it has of another, as a move changes neither cells nor pins.
-
-    :param source: the id of the node that it leaves, and so for ``destination``.
-    :returns: its CPUs that others have at the destination; then nothing was written.
-    """
-    held = read(connection, [source, destination])
-    mine = next((each["cells"] for each in held.get(source, ()) if each["uuid"] == uuid), None)
-    if mine is None or source == destination or any(each["uuid"] == uuid for each in held.get(destination, ())):
-        return []
-    taken = {cpu for each in held.get(destination, ()) for cpu in _cpus(each["cells"])}
-    busy = sorted(taken & _cpus(mine))
-    if not busy:
-        insert(connection, {(destination, uuid): mine})
-    return busy
+def remove(connection: Connection, node: int, uuid: str) -> None:
+    """Delete what a consumer has of the cells of a node."""
+    table = tables.numa_allocations
+    connection.execute(sa.delete(table).where(table.c.compute_node_id == node, table.c.consumer_id.in_(_ids(uuid))))
 
 
-def _cpus(cells: Iterable[Mapping[str, Any]]) -> set[int]:
-    return {cpu for each in cells for cpu in (*each["pins"].values(), *each["reserved"])}
+def hand_over(connection: Connection, node: int, giver: str, taker: str) -> None:
+    """Let a consumer have what another one has of the cells of a node, in place of its own; both must be there."""
+    table = tables.numa_allocations
+    remove(connection, node, taker)
+    query = sa.update(table).where(table.c.compute_node_id == node, table.c.consumer_id.in_(_ids(giver)))
+    connection.execute(query.values(consumer_id=_ids(taker).scalar_subquery()))
+
+
+def of_consumers(connection: Connection, uuids: Collection[str] | None) -> dict[tuple[int, str], list[Any]]:
+    """Read what consumers (None for all) have of the cells of nodes: {(node id, uuid): cells}."""
+    if uuids is None:
+        return {(node, each["uuid"]): each["cells"] for node, held in read(connection).items() for each in held}
+    table, consumers = tables.numa_allocations, tables.consumers
+    query = sa.select(table.c.compute_node_id, consumers.c.uuid, table.c.cells).join(consumers, consumers.c.id == table.c.consumer_id)
+    return {(row.compute_node_id, row.uuid): row.cells for row in bulk.among(connection, query, consumers.c.uuid, uuids)}
+
+
+def _ids(uuid: str) -> Select:
+    return sa.select(tables.consumers.c.id).where(tables.consumers.c.uuid == uuid)

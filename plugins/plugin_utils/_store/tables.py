@@ -211,6 +211,8 @@ if sa:
         sa.Column("flavor", sa.String(255)),
         # Those of the instance itself, which go over those of its flavor.
         sa.Column("extra_specs", sa.JSON(none_as_null=True)),
+        # What it was asked with of NUMA cells and PCI devices, see _numa.request.HostRequest.
+        sa.Column("host_request", sa.JSON(none_as_null=True)),
         # The properties of its image.
         sa.Column("image", sa.JSON(none_as_null=True)),
         sa.Column("image_name", sa.String(255)),
@@ -292,6 +294,8 @@ if sa:
         sa.Column("traits", sa.JSON, nullable=False),
         # False where the host no longer shows it, or no device spec names it any more, and a consumer keeps it.
         sa.Column("reported", sa.Boolean, nullable=False),
+        # Of the requests of its owner for devices, the one that it meets, from 0; null where no claim gave it.
+        sa.Column("request_number", sa.Integer),
         # An instance, or a migration at its source; null for a free device.
         columns.reference("consumer_id", "consumers.id", nullable=True, ondelete="SET NULL"),
         sa.UniqueConstraint("compute_node_id", "address"),

@@ -22,6 +22,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils import _labels as l
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, require, some
+from ansible_collections.drover.compute.plugins.plugin_utils._numa import pinning
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.cpu_sets import parse_cpu_set
 from ansible_collections.drover.compute.plugins.plugin_utils._records.node_fields import NODE_FIELDS, fact_at
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import (
@@ -161,6 +162,7 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
         "reported": True,
         **_fields(hypervisor, options),
         "numa_cells": cells or None,
+        "shared_cpus": pinning.shared_cpus(cells),
         # With the traits, which the next discovery may take away again; others are the operator's.
         "facts": {
             **{key: hypervisor[key] for key in NODE_FACTS if hypervisor.get(key) is not None},

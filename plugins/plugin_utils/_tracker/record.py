@@ -217,7 +217,9 @@ def _write_instances(
     files.write(connection, needs, leaving, _attaching(known))
     hardware = record_hardware.Hardware(connection, {node: domains.values() for node, domains in reported.items()})
     wanted, changed = write_taken(connection, known, result["here"], provider_ids, disk, now, hardware)
-    changed |= hardware.write_use(reported, _claimed({uuid: row for uuid, row in known.items() if uuid not in wanted}, migrations))
+    kept = _claimed({uuid: row for uuid, row in known.items() if uuid not in wanted}, migrations)
+    resized = {(row.source_node_id, uuid) for uuid, row in migrations.items() if row.source_node_id == row.destination_node_id}
+    changed |= hardware.write_use(reported, kept, resized)
     orders.forget(connection, [known[uuid] for uuid in wanted if uuid in known])
     allocations.confirm(connection, result["here"])
     lost = [known[uuid] for uuid in result["missing"] if known[uuid].state != "missing"]

@@ -119,14 +119,18 @@ class Hardware:
                 amounts[name] = amounts.get(name, 0) + 1
         return own, taken
 
-    def write_use(self, shown: Shown, keep: Collection[tuple[int, str]]) -> bool:
+    def write_use(self, shown: Shown, keep: Collection[tuple[int, str]], resized: Collection[tuple[int, str]] = ()) -> bool:
         """Record what domains have of the cells and devices of their nodes; their consumers must be there.
 
         :param shown: all domains of these nodes.
         :param keep: (node id, uuid) of consumers that keep what they have: claimed, and not shown yet.
+        :param resized: those that have other cells soon, claimed on the same node, and may show the ones before.
         """
-        keep = set(keep) - {(node, uuid) for node, domains in shown.items() for uuid in domains}
-        cells = {node: {uuid: self._use(node, each)[0] for uuid, each in domains.items()} for node, domains in shown.items()}
+        keep = (set(keep) - {(node, uuid) for node, domains in shown.items() for uuid in domains}).union(resized)
+        cells = {
+            node: {uuid: self._use(node, each)[0] for uuid, each in domains.items() if (node, uuid) not in resized}
+            for node, domains in shown.items()
+        }
         owners: dict[int, dict[str, list[str]]] = {}
         for node, domains in shown.items():
             of_node = owners.setdefault(node, {})

@@ -30,6 +30,7 @@ def upgrade() -> None:
         sa.Column("resource_class", sa.String(length=255), nullable=True),
         sa.Column("traits", sa.JSON(), nullable=False),
         sa.Column("reported", sa.Boolean(), nullable=False),
+        sa.Column("request_number", sa.Integer(), nullable=True),
         *_owner("pci_devices"),
     )
     _create(
@@ -65,6 +66,8 @@ def upgrade() -> None:
         sa.UniqueConstraint("consumer_id", "compute_node_id", name=op.f("uq_numa_allocations_consumer_id_compute_node_id")),
     )
     op.create_index(op.f("ix_numa_allocations_compute_node_id"), "numa_allocations", ["compute_node_id"])
+    op.add_column("instances", sa.Column("host_request", sa.JSON(), nullable=True))
+    op.add_column("compute_nodes", sa.Column("shared_cpus", sa.JSON(), nullable=True))
     # The column had the facts of hosts, which nothing read; the next discovery writes the cells with their CPU sets.
     op.execute(sa.text("UPDATE compute_nodes SET numa_cells = NULL"))
 

@@ -1,0 +1,122 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NUMA cells, CPUs, pages and PCI devices of compute nodes: who gets which in a claim, and what becomes of them afterwards (N11.7).
+
+Two consumers never have one CPU or one device: the rows of the nodes are locked after those of inventories, and are read after that.
+A row of what a consumer has goes with its consumer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, node_label
+from ansible_collections.drover.compute.plugins.plugin_utils._numa import pinning, stored_hosts
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import NumaHosts
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import providers
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import HardwareClaim
+from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes, devices, numa
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row
+
+
+class HostRoom:
+    """The cells and devices of nodes, locked until the end of the transaction, and what was chosen of them.
+
+    :param nodes: rows as claim_nodes reads them. Their inventories are locked.
+    """
+
+    def __init__(self, connection: Connection, nodes: Iterable[Row]) -> None:
+        self._connection = connection
+        rows = {node.id: node for node in nodes}
+        keys = sorted(rows)
+        cells = compute_nodes.cells(connection, keys, lock=True)
+        held, pci = numa.read(connection, keys), devices.read_pci(connection, keys)
+        ratios: dict[int, dict[str, float]] = {}
+        for (provider, name), ratio in providers.ratios(connection, {node.provider_id for node in rows.values()}).items():
+            ratios.setdefault(provider, {})[name] = ratio
+        self._number = {key: number for number, key in enumerate(keys)}
+        self._hosts = NumaHosts(
+            [
+                stored_hosts.host_of(
+                    node_label(rows[key].host, rows[key].hypervisor_hostname),
+                    cells[key].numa_cells,
+                    held.get(key, ()),
+                    pci.get(key, ()),
+                    ratios.get(rows[key].provider_id, {}),
+                )
+                for key in keys
+            ]
+        )
+        self._chosen: dict[tuple[int, str], dict[str, Any]] = {}
+
+    def find(self, node: int, request: HostRequest) -> dict[str, Any]:
+        """Return what a request gets on a node, as NumaHosts.place(); nothing is taken yet.
+
+        :raises DoesNotFit: the node does not have it.
+        """
+        return self._hosts.place(request, self._number[node])
+
+    def take(self, node: int, uuid: str, placed: dict[str, Any]) -> None:
+        """Take what find() returned for a consumer; write() writes it."""
+        self._hosts.consume(self._number[node], placed)
+        self._chosen[node, uuid] = placed
+
+    def write(self) -> None:
+        """Write what was taken; the consumers must be there."""
+        numa.insert(self._connection, {key: placed["cells"] for key, placed in self._chosen.items() if placed["cells"]})
+        for (node, uuid), placed in self._chosen.items():
+            numbers = {device["address"]: number for number, each in enumerate(placed["pci"]) for device in each["devices"]}
+            if numbers:
+                devices.take(self._connection, node, uuid, numbers)
+
+
+def request_of(connection: Connection, node: int, uuid: str, vcpus: int, name: str) -> HostRequest:
+    """Return what an instance needs of the cells of another host, to have there what it has on its node.
+
+    :raises DroverError: that is not known, as somebody tied it to its host in another way than a claim does.
+    """
+    cells = next((each["cells"] for each in numa.read(connection, [node]).get(node, ()) if each["uuid"] == uuid), [])
+    topology = pinning.topology_of(cells, vcpus) if cells else None
+    if cells and topology is None:
+        raise DroverError(f"Instance {name} {pinning.UNKNOWN}", cause="unmovable")
+    return HostRequest(topology=topology)
+
+
+def leave(connection: Connection, node: int, uuid: str) -> None:
+    """Free what a consumer has of the cells and devices of a node."""
+    numa.remove(connection, node, uuid)
+    devices.free(connection, node, uuid)
+
+
+def hand_over(connection: Connection, node: int, giver: str, taker: str) -> None:
+    """Let a consumer have what another one has of a node; both must be there."""
+    numa.hand_over(connection, node, giver, taker)
+    devices.hand_over(connection, node, giver, taker)
+
+
+def read(connection: Connection, places: Mapping[str, Row], some: Collection[str] | None = None) -> dict[str, HardwareClaim]:
+    """Read what instances have of their nodes, for their domains.
+
+    :param places: {uuid: row of its node, with id and shared_cpus}.
+    :param some: the only ones that can have cells or devices; None for all of them.
+    :returns: {uuid: claim}, without instances for whose domains there is nothing to say.
+    """
+    uuids = places.keys() if some is None else places.keys() & set(some)
+    held = numa.of_consumers(connection, uuids) if uuids else {}
+    owned = devices.of_consumers(connection, uuids) if uuids else {}
+    cells = compute_nodes.cells(connection, {node for node, uuid in held if places[uuid].id == node}) if held else {}
+    found: dict[str, HardwareClaim] = {}
+    for uuid, place in places.items():
+        mine = held.get((place.id, uuid))
+        facts = pinning.facts_of_cells(mine, cells[place.id].numa_cells or []) if mine else pinning.facts_of_floating(place.shared_cpus)
+        claim: HardwareClaim = {}
+        if facts:
+            claim["numa"] = facts
+        if (place.id, uuid) in owned:
+            claim["pci_devices"] = owned[place.id, uuid]
+        if claim:
+            found[uuid] = claim
+    return found
