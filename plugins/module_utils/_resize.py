@@ -21,15 +21,39 @@ from ansible_collections.drover.compute.plugins.module_utils import _images
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import METADATA_NAMESPACE, parse_metadata
 from ansible_collections.drover.compute.plugins.module_utils._images import GIB
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._numa_xml import with_numa
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_of, child_text, integer, keep_prefixes, parse, size_bytes
 
 
-def resized(text: str, vcpus: int | None = None, memory_mb: int | None = None, flavor: str | None = None) -> str | None:
+def resized(
+    text: str,
+    vcpus: int | None = None,
+    memory_mb: int | None = None,
+    flavor: str | None = None,
+    numa: Mapping[str, Any] | None = None,
+) -> str | None:
     """The XML of a domain with another size, None when it has that size already.
 
     :param flavor: the name to put into its metadata; None leaves that as it is, an empty text takes it out.
+    :param numa: the pins, NUMA cells and huge pages of that size; None leaves them as they are, an empty one takes them out.
     :raises LibvirtProblem: the XML says more of its CPUs or memory than can be changed by numbers.
     """
+    if numa is None:
+        return _sized(text, vcpus, memory_mb, flavor)
+    root = parse(text)
+    same = vcpus in (None, *_same(_vcpus(root))) and memory_mb in (None, *_same(_memory(root)))
+    # Cells of another size would say how many vCPUs and how much memory it has.
+    before = text if same else with_numa(text, {})
+    found = with_numa(_sized(before, vcpus, memory_mb, flavor) or before, numa)
+    return None if found is text else found
+
+
+def _same(most_and_first: tuple[int, int]) -> tuple[int, ...]:
+    """The one size that a domain has, nothing where it may grow."""
+    return most_and_first[:1] if most_and_first[0] == most_and_first[1] else ()
+
+
+def _sized(text: str, vcpus: int | None, memory_mb: int | None, flavor: str | None) -> str | None:
     root = parse(text)
     changed = False
     if vcpus is not None and _vcpus(root) != (vcpus, vcpus):
