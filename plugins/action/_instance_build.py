@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.module_utils._numa_xml import with_numa
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
@@ -24,6 +25,7 @@ class ActionModule(ConductorAction):
         "uuid": {"type": "str", "required": True},
         "name": {"type": "str"},
         "xml": {"type": "str"},
+        "numa": {"type": "dict"},
         "disks": {"type": "list", "elements": "dict", "default": []},
         "seed": {"type": "dict"},
         "autostart": {"type": "bool", "default": False},
@@ -46,6 +48,13 @@ class ActionModule(ConductorAction):
     def _built(self, building: Building, host: str, args: dict[str, Any]) -> dict[str, Any]:
         keys = ("uuid", "name", "xml", "disks", "seed", "autostart", "mdevs", "graphics_password", "uri")
         wanted = {key: args[key] for key in keys if args[key] is not None}
+        if args["numa"] is not None:
+            try:
+                wanted["xml"] = with_numa(args["xml"], args["numa"])
+            except ValueError as problem:
+                raise DroverError(
+                    f"Instance {args['name']} on {host}: its domain XML cannot be read: {problem}. Correct the template."
+                ) from None
         # In check mode the claim was rolled back.
         result = building.foretell(wanted) if self._task.check_mode else building.build(wanted)
         answer = {"changed": bool(result["changed"]), "host": host, "domain": result["domain"]}

@@ -112,6 +112,12 @@ will_stop:
 autostart:
   description: True if the domain starts with the destination's libvirt; by default as at the source.
   type: bool
+numa:
+  description:
+    - The pins, NUMA cells and huge pages that were claimed at the destination, as C(numa) of M(drover.compute.hypervisor_info). An empty
+      mapping lets the domain float over all CPUs there. By default what the domain says of them stays as it is.
+    - A domain that was bound to its host by hand is refused.
+  type: dict
 used_elsewhere:
   description: Files that domains of other hypervisors use. They are never deleted at the source.
   type: list

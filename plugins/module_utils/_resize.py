@@ -9,9 +9,7 @@ Private to the collection. Nothing is ever made smaller than its disks are.
 
 from __future__ import annotations
 
-import io
 import math
-import re
 import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from typing import Any
@@ -23,15 +21,39 @@ from ansible_collections.drover.compute.plugins.module_utils import _images
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import METADATA_NAMESPACE, parse_metadata
 from ansible_collections.drover.compute.plugins.module_utils._images import GIB
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, integer, parse, size_bytes
+from ansible_collections.drover.compute.plugins.module_utils._numa_xml import with_numa
+from ansible_collections.drover.compute.plugins.module_utils._xml import child_of, child_text, integer, keep_prefixes, parse, size_bytes
 
 
-def resized(text: str, vcpus: int | None = None, memory_mb: int | None = None, flavor: str | None = None) -> str | None:
+def resized(
+    text: str,
+    vcpus: int | None = None,
+    memory_mb: int | None = None,
+    flavor: str | None = None,
+    numa: Mapping[str, Any] | None = None,
+) -> str | None:
     """The XML of a domain with another size, None when it has that size already.
 
     :param flavor: the name to put into its metadata; None leaves that as it is, an empty text takes it out.
+    :param numa: the pins, NUMA cells and huge pages of that size; None leaves them as they are, an empty one takes them out.
     :raises LibvirtProblem: the XML says more of its CPUs or memory than can be changed by numbers.
     """
+    if numa is None:
+        return _sized(text, vcpus, memory_mb, flavor)
+    root = parse(text)
+    same = vcpus in (None, *_same(_vcpus(root))) and memory_mb in (None, *_same(_memory(root)))
+    # Cells of another size would say how many vCPUs and how much memory it has.
+    before = text if same else with_numa(text, {})
+    found = with_numa(_sized(before, vcpus, memory_mb, flavor) or before, numa)
+    return None if found is text else found
+
+
+def _same(most_and_first: tuple[int, int]) -> tuple[int, ...]:
+    """The one size that a domain has, nothing where it may grow."""
+    return most_and_first[:1] if most_and_first[0] == most_and_first[1] else ()
+
+
+def _sized(text: str, vcpus: int | None, memory_mb: int | None, flavor: str | None) -> str | None:
     root = parse(text)
     changed = False
     if vcpus is not None and _vcpus(root) != (vcpus, vcpus):
@@ -45,7 +67,7 @@ def resized(text: str, vcpus: int | None = None, memory_mb: int | None = None, f
         changed = True
     if not changed:
         return None
-    _keep_prefixes(text)
+    keep_prefixes(text)
     ET.register_namespace("drover", METADATA_NAMESPACE)
     return ET.tostring(root, encoding="unicode")
 
@@ -68,7 +90,7 @@ def _set_vcpus(root: Element, vcpus: int) -> None:
     name = child_text(root, "name")
     if root.find("cpu/numa") is not None:
         raise _by_hand(name, "its vCPUs are spread over NUMA cells")
-    element = _child(root, "vcpu")
+    element = child_of(root, "vcpu")
     element.text = str(vcpus)
     element.attrib.pop("current", None)
     for each in root.findall("vcpus"):
@@ -97,15 +119,9 @@ def _set_memory(root: Element, memory_mb: int) -> None:
         raise _by_hand(name, f"its maxMemory is less than {memory_mb} MiB")
     for each in root.findall("currentMemory"):
         root.remove(each)
-    element = _child(root, "memory")
+    element = child_of(root, "memory")
     element.set("unit", "MiB")
     element.text = str(memory_mb)
-
-
-def _child(parent: Element, tag: str) -> Element:
-    """The first element of that name, made where there is none."""
-    found = parent.find(tag)
-    return ET.SubElement(parent, tag) if found is None else found
 
 
 def _by_hand(name: str | None, why: str) -> LibvirtProblem:
@@ -116,23 +132,11 @@ def _by_hand(name: str | None, why: str) -> LibvirtProblem:
 
 def _set_flavor(root: Element, flavor: str) -> None:
     tag = f"{{{METADATA_NAMESPACE}}}"
-    instance = _child(_child(root, "metadata"), f"{tag}instance")
+    instance = child_of(child_of(root, "metadata"), f"{tag}instance")
     for each in instance.findall(f"{tag}flavor"):
         instance.remove(each)
     if flavor:
         ET.SubElement(instance, f"{tag}flavor").text = flavor
-
-
-def _keep_prefixes(text: str) -> None:
-    """Write each namespace with the prefix it had, for people who read the XML."""
-    found = ET.iterparse(io.BytesIO(text.encode("utf-8", "replace")), events=("start-ns",))
-    try:
-        for _dummy, (prefix, uri) in found:
-            if prefix and not re.fullmatch(r"ns\d+", prefix):
-                ET.register_namespace(prefix, uri)
-    except ET.ParseError:
-        # What parse() forgave; then the prefixes are made up, which libvirt does not mind.
-        return
 
 
 def growth(facts: Mapping[str, Any], disk_gb: int) -> tuple[dict[str, Any], int] | None:

@@ -2,15 +2,17 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Reading libvirt's XML: tolerant parsing and units.
+"""Reading libvirt's XML, and writing it back: tolerant parsing, units, sets of CPUs.
 
 Private to the collection.
 """
 
 from __future__ import annotations
 
+import io
 import re
 import xml.etree.ElementTree as ET
+from collections.abc import Iterable
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -87,6 +89,24 @@ def child_text(element: Element, path: str, default: str | None = None) -> str |
     return found.text.strip() or default
 
 
+def child_of(parent: Element, tag: str) -> Element:
+    """The first element of that name, made where there is none."""
+    found = parent.find(tag)
+    return ET.SubElement(parent, tag) if found is None else found
+
+
+def keep_prefixes(text: str) -> None:
+    """Write each namespace of a document with the prefix that it has there, for people who read the XML."""
+    found = ET.iterparse(io.BytesIO(text.encode("utf-8", "replace")), events=("start-ns",))
+    try:
+        for _dummy, (prefix, uri) in found:
+            if prefix and not re.fullmatch(r"ns\d+", prefix):
+                ET.register_namespace(prefix, uri)
+    except ET.ParseError:
+        # What parse() forgave; then the prefixes are made up, which libvirt does not mind.
+        return
+
+
 def pci_address(element: Any) -> str:
     """``0000:3b:00.1`` from an ``<address domain= bus= slot= function=>`` element, or a dict alike."""
     return "{:04x}:{:02x}:{:02x}.{:x}".format(*(integer(element.get(key, "0")) for key in ("domain", "bus", "slot", "function")))
@@ -107,3 +127,14 @@ def parse_cpu_set(text: str | None) -> list[int]:
         else:
             chosen.add(integer(part))
     return sorted(chosen)
+
+
+def format_cpu_set(numbers: Iterable[int]) -> str:
+    """``[0, 1, 2, 8]`` to ``'0-2,8'``, as :func:`parse_cpu_set` reads it."""
+    runs: list[list[int]] = []
+    for number in sorted(set(numbers)):
+        if runs and number == runs[-1][1] + 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in runs)

@@ -209,6 +209,7 @@ MOVE_SPEC = {
     "migrate_uri": {"type": "str"},
     "live": {"type": "bool"},
     "autostart": {"type": "bool"},
+    "numa": {"type": "dict"},
     "will_stop": {"type": "bool", "default": False},
     "begin": {"type": "bool", "default": True},
     "used_elsewhere": {"type": "list", "elements": "str", "default": []},

@@ -38,6 +38,9 @@ options:
   xml:
     description: The domain XML, with the same uuid and name.
     type: str
+  numa:
+    description: The pins, NUMA cells and huge pages that were claimed, written into O(xml) in place of its own. By default O(xml) stays as it is.
+    type: dict
   disks:
     description:
       - Disks to create, as in the option of the same name of M(drover.compute.domain).

@@ -160,6 +160,11 @@ options:
     description:
       - Write the name of this flavor into the metadata of an existing domain. An empty text removes it. The rule of O(vcpus) applies.
     type: str
+  numa:
+    description:
+      - Redefine an existing domain with these pins, NUMA cells and huge pages in place of its own, as C(numa) of RV(domain). An empty mapping
+        removes them. The rule of O(vcpus) applies.
+    type: dict
   disk_gb:
     description:
       - Enlarge the first disk of an existing domain, so that its writable disks have so many GiB in total. The domain may run.
@@ -510,13 +515,13 @@ class DomainChange:
 
     def _other_size(self, domain: Any) -> str | None:
         """Return the XML with the requested size, or None if the domain has it."""
-        if domain is None or all(self.params[name] is None for name in ("vcpus", "memory_mb", "flavor")):
+        if domain is None or all(self.params[name] is None for name in ("vcpus", "memory_mb", "flavor", "numa")):
             return None
         for name in ("vcpus", "memory_mb"):
             if self.params[name] is not None and self.params[name] < 1:
                 raise LibvirtProblem(f"{name} is {self.params[name]}: give 1 or more.")
         text = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE)
-        found = _resize.resized(text, self.params["vcpus"], self.params["memory_mb"], self.params["flavor"])
+        found = _resize.resized(text, self.params["vcpus"], self.params["memory_mb"], self.params["flavor"], self.params["numa"])
         if found is not None and not domain.isPersistent():
             raise LibvirtProblem(f"{domain.name()} on {host_name()} is transient, so nothing of it can be redefined: define it first.")
         if found is not None and not domain.isActive() and _has_saved_memory(domain):
@@ -540,7 +545,7 @@ class DomainChange:
         facts = read_domain(domain, self.local)
         if other_size is not None:
             foreseen = domain_from_xml(other_size, facts["state"])
-            facts.update({key: foreseen[key] for key in ("vcpus", "memory_mb", "metadata", "xml")})
+            facts.update({key: foreseen[key] for key in ("vcpus", "memory_mb", "numa", "metadata", "xml")})
         if larger is not None:
             for disk in facts["disks"]:
                 if disk["target"] == larger[0]["target"]:
@@ -794,6 +799,7 @@ def main() -> None:
             "vcpus": {"type": "int"},
             "memory_mb": {"type": "int"},
             "flavor": {"type": "str"},
+            "numa": {"type": "dict"},
             "disk_gb": {"type": "int"},
             "order": {"type": "str"},
         },

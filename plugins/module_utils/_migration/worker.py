@@ -22,10 +22,11 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _offered, _orders, _power
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._migration import checks, state
+from ansible_collections.drover.compute.plugins.module_utils._migration import checks, rebinding, state
 from ansible_collections.drover.compute.plugins.module_utils._migration.certificates import certificate_reasons
 from ansible_collections.drover.compute.plugins.module_utils._migration.flags import flags_and_parameters, version_reasons
 from ansible_collections.drover.compute.plugins.module_utils._migration.options import contradictions, merged, time_limit
+from ansible_collections.drover.compute.plugins.module_utils._migration.rebinding import rebound
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import (
     BEFORE,
     SETTLED,
@@ -40,7 +41,7 @@ from ansible_collections.drover.compute.plugins.module_utils._migration.turn imp
 from ansible_collections.drover.compute.plugins.module_utils._migration.watch import Watch
 from ansible_collections.drover.compute.plugins.module_utils._ownership import undefine
 from ansible_collections.drover.compute.plugins.module_utils._sources import missing_secrets
-from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+from ansible_collections.drover.compute.plugins.module_utils._xml import keep_prefixes, parse
 
 #: Seconds to wait for two hosts to agree before their disagreement is reported.
 SETTLE = 20
@@ -620,8 +621,8 @@ class Worker:
             # libvirt may not know that the file system is shared: the probe has just shown that it is, and the
             # disks bypass the host's cache.
             flags |= libvirt.VIR_MIGRATE_UNSAFE
-        if any(entry["backing"] for entry in copied):
-            self._flatten_definitions(domain, [entry["target"] for entry in copied], parameters, live)
+        flattened = [entry["target"] for entry in copied] if any(entry["backing"] for entry in copied) else []
+        parameters.update(self._definitions(domain, flattened, live))
         if live:
             limit = self._time_limit(storage)
             self.save(limit=limit, ends=uptime() + limit)
@@ -631,18 +632,29 @@ class Worker:
         except libvirt.libvirtError as exc:
             raise self._explained(exc, storage, live) from exc
 
-    def _flatten_definitions(self, domain: Any, targets: Collection[str], parameters: dict[str, Any], live: bool) -> None:
-        """A copied disk has nothing behind it any more: take that out of what is sent along."""
-        secure = libvirt.VIR_DOMAIN_XML_SECURE
-        inactive = _without_backing(domain.XMLDesc(secure | libvirt.VIR_DOMAIN_XML_INACTIVE), targets)
+    def _definitions(self, domain: Any, flattened: Collection[str], live: bool) -> dict[str, Any]:
+        """The parameters with what is defined at the destination, empty where that is what is defined here.
+
+        A live guest has two definitions: as it runs, and as it starts next time. Without the second one it would come back with the CPUs of
+        this host (CVE-2020-17376 of Nova).
+
+        :param flattened: targets of copied disks, which have nothing behind them any more.
+        """
+        numa = self.move.get("numa")
+        if numa is None and not flattened:
+            return {}
+        flags = {}
         if live:
-            parameters[libvirt.VIR_MIGRATE_PARAM_DEST_XML] = _without_backing(
-                domain.XMLDesc(secure | libvirt.VIR_DOMAIN_XML_MIGRATABLE), targets
-            )
+            flags[libvirt.VIR_MIGRATE_PARAM_DEST_XML] = libvirt.VIR_DOMAIN_XML_MIGRATABLE
             if domain.isPersistent():
-                parameters[libvirt.VIR_MIGRATE_PARAM_PERSIST_XML] = inactive
+                flags[libvirt.VIR_MIGRATE_PARAM_PERSIST_XML] = libvirt.VIR_DOMAIN_XML_INACTIVE
         else:
-            parameters[libvirt.VIR_MIGRATE_PARAM_DEST_XML] = inactive
+            flags[libvirt.VIR_MIGRATE_PARAM_DEST_XML] = libvirt.VIR_DOMAIN_XML_INACTIVE
+        own = {name: domain.XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE | flag) for name, flag in flags.items()}
+        there = {name: text if numa is None else rebound(text, numa) for name, text in own.items()}
+        if flattened:
+            there = {name: _without_backing(text, flattened) for name, text in there.items()}
+        return there if there != own else {}
 
     def _explained(self, error: Exception, storage: Storage, live: bool) -> Exception:
         text = _libvirt.text_of(error)
@@ -831,6 +843,10 @@ def precheck(source: Any, destination: Any, domain: Any, move: Mapping[str, Any]
     reasons += checks.host_reasons(source, destination, move)
     reasons += checks.twin_reasons(destination, move, here, move["destination"])
     reasons += checks.device_reasons(text, live)
+    if move.get("numa") is not None:
+        next_start = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE) if here["persistent"] else text
+        found = rebinding.reasons(text, move["numa"])
+        reasons += found or [f"as it starts next time, {reason}" for reason in rebinding.reasons(next_start, move["numa"])]
     if live:
         reasons += checks.cpu_reasons(source, destination, text)
         reasons += checks.memory_reasons(destination, domain, move["destination"])
@@ -886,6 +902,7 @@ def _without_backing(text: str, targets: Collection[str]) -> str:
         if target is not None and target.get("dev") in targets:
             for layer in disk.findall("backingStore"):
                 disk.remove(layer)
+    keep_prefixes(text)
     return ET.tostring(root, encoding="unicode")
 
 

@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
+from ansible_collections.drover.compute.plugins.module_utils._migration.rebinding import rebound
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import LEAVE, LOST, RESTART, RESUME, DeadHost
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_settling import looked_at
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import columns_for_moves
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import columns_for_moves, read_all_columns
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claimed_cells
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.evacuation import RAN, files_of, images_of, plan_evacuation
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import StorageOfNode
@@ -26,7 +28,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes i
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import DrainMove, EvacuationPlan, Restart
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, clock, evacuations
-from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import read_columns
 
 
 class Starts(TypedDict):
@@ -82,7 +83,7 @@ class EvacuationRestarts:
     ) -> None:
         """Find destinations for instances of one priority and, with ``claim``, claim them; add that to the result."""
         with self._store.read() as connection:
-            columns = read_columns(connection, clock.now(connection), service_down_time, columns_for_moves(instances, policy))
+            columns = read_all_columns(connection, clock.now(connection), service_down_time, columns_for_moves(instances, policy))
         wanted, stuck = plan_evacuation(columns, instances, self._host, policy, nodes, failed)
         result["left"] += stuck
         for move in wanted:
@@ -121,6 +122,7 @@ class EvacuationRestarts:
         result: Starts = {"restarted": [], "failed": [], "uncertain": []}
         with self._store.read() as connection:
             wanted = evacuations.orders(connection, migrations, destination)
+            numa = claimed_cells.read(connection, {order["uuid"]: order["node_id"] for order in wanted})
         try:
             hand.reach()
         except DroverError as problem:
@@ -137,7 +139,12 @@ class EvacuationRestarts:
                 migration_claims.running(connection, order["migration"], order["order"], now)
         for uri in sorted({order["uri"] for order in wanted}):
             of_uri = {order["uuid"]: order for order in wanted if order["uri"] == uri}
-            given = {"uri": uri, "instances": [_instance(order) for order in of_uri.values()], "at_once": at_once, "timeout": timeout}
+            given = {
+                "uri": uri,
+                "instances": [_instance(order, numa.get(order["uuid"])) for order in of_uri.values()],
+                "at_once": at_once,
+                "timeout": timeout,
+            }
             for found in _each(hand.act("_domain_restart", given), of_uri):
                 self._record(destination, of_uri[found["uuid"]], found, result)
         return result
@@ -188,12 +195,15 @@ def _each(answer: certainty.Answer, uuids: Collection[str]) -> list[RestartAnswe
     return [{"uuid": uuid, "status": status, "message": answer.message} for uuid in uuids]
 
 
-def _instance(order: RestartOrder) -> dict[str, Any]:
-    """Return an instance as the module _domain_restart takes it."""
+def _instance(order: RestartOrder, numa: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return an instance as the module _domain_restart takes it.
+
+    :param numa: what was claimed for it there; its domain was bound to CPUs and cells of the dead host.
+    """
     return {
         "uuid": order["uuid"],
         "name": order["name"],
-        "xml": order["xml"],
+        "xml": order["xml"] if order["xml"] is None or numa is None else rebound(order["xml"], numa),
         "running": order["state"] in RAN,
         "autostart": bool(order["autostart"]),
         "files": files_of(order["disks"]),

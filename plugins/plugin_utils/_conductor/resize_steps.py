@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
+from ansible_collections.drover.compute.plugins.module_utils._migration import rebinding
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import refusals, used_files
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
@@ -25,7 +26,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._planner import mov
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import NewSize, Resize, ResizeTarget, Size
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import DomainLook
-from ansible_collections.drover.compute.plugins.plugin_utils._store import decisions, instance_lookup, migrations_open
+from ansible_collections.drover.compute.plugins.plugin_utils._store import decisions, instance_lookup, migrations_open, numa
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain, record
 
@@ -102,12 +103,16 @@ class ResizeSteps:
         hand = self._hand(instance["host"])
         with refusals.kept(self._store, purpose, self._actor, now), self._store.read() as connection:
             selection, size = find_destination(connection, instance, new, host, settings.policy, now, settings.service_down_time)
+            cells = numa.of_consumers(connection, [instance["uuid"]])
         have = size_of(instance)
         if have == size and host in (None, instance["host"]) and new is not None:
             return Step(False, None)
         if selection["host"] != instance["host"] and not settings.despite_policy:
             _refuse_by_policy(instance, selection["host"])
-        facts = self._look(hand, instance, size)
+        # Which cells it gets is known once they are claimed; the look only tells whether the size can be changed.
+        facts = self._look(hand, instance, {**size, "numa": {}} if selection.get("host_request") or cells else size)
+        if selection["host"] != instance["host"] and not cells:
+            _refuse_bound(instance, selection["host"], facts)
         old = {key: facts[key] for key in ("vcpus", "memory_mb")}
         there = {"vcpus": size["vcpus"], "memory_mb": size["memory_mb"], "disk_gb": size["disk_gb"]}
         wanted: ResizeTarget = {
@@ -296,7 +301,9 @@ class ResizeSteps:
 
     def _sized(self, instance: NamedInstance | Resize, uri: str | None, size: Size) -> dict[str, Any]:
         """Return the arguments of the module domain that give an instance a size."""
+        in_cells = {"numa": size["numa"]} if "numa" in size else {}
         return {
+            **in_cells,
             "uri": uri,
             "uuid": instance["uuid"],
             "name": instance["name"],
@@ -351,6 +358,15 @@ def _refuse_by_policy(instance: NamedInstance, host: str) -> None:
         raise DroverError(
             f"Instance {instance['name']} is not moved from {instance['host']} to {host}: {kept}. Nothing was done. Change its "
             "policy, or move it despite that with drover_despite_policy=true."
+        )
+
+
+def _refuse_bound(instance: NamedInstance, host: str, facts: Mapping[str, Any]) -> None:
+    """Refuse an instance that somebody bound to its host by hand, before it is shut down."""
+    bound = rebinding.reasons(facts["xml"], {})
+    if bound:
+        raise DroverError(
+            f"Instance {instance['name']} is not moved from {instance['host']} to {host}: {'; '.join(bound)}. Nothing was done."
         )
 
 

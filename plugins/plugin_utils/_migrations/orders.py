@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claimed_cells
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claim_nodes
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MoveOrder, UnopenedOrder
@@ -53,7 +54,7 @@ def order(connection: Connection, migration_uuid: str) -> MoveOrder:
 
 
 def _orders(connection: Connection, *conditions: sa.ColumnElement[bool]) -> list[MoveOrder]:
-    """Return the orders of migrations in the order in which they began, by one query."""
+    """Return the orders of migrations in the order in which they began."""
     migrations, nodes, services = tables.migrations, tables.compute_nodes, tables.services
     source, destination = nodes.alias("source"), nodes.alias("destination")
     query = (
@@ -75,6 +76,8 @@ def _orders(connection: Connection, *conditions: sa.ColumnElement[bool]) -> list
         .where(*conditions)
         .order_by(migrations.c.id)
     )
+    rows = connection.execute(query).all()
+    numa = claimed_cells.read(connection, {row.instance_uuid: row.destination_node_id for row in rows})
     return [
         {
             "migration": row.uuid,
@@ -90,10 +93,12 @@ def _orders(connection: Connection, *conditions: sa.ColumnElement[bool]) -> list
             "restart": bool((row.details or {}).get("restart")),
             "nowhere": bool((row.details or {}).get("nowhere")),
             "migration_options": migration_options(row.policy),
+            # A destination that is gone gets nothing.
+            "numa": numa.get(row.instance_uuid, {}),
             # A node that is gone is not disabled; libvirt there answers for itself.
             "begin": not (row.disabled or row.forced_down or row.last_error),
         }
-        for row in connection.execute(query)
+        for row in rows
     ]
 
 
@@ -141,6 +146,7 @@ def unopened(connection: Connection, move: Move) -> UnopenedOrder:
     policy = connection.execute(sa.select(table.c.policy).where(table.c.uuid == move["uuid"])).scalar()
     source = claim_nodes.find(connection, move["from_host"], move.get("from_node"))
     destination = claim_nodes.find(connection, move["host"], move.get("node"))
+    numa = claimed_cells.read(connection, {move["uuid"]: source.id})
     return {
         "uuid": move["uuid"],
         "name": move["name"],
@@ -151,5 +157,7 @@ def unopened(connection: Connection, move: Move) -> UnopenedOrder:
         "migration_address": destination.migration_address,
         "source_uri": source.uri or DEFAULT_URI,
         "live": move["live"],
+        # Nothing is claimed there yet: the check sees whether the domain is as the store knows it.
+        "numa": numa.get(move["uuid"], {}),
         "migration_options": migration_options(policy),
     }

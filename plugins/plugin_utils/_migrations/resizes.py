@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claimed_cells
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders as migration_orders
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import Resize, Size, Sizes
 from ansible_collections.drover.compute.plugins.plugin_utils._store import tables
@@ -34,6 +35,12 @@ def describe(connection: Connection, migration_uuid: str) -> Resize:
     ).one()
     details = row.details or {}
     sizes = details.get("sizes") or {}
+    same_host = row.source_node_id == row.destination_node_id
+    # Where it stays, the migration has the cells of the old size.
+    new = claimed_cells.read(connection, {row.instance_uuid: row.destination_node_id}).get(row.instance_uuid, {})
+    former = row.uuid if same_host else row.instance_uuid
+    old = claimed_cells.read(connection, {former: row.source_node_id}).get(former, {})
+    in_cells = bool(old.get("cells") or new.get("cells"))
     return {
         "migration": row.uuid,
         "uuid": row.instance_uuid,
@@ -43,29 +50,35 @@ def describe(connection: Connection, migration_uuid: str) -> Resize:
         "destination": row.destination,
         "source_uri": row.source_uri or DEFAULT_URI,
         "destination_uri": row.destination_uri or DEFAULT_URI,
-        "same_host": row.source_node_id == row.destination_node_id,
+        "same_host": same_host,
         "running": bool(details.get("running")),
         "arrived": bool(details.get("arrived")),
         "nowhere": bool(details.get("nowhere")),
-        "old": _size(details.get("old") or {}, sizes.get("old") or {}),
-        "new": _size(details.get("new") or {}, sizes.get("new") or {}),
+        "old": _size(details.get("old") or {}, sizes.get("old") or {}, old if in_cells else None),
+        "new": _size(details.get("new") or {}, sizes.get("new") or {}, new if in_cells else None),
         "given": details.get("given", Sizes()),
         "order": {
-            **_order(row, row.destination, row.destination_migration_uri, row.destination_migration_address),
+            **_order(row, row.destination, row.destination_migration_uri, row.destination_migration_address, new),
             "migration": row.uuid,
         },
-        "back": _order(row, row.source, row.source_migration_uri, row.source_migration_address),
+        "back": _order(row, row.source, row.source_migration_uri, row.source_migration_address, old),
         "migration_options": migration_orders.migration_options(row.policy),
     }
 
 
-def _size(columns: Mapping[str, Any], size: Mapping[str, int]) -> Size:
+def _size(columns: Mapping[str, Any], size: Mapping[str, int], numa: dict[str, Any] | None) -> Size:
     """Return a size of an instance, by its columns and, over them, by its domain."""
     found = {**columns, **size}
-    return {"flavor": found.get("flavor"), "vcpus": found["vcpus"], "memory_mb": found["memory_mb"], "disk_gb": found["disk_gb"]}
+    known: Size = {
+        "flavor": found.get("flavor"),
+        "vcpus": found["vcpus"],
+        "memory_mb": found["memory_mb"],
+        "disk_gb": found["disk_gb"],
+    }
+    return known if numa is None else {**known, "numa": numa}
 
 
-def _order(row: Row, destination: str, uri: str | None, address: str | None) -> dict[str, Any]:
+def _order(row: Row, destination: str, uri: str | None, address: str | None, numa: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of the module _domain_migration for a move."""
     order = {
         "uuid": row.instance_uuid,
@@ -74,5 +87,6 @@ def _order(row: Row, destination: str, uri: str | None, address: str | None) -> 
         "destination_uri": uri,
         "migrate_uri": f"tcp://{address}" if address else None,
         "live": False,
+        "numa": numa,
     }
     return {key: value for key, value in order.items() if value is not None}

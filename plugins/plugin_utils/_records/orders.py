@@ -40,6 +40,8 @@ class UnopenedOrder(MoveEnds):
     #: The address that the memory is sent to; None for the one that libvirt at the destination names.
     migration_address: str | None
     live: bool
+    #: The fact ``numa`` of its domain at the destination; before the migration is in the store, the one that it has to have here.
+    numa: dict[str, Any]
     #: Arguments of the module _domain_migration: what the source has to know of other hosts' storage and files.
     files: NotRequired[dict[str, Any]]
 
@@ -128,7 +130,8 @@ class RestartOrder(BegunRestart):
     """What the destination of an evacuation needs to know to start an instance."""
 
     status: str
-    #: Uuid of the destination's resource provider.
+    #: Of the destination: its id, and the uuid of its resource provider.
+    node_id: int
     provider: str
     #: Of the domain, its state and whether it is started with its host, as last seen at the source.
     xml: str | None
@@ -149,6 +152,8 @@ class Size(TypedDict):
     vcpus: int
     memory_mb: int
     disk_gb: int
+    #: The fact ``numa`` of its domain, where the instance has NUMA cells with this size or the other one of a resize.
+    numa: NotRequired[dict[str, Any]]
 
 
 class Sizes(TypedDict, total=False):

@@ -218,7 +218,13 @@ def _write_instances(
     hardware = record_hardware.Hardware(connection, {node: domains.values() for node, domains in reported.items()})
     wanted, changed = write_taken(connection, known, result["here"], provider_ids, disk, now, hardware)
     kept = _claimed({uuid: row for uuid, row in known.items() if uuid not in wanted}, migrations)
-    resized = {(row.source_node_id, uuid) for uuid, row in migrations.items() if row.source_node_id == row.destination_node_id}
+    # In a resize its domain has the new cells at the old host for a while, and the old ones at the new host if it is reverted.
+    resized = {
+        (node, uuid)
+        for uuid, row in migrations.items()
+        if row.type == migration_claims.RESIZE
+        for node in (row.source_node_id, row.destination_node_id)
+    }
     changed |= hardware.write_use(reported, kept, resized)
     orders.forget(connection, [known[uuid] for uuid in wanted if uuid in known])
     allocations.confirm(connection, result["here"])

@@ -1,0 +1,105 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Domain XML for another host: bound to the CPUs and NUMA cells that were claimed there.
+
+Private to the collection. The guest sees no difference: its cells, their memory and the size of its pages stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.module_utils._domain_numa import parse_numa
+from ansible_collections.drover.compute.plugins.module_utils._numa_xml import NONE, iothread_pins, with_numa
+from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+
+#: What every sentence on a domain that somebody has bound by hand ends with.
+BY_HAND = "take that away with virsh edit, or move it by hand"
+#: What to do where the host shows something else than was claimed.
+DISCOVER = "run drover.compute.discover, then plan again"
+
+
+def rebound(text: str, facts: Mapping[str, Any]) -> str:
+    """Domain XML bound to the CPUs and cells of another host.
+
+    As a live migration of Nova does: what the domain says of CPUs and cells of its host gets the numbers of the other one, and all else stays.
+    A domain that says nothing of where its memory comes from goes on saying nothing.
+
+    :param facts: the fact ``numa`` of what was claimed there, see :func:`_domain_numa.parse_numa`; empty where the domain may float over all
+        of the host.
+    """
+    present = {**NONE, **(parse_numa(parse(text)) or {})}
+    cells = {cell["id"]: cell["nodes"] for cell in facts.get("cells") or ()}
+    everywhere = (facts.get("memory") or {}).get("nodes") or []
+    wanted = {
+        "cpuset": facts.get("cpuset"),
+        "vcpu_pins": facts.get("vcpu_pins"),
+        "emulator_pins": facts.get("emulator_pins"),
+        "memory": facts.get("memory") if present["memory"] else None,
+        "cells": [
+            {
+                **cell,
+                "mode": facts["memory"]["mode"] if cell["nodes"] and everywhere else None,
+                "nodes": (cells.get(cell["id"]) or everywhere) if cell["nodes"] else [],
+            }
+            for cell in present["cells"]
+        ],
+        "pages": present["pages"],
+    }
+    return with_numa(text, wanted)
+
+
+def reasons(text: str, facts: Mapping[str, Any]) -> list[str]:
+    """Why a domain cannot be bound to another host as it is bound to this one, each a few words.
+
+    The record of what it has here leaves out what no claim makes: so look at the domain itself.
+
+    :param facts: as for :func:`rebound`.
+    """
+    root = parse(text)
+    present = {**NONE, **(parse_numa(root) or {})}
+    found = []
+    if present["memory"] and present["memory"]["mode"] != "strict":
+        found.append(f"its memory comes from cells of the host by the mode {present['memory']['mode']}, not strict: {BY_HAND}")
+    odd = [cell for cell in present["cells"] if cell["nodes"] and (cell["mode"] != "strict" or len(cell["nodes"]) > 1)]
+    if odd and not found:
+        found.append(f"the memory of its NUMA cell {odd[0]['id']} does not come strictly from one cell of the host: {BY_HAND}")
+    if present["iothread_pins"] and present["iothread_pins"] != iothread_pins(root, present["emulator_pins"]):
+        found.append(f"its I/O threads have pins that are not those of its emulator (iothreadpin): {BY_HAND}")
+    return found + (_cell_reasons(present, facts) if facts.get("cells") else _floating_reasons(present))
+
+
+def _cell_reasons(present: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
+    """Reasons of a domain for which cells were claimed."""
+    floating = sorted(facts["vcpu_pins"].keys() - present["vcpu_pins"].keys(), key=int)
+    if not present["vcpu_pins"] and not present["cells"]:
+        return [f"pins or NUMA cells were claimed for it, and its domain has none: {DISCOVER}"]
+    if present["cpuset"] and floating:
+        return [f"its vCPU {', '.join(floating)} floats over CPUs that somebody gave it (cpuset of vcpu): {BY_HAND}"]
+    shape = [(cell["id"], cell["cpus"], cell["memory_mb"]) for cell in facts["cells"]]
+    if present["cells"]:
+        if shape != [(cell["id"], cell["cpus"], cell["memory_mb"]) for cell in present["cells"]]:
+            return [f"its NUMA cells are not those that were claimed for it: {DISCOVER}"]
+    elif len(shape) > 1:
+        return [f"it has no NUMA cells of its own, and {len(shape)} were claimed for it: {DISCOVER}"]
+    if bool(present["pages"]) != bool(facts["pages"]):
+        return [f"{'no huge pages were' if present['pages'] else 'huge pages were'} claimed for it, and its domain differs: {DISCOVER}"]
+    return []
+
+
+def _floating_reasons(present: Mapping[str, Any]) -> list[str]:
+    """Reasons of a domain for which no cells were claimed: it may only float over CPUs of its host."""
+    bound = {
+        "its vCPUs (vcpupin)": present["vcpu_pins"],
+        "its emulator (emulatorpin)": present["emulator_pins"],
+        "its memory (numatune)": present["memory"] or any(cell["nodes"] for cell in present["cells"]),
+    }
+    found = [name for name, value in bound.items() if value]
+    if found:
+        return [f"somebody bound {' and '.join(found)} to this host, and nobody knows to what at the other one: {BY_HAND}"]
+    if present["pages"]:
+        return [f"it has huge pages, and nobody knows of which NUMA cell, so none were claimed for it: {BY_HAND}"]
+    return []

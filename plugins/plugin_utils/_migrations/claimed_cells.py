@@ -1,0 +1,27 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What domains have to say of CPUs and NUMA cells at either end of a move, by what is claimed for them there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import host_room
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+
+
+def read(connection: Connection, places: Mapping[str, int | None]) -> dict[str, dict[str, Any]]:
+    """Read the facts ``numa`` of domains.
+
+    :param places: {uuid of an instance, or of a migration that has its former cells: id of the node}.
+    :returns: {uuid: fact}, without those of no node; empty where a domain may float over all of its host.
+    """
+    table = tables.compute_nodes
+    query = sa.select(table.c.id, table.c.shared_cpus)
+    nodes = {row.id: row for row in bulk.among(connection, query, table.c.id, {node for node in places.values() if node is not None})}
+    known = {uuid: nodes[node] for uuid, node in places.items() if node in nodes}
+    claims = host_room.read(connection, known)
+    return {uuid: claims.get(uuid, {}).get("numa", {}) for uuid in known}
