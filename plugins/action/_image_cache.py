@@ -11,17 +11,19 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.image_cache import ImageCache
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import which_name
 
 
 class ActionModule(ConductorAction):
     ARGUMENT_SPEC = {
         "state": {"type": "str", "choices": ["present", "clean"], "default": "present"},
         "folder": {"type": "str", "required": True},
-        "names": {"type": "list", "elements": "str", "default": []},
-        "images": {"type": "list", "elements": "dict", "default": []},
+        "images": {
+            "type": "list",
+            "elements": "dict",
+            "default": [],
+            "options": {"name": {"type": "str", "required": True}, "source": {"type": "str"}, "checksum": {"type": "str"}},
+        },
         "uri": {"type": "str", "default": DEFAULT_URI},
         **STORE_SPEC,
     }
@@ -31,15 +33,10 @@ class ActionModule(ConductorAction):
         cache = ImageCache(self.ports(args, task_vars), host, args["folder"], self._task.check_mode)
         if args["state"] == "clean":
             return cache.clean(args["uri"])
-        known = {each["name"]: each for each in args["images"] if each.get("name")}
         found: dict[str, str | None] = {}
         changed = False
-        for name in dict.fromkeys(args["names"]):
-            if name not in known:
-                raise DroverError(
-                    f"Image {name} is not known{which_name(name, known)}. Write it under images in the definitions file, or give the absolute "
-                    "path of a file on the hypervisor."
-                )
-            more, found[name] = cache.bring(known[name])
-            changed = changed or more
+        for image in args["images"]:
+            if image["name"] not in found:
+                more, found[image["name"]] = cache.bring(image)
+                changed = changed or more
         return {"changed": changed, "paths": found}

@@ -29,6 +29,7 @@ class ActionModule(ConductorAction):
         "disks": {"type": "list", "elements": "dict", "default": []},
         "seed": {"type": "dict"},
         "autostart": {"type": "bool", "default": False},
+        "mdevs": {"type": "list", "elements": "dict", "default": []},
         "graphics_password": {"type": "str", "no_log": True},
         "uri": {"type": "str", "default": "qemu:///system"},
         "timeout": {"type": "int", "default": 60},
@@ -45,7 +46,7 @@ class ActionModule(ConductorAction):
         return self._built(building, host, args) if args["state"] == "built" else self._settled(building, args)
 
     def _built(self, building: Building, host: str, args: dict[str, Any]) -> dict[str, Any]:
-        keys = ("uuid", "name", "xml", "disks", "seed", "autostart", "graphics_password", "uri")
+        keys = ("uuid", "name", "xml", "disks", "seed", "autostart", "mdevs", "graphics_password", "uri")
         wanted = {key: args[key] for key in keys if args[key] is not None}
         if args["numa"] is not None:
             try:

@@ -5,37 +5,24 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction, difference
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.kept_item import KEPT_SPEC, KeptItem
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check
 from ansible_collections.drover.compute.plugins.plugin_utils._store import images
 
 
-class ActionModule(DroverAction):
+class ActionModule(KeptItem):
     ARGUMENT_SPEC = {
-        "name": {"type": "str", "required": True},
-        "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+        **KEPT_SPEC,
         "source": {"type": "str"},
         "checksum": {"type": "str"},
         "disk_format": {"type": "str"},
         "properties": {"type": "dict"},
-        **STORE_SPEC,
     }
-    _requires_connection = False
+    SECTION = "images"
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
-        name = args["name"]
+    def item(self, args: dict[str, Any]) -> Mapping[str, Any]:
         (given,) = check.images([{key: args[key] for key in ("name", *images.FIELDS)}], lambda item: "Module image")
-        with self.store(args, task_vars).write() as connection:
-            before = images.find(connection, name)
-            if args["state"] == "absent":
-                result: dict[str, Any] = {"changed": images.delete(connection, name)}
-            else:
-                found, changed = images.ensure(connection, name, given, time.time())
-                result = {"changed": changed, "image": found}
-        if self._task.diff:
-            result["diff"] = [difference(name, before, result.get("image"))]
-        return result
+        return given

@@ -82,8 +82,13 @@ options:
     - 'C(disks.iotune.write_bytes_sec) (whole number from 1 to 9223372036854775807). The most bytes a second, writes (Nova:
       C(quota:disk_write_bytes_sec)).'
     - C(networks) (list of mappings). Its network interfaces.
-    - C(networks.bridge) (text). A bridge of the hypervisors. Give this or C(network).
-    - C(networks.network) (text). A network of libvirt. Give this or C(bridge).
+    - C(networks.bridge) (text). A bridge of the hypervisors. Give this, C(network), or C(physical_network) with C(vnic).
+    - C(networks.network) (text). A network of libvirt. Give this, C(bridge), or C(physical_network) with C(vnic).
+    - 'C(networks.physical_network) (text). The interface is a device of the host: one with this C(physical_network) in C(drover_pci_device_specs).
+      Give C(vnic) with it.'
+    - 'C(networks.vnic) (C(direct), C(macvtap), C(direct-physical)). How the guest gets the device. C(direct): the virtual
+      function itself. C(macvtap): a card of the guest''s model that takes all of the virtual function. C(direct-physical):
+      the physical function itself.'
     - C(networks.mac) (text). The MAC address [a new one].
     - 'C(networks.model) (text). The model of the card (Nova: C(hw_vif_model)) [C(virtio)].'
     - C(networks.vlan) (mapping). The VLANs of the interface. On a bridge of Linux this needs libvirt 11.0; else the bridge
@@ -116,7 +121,7 @@ options:
       its members are on different hosts. C(affinity): they are on one host. The soft policies only prefer such hosts.'
     - C(server_group.max_server_per_host) (whole number from 1). The most members on one host, with the policy C(anti-affinity)
       only. The default is 1.
-    - C(availability_zone) (text). The zone that it must be in.
+    - C(availability_zone) (text). The availability zone of its host.
     - C(hints) (mapping). Hints for the scheduler.
     - C(hints.same_host) (text or list). The host of one of these instances, each a name or a uuid.
     - C(hints.different_host) (text or list). Another host than these instances have, each a name or a uuid.
@@ -143,8 +148,8 @@ options:
     - C(autostart) (true or false). Whether libvirt starts it with its host.
     - C(policy) (mapping). The rules for its moves.
     - 'C(policy.move) (C(never), C(cold), C(live)). C(never): it is not moved. C(cold): it is shut off for the move and started
-      again after it. C(live): it is moved only while it runs. By default a running instance moves live, and one that is off
-      moves cold.'
+      again after it. C(live): it is moved only while it runs. By default a running instance moves live, and an instance that
+      is off moves cold.'
     - 'C(policy.on_drain) (C(shutdown)). C(shutdown): a drain shuts it down where it is, and does not move it.'
     - C(policy.priority) (whole number from -1000000 to 1000000). Instances with a higher number move first. The default is
       0.

@@ -10,8 +10,8 @@ from typing import Any
 
 from ansible.errors import AnsibleFilterError
 
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import devices, hardware
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import guest as host_settings
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import hardware
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
 
@@ -20,11 +20,13 @@ def guest(claim: Any, domain_type: Any = None, cpu: Any = None, disks: Any = (),
     """Return all that the domain XML of a claimed instance says of its hardware.
 
     :param claim: an item of place_claims: name, host, arch, domain_type (the best of the host), vcpus, guest (the keys of its hardware, as in the
-        definition, and if it has them extra_specs of its flavor and image_properties), disks, networks.
+        definition, and if it has them extra_specs of its flavor and image_properties), disks, networks; and if it
+        has devices of its host pci_devices and mdevs.
     :param domain_type, cpu: the variables drover_domain_type and drover_cpu of the host.
     :param disks: what the filter disk_layout made.
     :param seed: path, or empty.
-    :returns: domain_type, cpu (None, or mode, model and features), and what hardware.hardware(), drives() and networks() return.
+    :returns: domain_type, cpu (None, or mode, model and features), and what hardware.hardware(), drives() and devices.with_devices()
+        return.
     :raises AnsibleFilterError: a value is not valid, the sources contradict each other, or the host does not support it.
     """
     claim, of_host = to_plain(claim), {"domain_type": to_plain(domain_type), "cpu": to_plain(cpu)}
@@ -39,11 +41,15 @@ def guest(claim: Any, domain_type: Any = None, cpu: Any = None, disks: Any = (),
             vcpus=claim.get("vcpus") or 1,
             arch=claim.get("arch") or "x86_64",
         )
+        networks, hostdevs = devices.with_devices(
+            hardware.networks(found, claim.get("networks") or [], where), claim.get("pci_devices") or [], claim.get("mdevs") or [], where
+        )
         return {
             **found,
             **host_settings.hardware(claim.get("domain_type"), definition, of_host, where),
             **hardware.drives(found, to_plain(disks), claim.get("disks") or [], (to_plain(seed) or {}).get("path"), where),
-            "networks": hardware.networks(found, claim.get("networks") or [], where),
+            "networks": networks,
+            "hostdevs": hostdevs,
         }
     except DroverError as problem:
         raise AnsibleFilterError(str(problem)) from None

@@ -127,6 +127,10 @@ _raw:
       returned: always
     image: {description: The properties of the image., type: dict, returned: always}
     image_name: {description: The name of the image., type: str, returned: always}
+    host_request:
+      description: What the instance needs of NUMA cells, CPUs, pages and PCI devices of its host. The claim chooses them.
+      type: dict
+      returned: if it needs any
     alternates:
       description: Other hosts of the same cell, best first, each with C(host), C(node), C(provider) and C(weight), and C(allocations) if
         returned.

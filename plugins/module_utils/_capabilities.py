@@ -42,7 +42,7 @@ def parse_capabilities(text: str) -> dict[str, Any]:
 def _cpu(element: Element | None, cells: Sequence[Any]) -> dict[str, Any]:
     topology = element.find("topology") if element is not None else None
     values = {} if topology is None else topology.attrib
-    # dies and clusters multiply the cores of a socket for whoever counts as Nova does.
+    # As in Nova, dies and clusters multiply the cores of a socket.
     dies = integer(values.get("dies", 1), 1) * integer(values.get("clusters", 1), 1)
     features = [] if element is None else [f.get("name") for f in element.findall("feature") if f.get("name")]
     return {

@@ -37,6 +37,9 @@ NVRAM_FOLDER = "/var/lib/libvirt/qemu/nvram"
 #: Bytes of a password that VNC uses.
 VNC_PASSWORD = 8
 
+#: The modes of a guest's CPU.
+CPU_MODES = ("custom", "host-model", "host-passthrough", "maximum")
+
 #: virDomainState, in the words of ``virsh domstate`` as one word each.
 STATES = ("nostate", "running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")
 
@@ -247,6 +250,12 @@ def console_logs(text: str) -> list[str]:
     uuid = child_text(root, "uuid")
     paths = [log.get("file", "") for log in root.findall("devices/*/log")]
     return list(dict.fromkeys(path for path in paths if uuid and path.startswith("/") and uuid in path.rpartition("/")[2]))
+
+
+def files_of_start(text: str, system: bool = False) -> list[str]:
+    """The files that libvirt makes when it first starts the domain: its UEFI variables and the logs of its consoles."""
+    nvram = nvram_path(text, system)
+    return [*([] if nvram is None else [nvram]), *console_logs(text)]
 
 
 def with_password(text: str, password: str) -> str:

@@ -22,12 +22,15 @@ from ansible_collections.drover.compute.plugins.module_utils._libvirt import Lib
 from ansible_collections.drover.compute.plugins.module_utils._ownership import delete_volume
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
-#: Pools of this prefix are ours and of the moment; whoever comes across one takes it away after use.
+#: Pools with this prefix are ours and temporary; a call that finds one removes it after use.
 PREFIX = "drover-tmp-"
 
 #: Times to begin again when a pool goes away or is busy meanwhile, with a pause between (seconds).
 ATTEMPTS = 30
 PAUSE = 0.5
+
+#: Bytes of a piece that is read from a file; libvirt sends no more in one message.
+PIECE = 256 << 10
 
 
 def _escape(text: str) -> str:
@@ -120,6 +123,36 @@ class Folder:
                 _send(self.conn, volume, handle, progress)
 
         self._within(send)
+
+    def download(self, name: str, begin: Callable[[int | None], int], take: Callable[[bytes], object]) -> bool:
+        """Read a file from a byte on.
+
+        :param begin: called with the size of the file (None if libvirt does not tell); returns the first byte to read. After trouble that
+            passes it is called again.
+        :param take: gets each piece. What it raises ends the read.
+        :returns: False if the file is not there.
+        """
+
+        def fetch(pool: Any) -> bool:
+            volume = _volume(pool, name)
+            if volume is None:
+                return False
+            stream = self.conn.newStream(0)
+            # A length of 0 means to the end.
+            volume.download(stream, begin(_sizes(volume)["physical"]), 0, 0)
+            try:
+                while True:
+                    piece = stream.recv(PIECE)
+                    if not piece:
+                        break
+                    take(piece)
+                stream.finish()
+            except BaseException:
+                _quietly(stream.abort)
+                raise
+            return True
+
+        return bool(self._within(fetch, missing=False))
 
     def digest(self, name: str, known: Iterable[Mapping[str, Any]] = ()) -> tuple[str | None, int | None] | None:
         """The digest of a file as _digests.of_file() makes it, read through libvirt unless it is known already.

@@ -27,9 +27,10 @@ from urllib.error import HTTPError, URLError
 from ansible.module_utils.urls import ConnectionError as UrlProblem
 from ansible.module_utils.urls import open_url
 
-from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _ownership
+from ansible_collections.drover.compute.plugins.module_utils import _backing, _checksums, _files, _ownership
+from ansible_collections.drover.compute.plugins.module_utils._folder import Folder
 from ansible_collections.drover.compute.plugins.module_utils._images import GIB, ImageProblem, put_in_place
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import host_name
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, close, host_name, open_connection, uri_host
 
 #: In the folder of instances, as Nova calls it.
 CACHE = "_base"
@@ -42,8 +43,6 @@ _PART = re.compile(re.escape(_ownership.TEMPORARY) + r"image-([0-9a-f]{64}|[0-9a
 #: A file that was copied from the controller, in the folder of instances.
 _UPLOAD = re.compile(re.escape(_ownership.TEMPORARY) + r"upload-[0-9a-f-]{36}")
 
-#: Algorithms of checksums, and how many hexadecimal digits each gives.
-ALGORITHMS = {"sha256": 64, "sha512": 128}
 _NAME = re.compile(r"[0-9a-f]{64}|[0-9a-f]{128}")
 
 #: A file that no instance was made of for so long (seconds) may go: Nova's remove_unused_original_minimum_age_seconds.
@@ -62,16 +61,20 @@ class Unfinished(Exception):
         self.size, self.total = size, total
 
 
-class Absent(ImageProblem):
+class Unread(ImageProblem):
+    """This host cannot read the source."""
+
+
+class Absent(Unread):
     """The path of the source does not exist on this host."""
 
 
 def read_checksum(text: str, name: str) -> tuple[str, str]:
     """Return ``(algorithm, digits)`` of a checksum such as ``sha256:...``."""
-    algorithm, dummy, digits = text.strip().lower().partition(":")
-    if not re.fullmatch(rf"[0-9a-f]{{{ALGORITHMS.get(algorithm, 0)}}}", digits) or algorithm not in ALGORITHMS:
+    found = _checksums.read(text.strip().lower())
+    if found is None:
         raise ImageProblem(f"The checksum of the image {name} is {text!r}: give sha256: or sha512: and its hexadecimal digits.")
-    return algorithm, digits
+    return found
 
 
 class OtherContent(ImageProblem):
@@ -125,10 +128,11 @@ class CachedImage:
             # A run was killed between the two names.
             _ownership.drop_temporary(self._part)
 
-    def bring(self, url: str | None, path: str | None, seconds: float) -> bool:
+    def bring(self, url: str | None, path: str | None, seconds: float, peer: str | None = None) -> bool:
         """Bring the image into the cache; a call that follows goes on where this one ends.
 
-        :param url, path: where from, one of them; the path is of this host.
+        :param url, path: where from, one of them; the path is of this host, or of ``peer``.
+        :param peer: the libvirt URI of another hypervisor.
         :param seconds: the time of this call. A source that cannot be read in parts is read to its end.
         :returns: False if another call has brought it meanwhile.
         :raises Unfinished: the time is over.
@@ -142,7 +146,12 @@ class CachedImage:
                 if self.is_there():
                     _ownership.drop_temporary(self._part)
                     return False
-                self._fill(part, url, path, deadline)
+                try:
+                    self._fill(part, url, path, peer, deadline)
+                except ImageProblem:
+                    if not os.fstat(part.fileno()).st_size:
+                        _ownership.drop_temporary(self._part)
+                    raise
                 self._finish(part)
                 return True
         except OSError as exc:
@@ -172,45 +181,88 @@ class CachedImage:
                     yield part
                     return
 
-    def _fill(self, part: BinaryIO, url: str | None, path: str | None, deadline: float) -> None:
+    def _fill(self, part: BinaryIO, url: str | None, path: str | None, peer: str | None, deadline: float) -> None:
         """Write the source to the file, and verify it.
 
         :raises OtherContent: its checksum is another one; the file is removed then.
         """
-        self._copy(part, url, path, deadline)
+        source = f"{path} of {uri_host(peer)}" if peer else url or path
+        total = self._copy_of_peer(part, peer, path or "", deadline) if peer else self._copy(part, url, path, deadline)
+        part.flush()
+        if total is not None and part.tell() < total:
+            raise Unread(
+                f"The image {self._name} was cut off: {source} gave {part.tell()} of {total} bytes to {host_name()}. Run this again, "
+                "which goes on from there."
+            )
         found = self._digest_of(part)
         if found == os.path.basename(self.path):
             return
         _ownership.drop_temporary(self._part)
         raise OtherContent(
-            f"What {url or path} gives {host_name()} is not the image {self._name}: its {self._algorithm} is {found}, not "
+            f"What {source} gives {host_name()} is not the image {self._name}: its {self._algorithm} is {found}, not "
             f"{os.path.basename(self.path)}. It was removed: correct the checksum, or the source."
         )
 
-    def _copy(self, part: BinaryIO, url: str | None, path: str | None, deadline: float) -> None:
+    def _copy(self, part: BinaryIO, url: str | None, path: str | None, deadline: float) -> int | None:
+        """Write a source of this host to the file; return the size of the whole, None if that is not known."""
         begun = part.seek(0, os.SEEK_END)
         with self._opened_url(url, begun) if url else self._opened_path(path or "") as (source, start, total, parts):
-            if start != begun:
-                part.truncate(start)
-            part.seek(start)
-            self._refuse_no_room(None if total is None else total - start)
+            self._begin(part, start, total)
             while True:
                 try:
                     piece = source.read(CHUNK)
                 except (OSError, http.client.HTTPException) as exc:
-                    raise ImageProblem(f"The image {self._name} cannot be read from {url or path} on {host_name()}: {exc}.") from exc
+                    raise Unread(f"The image {self._name} cannot be read from {url or path} on {host_name()}: {exc}.") from exc
                 if not piece:
-                    break
-                part.write(piece)
-                if parts and time.monotonic() >= deadline:
-                    part.flush()
-                    raise Unfinished(part.tell(), total)
-        part.flush()
-        if total is not None and part.tell() < total:
-            raise ImageProblem(
-                f"The image {self._name} was cut off: {url or path} gave {part.tell()} of {total} bytes to {host_name()}. Run this again, "
-                "which goes on from there."
-            )
+                    return total
+                self._take(part, piece, total, deadline if parts else None)
+
+    def _copy_of_peer(self, part: BinaryIO, peer: str, path: str, deadline: float) -> int | None:
+        """Do the same with a file of another hypervisor, which its libvirt reads."""
+        total: int | None = None
+
+        def begin(size: int | None) -> int:
+            nonlocal total
+            total, there = size, part.seek(0, os.SEEK_END)
+            start = there if size is not None and there <= size else 0
+            self._begin(part, start, size)
+            return start
+
+        def take(piece: bytes) -> None:
+            if total is not None and part.tell() + len(piece) > total:
+                _ownership.drop_temporary(self._part)
+                raise OtherContent(f"{uri_host(peer)} gives more than the {total} bytes of its file {path}. Look at that host.")
+            self._take(part, piece, total, deadline)
+
+        conn = None
+        folder, name = os.path.split(path)
+        try:
+            conn = open_connection(peer)
+            found = Folder(conn, folder).download(name, begin, take)
+        except LibvirtProblem as exc:
+            raise Unread(
+                f"The image {self._name} cannot be copied from {uri_host(peer)} to {host_name()}: {str(exc).rstrip('.')}."
+            ) from exc
+        finally:
+            close(conn)
+        if not found:
+            raise Unread(f"{uri_host(peer)} has no file {path} any more.")
+        return total
+
+    def _begin(self, part: BinaryIO, start: int, total: int | None) -> None:
+        """Go on at a byte of the file, if there is room for the rest."""
+        if start != part.seek(0, os.SEEK_END):
+            part.truncate(start)
+        part.seek(start)
+        self._refuse_no_room(None if total is None else total - start)
+
+    @staticmethod
+    def _take(part: BinaryIO, piece: bytes, total: int | None, deadline: float | None) -> None:
+        """Write a piece; after the deadline raise Unfinished."""
+        part.write(piece)
+        if deadline is not None and time.monotonic() >= deadline:
+            part.flush()
+            raise Unfinished(part.tell(), total)
 
     def _refuse_no_room(self, more: int | None) -> None:
         found = os.statvfs(self.folder)
@@ -230,7 +282,7 @@ class CachedImage:
         except FileNotFoundError:
             raise Absent(f"The source {path} of the image {self._name} does not exist on {host_name()}.") from None
         except OSError as exc:
-            raise ImageProblem(f"The source {path} of the image {self._name} cannot be read on {host_name()}: {exc.strerror}.") from exc
+            raise Unread(f"The source {path} of the image {self._name} cannot be read on {host_name()}: {exc.strerror}.") from exc
         with source:
             begun, total = os.path.getsize(self._part), os.fstat(source.fileno()).st_size
             start = begun if begun <= total else 0
@@ -250,12 +302,10 @@ class CachedImage:
                 # There is nothing after what is there.
                 yield io.BytesIO(), begun, None, False
                 return
-            raise ImageProblem(
-                f"{url} answers {host_name()}: {exc.code} {exc.reason}. Correct the source of the image {self._name}."
-            ) from exc
+            raise Unread(f"{url} answers {host_name()}: {exc.code} {exc.reason}. Correct the source of the image {self._name}.") from exc
         except (URLError, UrlProblem, OSError, http.client.HTTPException, ValueError) as exc:
             why = getattr(exc, "reason", None) or exc
-            raise ImageProblem(f"The image {self._name} cannot be read from {url} on {host_name()}: {why}.") from exc
+            raise Unread(f"The image {self._name} cannot be read from {url} on {host_name()}: {why}.") from exc
         with contextlib.closing(answer):
             start = begun if answer.status == 206 else 0
             length = answer.headers.get("Content-Length")

@@ -24,7 +24,6 @@ from ansible_collections.drover.compute.plugins.module_utils._libvirt import lib
 TIMEOUT = 60
 #: One name for all probes: libvirt keeps a log for each name that it has seen.
 NAME = "drover-kvm-probe"
-MODES = ("custom", "host-model", "host-passthrough", "maximum")
 
 
 def probe(conn: Any, arch: str, supported_instances: Iterable[Sequence[str]], cpu: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -95,7 +95,7 @@ def read(conn: Any, arch: str | None, supported_instances: Iterable[Sequence[str
             values = found.setdefault(name, [])
             values.extend(each for each in _values(offered, path, enum) or () if each not in values)
     if "emulator" not in found.pop("tpm_backends", ()):
-        # What is left is for a TPM of the host itself.
+        # The other backend models pass a TPM of the host through to the guest.
         found.update({key: [] for key in ("tpm_models", "tpm_versions") if key in found})
     elif not found["tpm_versions"]:
         # libvirt before 8.6 does not say it.

@@ -4,9 +4,8 @@
 
 """What controllers order: one call works on a domain at a time, and what was withdrawn no longer begins.
 
-Private to the collection. A call whose controller has given it up may still be on its way, or at work. Whoever
-wants to know what became of it waits for the domain's lock and withdraws the order under it: from then on what
-libvirt shows is what there is.
+Private to the collection. A call whose controller has given up may still be on its way, or at work. To learn its
+result, a call waits for the domain's lock and withdraws the order under it: from then on libvirt shows the result.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _libvirt, _probe
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import console_logs, nvram_path, parse_disk
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import files_of_start, parse_disk
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
 from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS, Needs, Sighting, look, volume_path
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
@@ -77,8 +77,7 @@ def candidates_of(conn: Any, texts: Sequence[str]) -> list[Candidate]:
                 if number:
                     candidate.refused = candidate.refused or "it is not in the definition: a snapshot has it, or it is attached for a while"
                 found.setdefault(candidate.path, candidate)
-    nvram = nvram_path(texts[0], _libvirt.is_system(conn))
-    for path in [*([] if nvram is None else [nvram]), *console_logs(texts[0])]:
+    for path in files_of_start(texts[0], _libvirt.is_system(conn)):
         found.setdefault(path, Candidate(path))
     return list(found.values())
 

@@ -153,7 +153,7 @@ def growth(facts: Mapping[str, Any], disk_gb: int) -> tuple[dict[str, Any], int]
     have = sum(disk["capacity_bytes"] for disk in disks)
     if math.ceil(have / GIB) > disk_gb:
         raise LibvirtProblem(
-            f"The disks of {name} on {host_name()} have {math.ceil(have / GIB)} GiB, and {disk_gb} GiB are asked for: "
+            f"The disks of {name} on {host_name()} have {math.ceil(have / GIB)} GiB, and {disk_gb} GiB are requested: "
             "a disk is never made smaller."
         )
     if math.ceil(have / GIB) == disk_gb:

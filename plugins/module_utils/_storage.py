@@ -77,8 +77,8 @@ def read_instances_storage(
 ) -> dict[str, Any]:
     """Size and room of the storage below ``instances_path``, in whole GiB.
 
-    On the hypervisor the file system of the nearest existing parent is asked; from elsewhere the
-    running pool that covers the path. ``warn`` is told when neither is to be had.
+    On the hypervisor they are those of the file system of the nearest existing parent; from elsewhere those of the
+    running pool that covers the path. ``warn`` gets a sentence if there is neither.
 
     :param mounts: what is mounted on this machine; None when the URI names another one.
     """

@@ -16,6 +16,7 @@ description:
   - A step of the role P(drover.compute.place#role), and of the playbook C(drover.compute.image_cache_clean). Delegate it to the hypervisor.
   - An image is brought once to each hypervisor, from its URL, from a path of the hypervisor such as shared storage, or from a path of the
     controller. All instances there are backed by this one file. M(drover.compute._image_file) does the work on the hypervisor.
+  - If the hypervisor cannot read the source, the libvirt of another one that has the image sends it.
 options:
   state:
     description:
@@ -29,18 +30,22 @@ options:
     description: The folder of instances on the hypervisor, C(drover_instances_path). The cache is its folder C(_base).
     type: str
     required: true
-  names:
-    description: The names of the images to bring.
-    type: list
-    elements: str
-    default: []
   images:
-    description:
-      - The images that are known, each with C(name), C(source) (a URL, or an absolute path of the hypervisor or of the controller) and
-        C(checksum) (C(sha256:) or C(sha512:) and the digits).
+    description: The images to bring.
     type: list
     elements: dict
     default: []
+    suboptions:
+      name:
+        description: The name of the image.
+        type: str
+        required: true
+      source:
+        description: A URL, or an absolute path of the hypervisor or of the controller. An image without it is refused.
+        type: str
+      checksum:
+        description: C(sha256:) or C(sha512:) and the digits. An image without it is refused.
+        type: str
   uri:
     description: With O(state=clean), the libvirt URI on the hypervisor.
     type: str
@@ -62,7 +67,6 @@ EXAMPLES = r"""
     - name: Bring it into the cache
       drover.compute._image_cache:
         folder: /var/lib/libvirt/images
-        names: [debian-12]
         images:
           - name: debian-12
             source: /srv/images/debian-12.qcow2

@@ -39,8 +39,12 @@ options:
     description: The URL of the image. With O(state=present) one of O(url) and O(path) is required.
     type: str
   path:
-    description: The file of the image on this hypervisor, an absolute path.
+    description: The file of the image on this hypervisor, or with O(peer) on that one, an absolute path.
     type: path
+  peer:
+    description:
+      - The libvirt URI of another hypervisor that has O(path), as migrations use it. Its libvirt reads the file.
+    type: str
   uploaded:
     description: True if the caller has put O(path) there for this call only, under a name of C(.drover-upload-). It is removed at the end.
     type: bool
@@ -112,6 +116,11 @@ other_content:
   returned: failure
   type: bool
   sample: false
+unread:
+  description: True if this hypervisor cannot read O(url) or O(path), so another source may help.
+  returned: failure
+  type: bool
+  sample: false
 absent:
   description: True if O(path) does not exist on this hypervisor.
   returned: failure
@@ -137,9 +146,22 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _ownership
 from ansible_collections.drover.compute.plugins.module_utils._files import Unresponsive
-from ansible_collections.drover.compute.plugins.module_utils._image_cache import Absent, CachedImage, Cleaning, OtherContent, Unfinished
+from ansible_collections.drover.compute.plugins.module_utils._image_cache import (
+    Absent,
+    CachedImage,
+    Cleaning,
+    OtherContent,
+    Unfinished,
+    Unread,
+)
 from ansible_collections.drover.compute.plugins.module_utils._images import ImageProblem
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
+
+
+def fail(module: AnsibleModule, problem: Exception, **more: int) -> None:
+    """End the module with the sentence of a problem, and with what a caller does about it."""
+    kinds = {"other_content": OtherContent, "unread": Unread, "absent": Absent}
+    module.fail_json(msg=str(problem), **{name: isinstance(problem, kind) for name, kind in kinds.items()}, **more)
 
 
 def bring(module: AnsibleModule) -> dict[str, Any]:
@@ -153,11 +175,14 @@ def bring(module: AnsibleModule) -> dict[str, Any]:
     if module.check_mode:
         return {"changed": True, "image": cached.path, "done": False, "before": 0, "size": 0, "total": None}
     try:
-        changed = cached.bring(given["url"], given["path"], given["seconds"])
+        changed = cached.bring(given["url"], given["path"], given["seconds"], given["peer"])
     except Unfinished as so_far:
         given = {**given, "uploaded": False}
         found = {"done": False, "size": so_far.size, "total": so_far.total}
         return {"changed": True, "image": cached.path, "before": cached.begun, **found}
+    except ImageProblem as exc:
+        fail(module, exc, before=cached.begun)
+        raise
     finally:
         if given["uploaded"] and given["path"]:
             _ownership.drop_temporary(given["path"])
@@ -184,16 +209,20 @@ def main() -> None:
             "checksum": {"type": "str"},
             "url": {"type": "str"},
             "path": {"type": "path"},
+            "peer": {"type": "str"},
             "uploaded": {"type": "bool", "default": False},
             "seconds": {"type": "int", "default": 10},
             "used_elsewhere": {"type": "list", "elements": "str", "default": []},
         },
         required_if=[("state", "present", ("name", "checksum")), ("state", "present", ("url", "path"), True)],
         mutually_exclusive=[("url", "path")],
+        required_by={"peer": "path"},
         supports_check_mode=True,
     )
     conn = None
     try:
+        if module.params["peer"]:
+            _libvirt.require_binding(module)
         if module.params["state"] == "present":
             result = bring(module)
         else:
@@ -201,13 +230,13 @@ def main() -> None:
             conn = _libvirt.open_connection(module.params["uri"])
             result = clean(module, conn)
     except (ImageProblem, LibvirtProblem, Unresponsive) as exc:
-        module.fail_json(msg=str(exc), other_content=isinstance(exc, OtherContent), absent=isinstance(exc, Absent))
+        fail(module, exc)
     except OSError as exc:
-        module.fail_json(msg=f"A file on {host_name()} cannot be used: {exc}.", other_content=False, absent=False)
+        module.fail_json(msg=f"A file on {host_name()} cannot be used: {exc}.")
     except Exception as exc:
         if libvirt is None or not isinstance(exc, libvirt.libvirtError):
             raise
-        module.fail_json(msg=f"libvirt on {host_name()} refused: {_libvirt.text_of(exc)}.", other_content=False, absent=False)
+        module.fail_json(msg=f"libvirt on {host_name()} refused: {_libvirt.text_of(exc)}.")
     finally:
         if conn is not None:
             _libvirt.close(conn)

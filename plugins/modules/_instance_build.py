@@ -55,6 +55,11 @@ options:
     description: Start the domain with its host.
     type: bool
     default: false
+  mdevs:
+    description: The mediated devices of its claim, as in the option of the same name of M(drover.compute.domain).
+    type: list
+    elements: dict
+    default: []
   graphics_password:
     description: The password of the graphical console, as in the option of the same name of M(drover.compute.domain).
     type: str

@@ -161,6 +161,21 @@ claims:
     uri: {description: The libvirt URI of the compute node., type: str, returned: always, sample: 'qemu:///system'}
     arch: {description: Its architecture., type: str, returned: always, sample: x86_64}
     domain_type: {description: "The domain type to use there, such as C(kvm) or C(qemu).", type: str, returned: always, sample: kvm}
+    numa:
+      description:
+        - The CPUs, NUMA cells and pages that the domain must name, as M(drover.compute.hypervisor_info) returns C(numa) of a domain.
+      returned: if the domain must name any
+      type: dict
+      sample: {cpuset: null, vcpu_pins: {'0': [4]}, emulator_pins: [4], iothread_pins: {}, memory: {mode: strict, nodes: [0]},
+        cells: [{id: 0, cpus: [0], memory_mb: 64, mode: strict, nodes: [0]}], pages: [], locked: false}
+    pci_devices:
+      description:
+        - The PCI devices of the instance. C(request) is the number of the request that a device meets, beginning with 0. C(managed) says
+          whether libvirt changes its driver.
+      returned: if it has any
+      type: list
+      elements: dict
+      sample: [{address: '0000:3b:00.1', request: 0, managed: true, dev_type: type-VF}]
     new: {description: False if the instance had its allocations before., type: bool, returned: always, sample: true}
 consumers:
   description: The result for each consumer, sorted by uuid.

@@ -86,6 +86,28 @@ options:
     description:
       - Start the domain with its hypervisor. Without this option the setting is not changed.
     type: bool
+  mdevs:
+    description:
+      - Mediated devices, such as virtual GPUs, of a domain that this call defines. Each one that does not exist is made before the domain is
+        defined, so that it comes back with the hypervisor (libvirt 7.3, C(mdevctl)). O(xml) names them by their uuids.
+      - If a step fails, and with O(state=absent), those that the collection has made are removed, which their uuids prove, unless another
+        domain names them. Others are kept.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      uuid:
+        description: Its uuid.
+        type: str
+        required: true
+      parent:
+        description: libvirt's name of the device that it is made of, such as V(pci_0000_84_00_0).
+        type: str
+        required: true
+      type:
+        description: Its type, such as V(nvidia-35).
+        type: str
+        required: true
   graphics_password:
     description:
       - The password of the graphical console of a domain that this call defines. It replaces a password in O(xml). libvirt keeps it on the
@@ -259,6 +281,7 @@ from ansible_collections.drover.compute.plugins.module_utils import (
     _files,
     _images,
     _libvirt,
+    _mdevs,
     _offered,
     _orders,
     _ownership,
@@ -266,7 +289,7 @@ from ansible_collections.drover.compute.plugins.module_utils import (
     _resize,
 )
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
-    console_logs,
+    files_of_start,
     nvram_path,
     parse_disk,
     parse_domain,
@@ -286,6 +309,8 @@ DISK_SPEC = {
     "backing_file": {"type": "path"},
     "backing_format": {"type": "str"},
 }
+
+MDEV_SPEC = {key: {"type": "str", "required": True} for key in ("uuid", "parent", "type")}
 
 SEED_SPEC = {
     "path": {"type": "path", "required": True},
@@ -452,6 +477,7 @@ class DomainChange:
             self._refuse_used_disks()
             self._refuse_not_offered()
             self._refuse_old_variables()
+            _mdevs.check(self.conn, self.params["mdevs"], self.uuid)
         to_make = self._files_to_make() if domain is None else []
         self._refuse_links()
         current = _power.state_of(domain) if domain is not None else "shutoff"
@@ -625,6 +651,8 @@ class DomainChange:
                 self._made.append(make())
                 self.made_files.append(path)
             if domain is None:
+                for each in self.params["mdevs"]:
+                    _mdevs.make(self.conn, each)
                 domain = _power.define(self.conn, self._definition())
                 self.defined_here = True
                 self._note_files_of_start(domain)
@@ -640,7 +668,7 @@ class DomainChange:
                 _power.start(domain, self.params["timeout"])
             return domain
         except BaseException as exc:
-            left = self._undo(domain)
+            left = self._undo(domain, is_new)
             # A change of an existing domain is not undone completely.
             self.begun = bool(left) or not is_new
             if isinstance(exc, libvirt.libvirtError):
@@ -656,12 +684,11 @@ class DomainChange:
         if not self.local:
             return
         text = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
-        nvram = nvram_path(text, _libvirt.is_system(self.conn))
-        for path in [*([] if nvram is None else [nvram]), *console_logs(text)]:
+        for path in files_of_start(text, _libvirt.is_system(self.conn)):
             if not os.path.lexists(path):
                 self._made.append(_ownership.Candidate(path, by_use=True))
 
-    def _undo(self, domain: Any) -> list[str]:
+    def _undo(self, domain: Any, is_new: bool) -> list[str]:
         """Remove all that this call created, the last first; return descriptions of the rest."""
         if self.defined_here and domain is not None:
             try:
@@ -671,6 +698,12 @@ class DomainChange:
             except libvirt.libvirtError as exc:
                 # A domain that stays needs its files.
                 return [f"the domain ({_libvirt.text_of(exc)})"]
+        try:
+            mdevs = _mdevs.remove(self.conn, [each["uuid"] for each in self.params["mdevs"]] if is_new else (), self.uuid)
+        except libvirt.libvirtError as exc:
+            return [f"its mediated devices ({_libvirt.text_of(exc)})"]
+        if mdevs:
+            return [f"the mediated device {each['uuid']} ({each['reason']})" for each in mdevs]
         made = _ownership.Ownership(self.conn, self.uuid, self.name, self._made[::-1])
         self.made_files, self._made = [], []
         try:
@@ -685,7 +718,7 @@ class DomainChange:
             return False, None
         facts = read_domain(domain, self.local)
         self.name, self.uuid = facts["name"], facts["uuid"]
-        own = self._own_files(domain)
+        own, mdevs = self._own_files(domain), _mdevs.of_texts(texts_of(domain))
         if self.module.check_mode:
             self.removed_files, self.kept_files = own.sort_out(locks=not domain.isActive()), own.kept
             return True, None
@@ -706,6 +739,9 @@ class DomainChange:
         except OSError as exc:
             raise LibvirtProblem(f"The image {exc.filename} of {self.name} on {host_name()} cannot be removed: {exc.strerror}.") from exc
         self.removed_files, self.kept_files = own.removed, own.kept
+        for each in _mdevs.remove(self.conn, mdevs, self.uuid):
+            # Discovery shows it as free, and the next instance gets it.
+            self.module.warn(f"The mediated device {each['uuid']} of {self.name} stays on {host_name()}: {each['reason']}.")
         if persistent:
             _ownership.undefine(domain, with_state=True)
         return True, None
@@ -753,6 +789,7 @@ def main() -> None:
             "disks": {"type": "list", "elements": "dict", "default": [], "options": DISK_SPEC},
             "seed": {"type": "dict", "options": SEED_SPEC},
             "autostart": {"type": "bool"},
+            "mdevs": {"type": "list", "elements": "dict", "default": [], "options": MDEV_SPEC},
             "graphics_password": {"type": "str", "no_log": True},
             "timeout": {"type": "int", "default": 60},
             "force": {"type": "bool", "default": False},

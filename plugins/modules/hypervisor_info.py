@@ -426,6 +426,7 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.drover.compute.plugins.module_utils import _kvm_probe, _libvirt, _migration_reach, _migration_trust
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import CPU_MODES
 from ansible_collections.drover.compute.plugins.module_utils._host import read_hypervisor
 from ansible_collections.drover.compute.plugins.module_utils._limits import Late, within
 
@@ -446,7 +447,7 @@ def main() -> None:
             "probe_cpu": {
                 "type": "dict",
                 "options": {
-                    "mode": {"type": "str", "choices": list(_kvm_probe.MODES), "default": "host-model"},
+                    "mode": {"type": "str", "choices": list(CPU_MODES), "default": "host-model"},
                     "model": {"type": "str"},
                 },
             },

@@ -65,9 +65,10 @@ def natural(name: str) -> tuple[list[int | str], str]:
     return [int(part) if place % 2 else part for place, part in enumerate(parts)], name
 
 
-def either(choices: Sequence[str]) -> str:
-    """Several texts for a sentence, of which one is wanted: ``a, b or c``."""
-    return choices[0] if len(choices) == 1 else f"{', '.join(choices[:-1])} or {choices[-1]}"
+def either(choices: Iterable[str]) -> str:
+    """Several texts for a sentence, of which one is wanted: ``a, b or c``; ``none`` without any."""
+    *others, last = list(choices) or ["none"]
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def some(names: Sequence[str], most: int = 8) -> str:

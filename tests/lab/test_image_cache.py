@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Images with a name on real hypervisors: from a server on the loopback, from the controller, below a guest, and cleaned."""
+"""Images with a name on real hypervisors: from a server on the loopback, another hypervisor, the controller, below a guest, and cleaned."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pathlib
 
 import pytest
 from test_fleet import IMAGE, LOCAL, said
+from test_migration_trust import BACK, STRANGERS
 
 pytestmark = pytest.mark.long
 
@@ -26,7 +27,6 @@ PLAY = """
   tasks:
     - drover.compute._image_cache:
         folder: {folder}
-        names: [debian-12]
         images: [{{name: debian-12, source: "{source}", checksum: "{checksum}"}}]
 """
 
@@ -103,6 +103,45 @@ def test_from_a_server_below_a_guest_and_away_again(fleet, served):
     fleet.playbook("image_cache_clean", *OWN)
     assert cache(fleet, "kvm1") == cache(fleet, "kvm2") == []
     fleet.settled()
+
+
+def test_from_another_hypervisor(fleet, served):
+    """The server no longer has the image: kvm2 gets it from kvm1, where an instance has it; kvm3 does not, as it is not trusted."""
+    digits, url = served.partition(":")[2], f"http://127.0.0.1:{PORT}/debian-12.qcow2"
+    images = [{"name": "debian-12", "source": url, "checksum": served}]
+
+    def guest(name, host):
+        return {"name": name, "memory_mb": 64, "disks": [{"size_gb": 1, "image": "debian-12"}], "requested_destination": {"host": host}}
+
+    fleet.playbook("discover", *OWN)
+    place(fleet, [guest("web", "kvm1")], images)
+    pools = fleet.everywhere("virsh pool-list --all --name")
+    fleet.everywhere("rm /srv/served/debian-12.qcow2")
+    done = place(fleet, [guest("db", "kvm2")], images)
+    assert "debian-12: kvm2 cannot read its source; kvm1 -> kvm2" in said(done) and "debian-12: in the cache of kvm2" in said(done), said(
+        done
+    )
+    assert cache(fleet, "kvm2") == [digits, f"{digits}.json"]
+    assert fleet.run("kvm2", f"sha256sum {LOCAL}/_base/{digits}").split()[0] == digits
+    assert fleet.settled()["db"] == ("kvm2", "running") and fleet.everywhere("virsh pool-list --all --name") == pools
+    assert "changed=0" in said(bring(fleet, url, served, "kvm2"))
+
+    fleet.run("kvm3", STRANGERS)
+    try:
+        refused = bring(fleet, url, served, "kvm3", check=False)
+    finally:
+        fleet.run("kvm3", BACK)
+    text = " ".join(said(refused).split())
+    assert refused.returncode and "File not found. Correct the source of the image debian-12." in text, text
+    for peer in ("kvm1", "kvm2"):
+        assert f"cannot be copied from {peer} to" in text, text
+    assert "let kvm3 reach the others with drover.compute.migration_trust." in text and cache(fleet, "kvm3") == []
+
+    # What the other hypervisor has is believed by its checksum only.
+    fleet.run("kvm1", f"printf x | dd of={LOCAL}/_base/{digits} bs=1 seek=100 conv=notrunc 2>/dev/null")
+    fleet.run("kvm2", f"printf x | dd of={LOCAL}/_base/{digits} bs=1 seek=100 conv=notrunc 2>/dev/null")
+    wrong = bring(fleet, url, served, "kvm3", check=False)
+    assert wrong.returncode and "is not the image debian-12: its sha256 is" in " ".join(said(wrong).split()) and cache(fleet, "kvm3") == []
 
 
 def test_from_the_controller(fleet, served):

@@ -275,7 +275,7 @@ def test_suspected_7_a_resize_whose_move_was_aborted_is_taken_back(fleet):
     finally:
         if run.process.poll() is None:
             run.kill()
-    assert run.process.returncode == 2 and "Instance vm did not move from kvm1 to kvm2" in text and "it was aborted as asked for" in text, (
+    assert run.process.returncode == 2 and "Instance vm did not move from kvm1 to kvm2" in text and "it was aborted on request" in text, (
         text
     )
     assert "It is on kvm1 with its old size, as before" in text and "Traceback" not in text

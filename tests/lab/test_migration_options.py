@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How live moves are carried out: each option reaches QEMU, and a guest that cannot be moved in time ends as asked for.
+"""How live moves are carried out: each option reaches QEMU, and a guest that cannot be moved in time ends as requested.
 
 The guest writes to its memory faster than it may be sent, so that without help no migration of it ends.
 """
@@ -174,7 +174,7 @@ def test_options_reach_qemu(fleet, mover, busy, options, expected):
     abort(fleet, "busy")
     said = run.finish()
     outcome = mover.outcomes()["busy"]
-    assert outcome["status"] == "cancelled" and "aborted as asked for" in outcome["message"], said
+    assert outcome["status"] == "cancelled" and "aborted on request" in outcome["message"], said
     assert fleet.settled() == {"busy": ("kvm1", "running")} and fleet.booked() == before
 
 

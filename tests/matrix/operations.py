@@ -114,7 +114,7 @@ class _Images:
         self.cached = os.path.join(world.disks, "_base", digits)
         # From the first moment on that it is there, it is as it shall be.
         world.contents[self.cached] = digits
-        return {"folder": world.disks, "names": [name], "images": [{"name": name, "source": source, "checksum": f"sha256:{digits}"}]}
+        return {"folder": world.disks, "images": [{"name": name, "source": source, "checksum": f"sha256:{digits}"}]}
 
     def unused(self, path):
         """No instance was made of it for long."""

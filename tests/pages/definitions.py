@@ -73,8 +73,8 @@ extension YAML, in other editors yaml-language-server). An installed collection 
 folder; name its path in place of the URL if the editor has no internet access.
 
 An unknown key is refused with the nearest known one, and a wrong value in a sentence with the file and the line. A key without a value (null)
-counts as not given. The keys of a request have the names of the lookup `drover.compute.schedule`. Two of them differ, because `place` writes `host`
-and `uuid` into the file: a host is asked for with `requested_destination`.
+counts as not given. The keys of a request have the names of the lookup `drover.compute.schedule`, except `host` and `uuid`. `place` writes these
+two into the file, so they show where the instance is. To request a host, write `requested_destination`.
 
 What belongs to a section stays in the store when it is taken out of the file. Remove it with the modules `drover.compute.flavor`,
 `drover.compute.image`, `drover.compute.aggregate` and `drover.compute.server_group`.

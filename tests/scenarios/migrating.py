@@ -286,7 +286,7 @@ class Worker:
             self._save(phase="waiting")
             while not self._turn_has_come():
                 if self._abort_asked():
-                    self._end("failed", "It failed before anything was moved: it was aborted as asked for.")
+                    self._end("failed", "It failed before anything was moved: it was aborted on request.")
                     return
                 yield POLL_TURN
             self._save(started_at=self.fleet.clock.now)
@@ -297,7 +297,7 @@ class Worker:
         yield PREPARE / 2
         yield from self._look()
         if self._abort_asked():
-            job.error = "it was aborted as asked for"
+            job.error = "it was aborted on request"
         if job.error:
             self._end("failed", f"It failed before anything was moved: {job.error}.")
             return

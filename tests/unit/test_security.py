@@ -51,6 +51,7 @@ def test_the_template_escapes_all_that_definitions_bring(fleet, tmp_path):
         "place_claim": claim,
         "place_disks": [{"format": NASTY, "path": f"/srv/{NASTY}", "target": NASTY}],
         "place_seed": {"path": f"/srv/{NASTY}-seed"},
+        "place_folder": f"/srv/{NASTY}",
     }
     # As data of a run: a file of variables.
     (tmp_path / "variables.json").write_text(json.dumps(variables))

@@ -33,7 +33,7 @@ from ansible_collections.drover.compute.plugins.module_utils._xml import child_t
 
 
 def is_live(move: Mapping[str, Any], seen: Seen) -> bool:
-    """Whether the move is a live one: as asked for, or by the instance's state."""
+    """Whether the move is a live one: as requested, or by the instance's state."""
     return seen["active"] if move.get("live") is None else bool(move["live"])
 
 
@@ -185,7 +185,7 @@ def boot_reasons(same: Sameness, text: str) -> list[str]:
 def _inactive(names: Iterable[str], kind: str, lookup: Callable[[str], Any], unknown: int, command: str, where: str) -> list[str]:
     """Reasons in what the destination has to have by name, and running.
 
-    :param lookup: how libvirt there is asked for one; :param unknown: the code of its error where there is none.
+    :param lookup: finds one in the libvirt there; :param unknown: the code of its error where there is none.
     :param command: what starts one.
     """
     reasons = []

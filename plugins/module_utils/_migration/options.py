@@ -44,7 +44,7 @@ def merged(*layers: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def contradictions(options: Mapping[str, Any]) -> list[str]:
-    """What cannot be asked for, or not together: a list of sentences without a full stop; empty when all is well."""
+    """What is wrong with the options, or with two of them together: a list of sentences without a full stop; empty when all is well."""
     reasons = [
         f"{name} is {options[name]}: give {least} or more, or leave it out"
         for name, least in LEAST.items()

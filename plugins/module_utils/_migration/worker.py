@@ -227,7 +227,7 @@ class Worker:
         self.save(**changes)
         if self.record["phase"] == "preparing" and not self._stopped_once and self._abort_asked():
             self._stopped_once = True
-            raise Aborted("it was aborted as asked for")
+            raise Aborted("it was aborted on request")
 
     def _end(self, status: str, message: str = "", **changes: Any) -> None:
         if status == "completed":
@@ -314,7 +314,7 @@ class Worker:
         return previous["move"].get("migration") == self.move.get("migration")
 
     def _is_new(self) -> bool:
-        """Whether nobody can have begun it: then nothing is asked for that could be under way, or over."""
+        """Whether no run can have begun it: then there is nothing under way or over to look for."""
         return self.previous is None or (self.previous["status"] in SETTLED and not self._was_of_this_migration(self.previous))
 
     def _never_began(self) -> bool:
@@ -387,7 +387,7 @@ class Worker:
             )
         self._acknowledge("following")
         self.save(phase="migrating", status="running")
-        # It goes on whoever else does: those that wait must know of it.
+        # It goes on in any case: the moves that wait must know of it.
         self._turn.take_place(self.record["since"])
         with self._watch():
             while True:
@@ -486,7 +486,7 @@ class Worker:
         began = time.monotonic()
         while not self._is_to_be_checked() and not self._abort_asked() and time.monotonic() - began < CHECKED:
             time.sleep(POLL_TURN)
-        # How long a move takes is told from its beginning.
+        # The time of a move counts from here.
         self.save(phase="checking", started_at=time.time())
 
     def _is_to_be_checked(self) -> bool:
@@ -500,7 +500,7 @@ class Worker:
         self.save(phase="waiting")
         while not self._turn.has_come(self._most):
             if self._abort_asked():
-                raise Aborted("it was aborted as asked for")
+                raise Aborted("it was aborted on request")
             time.sleep(POLL_TURN)
         self.save(started_at=time.time())
         return time.monotonic() - began
@@ -567,13 +567,13 @@ class Worker:
     def _shut_down(self, domain: Any) -> None:
         # Somebody may have undefined it since it was checked.
         _power.refuse_transient(domain)
-        # Before the deed: whoever finds it off must know that it was not its user who wanted that.
+        # Written first: a run that finds the guest off must know that this move shut it down, and not its user.
         self.save(shut_down=True)
         domain.shutdown()
         deadline = time.monotonic() + SHUTDOWN
         while domain.isActive():
             if self._abort_asked():
-                raise Aborted("it was aborted as asked for; the guest already has the request to shut down and may still do so")
+                raise Aborted("it was aborted on request; the guest already has the request to shut down and may still do so")
             if time.monotonic() >= deadline:
                 raise LibvirtProblem(
                     f"it was not done in time, and the guest did not shut down within {SHUTDOWN} s after the request (it may still do so): "
@@ -666,7 +666,7 @@ class Worker:
                 "and move it cold"
             )
         if self._abort_asked():
-            return Aborted("it was aborted as asked for")
+            return Aborted("it was aborted on request")
         if live and self.record["escalated"]:
             return LibvirtProblem(f"it was not done within {self.record['limit']} s{AFTERWARDS[self.record['escalated']]}")
         for option, words, advice in ADVICE:
@@ -810,7 +810,7 @@ class Worker:
         if error is not None:
             message = _reason(error)
         elif self._abort_asked():
-            message = "it was aborted as asked for"
+            message = "it was aborted on request"
         elif self._never_began():
             message, changes = "it had not begun", {"phase": self.record["phase"]}
         else:

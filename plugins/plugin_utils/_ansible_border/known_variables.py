@@ -54,7 +54,7 @@ def unknown(names: Iterable[str]) -> list[str]:
     """Return a warning for each name with the prefix that is no variable of the collection."""
     return [
         f"drover.compute has no variable {name}{_meant(name)}, so that it changes nothing. "
-        f"Correct its name; a variable of your own needs one that does not begin with {PREFIX}."
+        f"Correct its name; the name of a variable of your own must not begin with {PREFIX}."
         for name in sorted(each for each in names if each.startswith(PREFIX) and each not in KNOWN)
     ]
 

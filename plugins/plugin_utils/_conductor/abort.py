@@ -27,7 +27,7 @@ class Abort:
     It stops the moves on the hypervisor. That begins nothing, so it needs no lease. The run that holds the lease of the host
     writes to the store how they end. If no run holds it, this one does.
 
-    :param host: the one that they leave.
+    :param host: the host that they leave.
     :param moves: of that host.
     """
 

@@ -27,10 +27,9 @@ def count(connection: Connection, wanted: Sequence[Any], policy: Policy, loss: b
     :returns: for each a CapacityPlan with its name.
     :raises DroverError: an unknown flavor, or a request that is malformed or for several instances.
     """
-    found = [scheduling.read_specs(connection, [_request(each)], policy) for each in wanted]
-    if any(len(each) != 1 for each in found):
+    specs = scheduling.read_specs(connection, [_request(each) for each in wanted], policy)
+    if len(specs) != len(wanted):
         raise DroverError("num_instances of a request for capacity must be 1, because the answer is how many fit.")
-    specs = [each[0] for each in found]
     query = scheduling.columns_for_specs(specs, policy)
     instances = None
     if loss:

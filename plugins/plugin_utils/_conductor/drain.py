@@ -37,7 +37,7 @@ FAIL, SKIP, SHUTDOWN = "fail", "skip", "shutdown"
 class DrainRequest:
     """What the operator wants.
 
-    - hosts: their names; one that stands twice counts once.
+    - hosts: their names; a name that stands twice counts once.
     - reason: why, in words; the hosts keep it.
     - unmovable: FAIL, SKIP or SHUTDOWN.
     - plan_only: change nothing.

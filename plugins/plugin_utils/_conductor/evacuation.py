@@ -286,7 +286,7 @@ class Evacuation:
                 self._show(f"{each['name']}: {self.host} -> {place}, it is not known what became of it: {each['message']}")
                 self.messages.append(f"It is not known what became of {each['name']} on {place}: {each['message'].rstrip('.')}.")
             if done["uncertain"]:
-                # What was asked for may be done all the same: it stays open in the store, and nothing more is begun there.
+                # The request may be carried out all the same: it stays open in the store, and nothing more is begun there.
                 self._dead.read.discard(place)
             self.restarted += done["restarted"]
 

@@ -12,13 +12,17 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, continuity
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, clock, compute_nodes, continuity, files, services
 
 #: Seconds of one call of the hypervisor: so often the progress is shown.
 STEP = 10
+#: How many other hypervisors are tried.
+PEERS = 3
 #: Where an image of the controller is, in the folder of instances, until the hypervisor has copied and checked it; see module_utils._image_cache.
 UPLOAD = ".drover-upload-{}"
+#: The folder of the cache, in the folder of instances; as module_utils._image_cache has it.
+CACHE = "_base"
 MIB = 1 << 20
 
 
@@ -44,17 +48,55 @@ class ImageCache:
             missing = " and ".join(key for key in ("source", "checksum") if not image.get(key))
             raise DroverError(f"Image {name}: it has no {missing}, so it cannot be brought to {self._host}. Add that to the image.")
         given = {"folder": self._folder, "name": name, "checksum": image["checksum"]}
-        if "://" in source:
-            return self._bring({**given, "url": source}, name)
-        if not os.path.isabs(source):
+        kind = "url" if "://" in source else "path"
+        if kind == "path" and not os.path.isabs(source):
             raise DroverError(f"Image {name}: its source {source} is neither a URL nor an absolute path. Correct it.")
         try:
-            return self._bring({**given, "path": source}, name)
+            return self._bring({**given, kind: source}, name)
         except DroverError as problem:
-            if not problem.details.get("absent") or not os.path.isfile(source):
-                also = " The controller does not have it either." if problem.details.get("absent") else ""
-                raise DroverError(f"{problem}{also}", **problem.details) from None
+            if not problem.details.get("unread"):
+                raise
+            absent = problem.details.get("absent")
+            if not absent or not os.path.isfile(source):
+                also = " The controller does not have it either." if absent else ""
+                return self._bring_from_peer(given, name, f"{problem}{also}")
         return self._upload(given, name, source)
+
+    def _bring_from_peer(self, given: dict[str, Any], name: str, why: str) -> tuple[bool, str | None]:
+        """Copy the image from the cache of another hypervisor.
+
+        Its libvirt sends the file over the connection that migrations use, and the checksum proves that it is the image. It does not go
+        through the controller, which would need room for a whole image.
+
+        :param why: a sentence: this host cannot read the source.
+        :raises DroverError: no other hypervisor can give it.
+        """
+        words, peers = [why], self._peers(given["checksum"])
+        for peer, (uri, path) in peers.items():
+            self._say(f"{name}: {self._host} cannot read its source; {peer} -> {self._host}")
+            try:
+                return self._bring({**given, "peer": uri, "path": path}, name)
+            except DroverError as problem:
+                if not (problem.details.get("unread") or problem.details.get("other_content")):
+                    raise
+                words.append(str(problem))
+        if peers:
+            words.append(f"Correct the source, or let {self._host} reach the others with drover.compute.migration_trust.")
+        else:
+            words.append("No other hypervisor that is up has an instance that was made from it, so it is not copied from one.")
+        raise DroverError(" ".join(words), host=self._host)
+
+    def _peers(self, checksum: str) -> dict[str, tuple[str, str]]:
+        """Return hypervisors that have the image, as the store shows it: {host: (libvirt URI, path)}.
+
+        They begin with those that follow this host by name, so that not all hosts copy from the same one.
+        """
+        with self._store.read() as connection:
+            found = files.holders(connection, f"/{CACHE}/{checksum.partition(':')[2].strip().lower()}")
+            up = services.up_hosts(connection, set(found) - {self._host}, clock.now(connection))
+            uris = compute_nodes.migration_uris(connection, up)
+        names = sorted(up, key=lambda host: (natural(host) < natural(self._host), natural(host)))
+        return {host: (uri, found[host]) for host in names[:PEERS] if (uri := uris.get(host))}
 
     def _bring(self, given: dict[str, Any], name: str) -> tuple[bool, str | None]:
         if self._check_mode:
@@ -66,11 +108,13 @@ class ImageCache:
         while True:
             answer = self._hand.act("_image_file", {**given, "seconds": STEP})
             if answer.outcome != certainty.DONE:
-                if left and tries and answer.result.get("other_content"):
-                    # A part of it was left by an earlier run, and the source may have been another one then.
+                left = answer.result.get("before") if left is None else left
+                # What was uploaded for this call is gone now.
+                if left and tries and answer.result.get("other_content") and not given.get("uploaded"):
+                    # The part that was there was left by an earlier run or by another source, and had another content.
                     left, tries = None, 0
                     continue
-                raise self._problem(name, answer.message, {**answer.result, "left": left})
+                raise self._problem(name, answer.message, answer.result)
             result = answer.result
             left = bool(result["before"]) if left is None else left
             changed = changed or bool(result["changed"])
@@ -92,7 +136,7 @@ class ImageCache:
         return self._bring({**given, "path": there, "uploaded": True}, name)
 
     def _problem(self, name: str, message: str | None, details: Mapping[str, Any]) -> DroverError:
-        found = {key: details[key] for key in ("absent", "other_content") if details.get(key)}
+        found = {key: details[key] for key in ("absent", "unread", "other_content") if details.get(key)}
         return DroverError(f"Image {name} on {self._host}: {message}", host=self._host, **found)
 
     def clean(self, uri: str) -> dict[str, Any]:

@@ -39,7 +39,7 @@ AGAIN = "Run drover.compute.instance_delete again, which finds out what became o
 
 
 class Operations:
-    """The work on instances of one host; one that fails stops no other."""
+    """The work on instances of one host; a failure stops no other instance."""
 
     def __init__(self, store: Store, hand: Hand, host: str, check_mode: bool = False) -> None:
         self.store, self.hand, self.host, self.check_mode = store, hand, host, check_mode

@@ -45,7 +45,7 @@ class ResizeRequest:
     - instances: names, uuids, or mappings of both.
     - size: the new size; None to resize nothing.
     - ending: CONFIRM, REVERT or None.
-    - host: the host to take; None for the one that is chosen.
+    - host: the host to take; None to choose one.
     """
 
     instances: Sequence[Any]
@@ -97,7 +97,7 @@ class Resize:
     # There
 
     def resize(self, instances: Iterable[NamedInstance]) -> None:
-        """Resize instances; one that fails stops no other."""
+        """Resize instances; a failure stops no other instance."""
         for instance in instances:
             with self._noted(instance):
                 self._resize(instance)
@@ -137,7 +137,7 @@ class Resize:
     # Afterwards
 
     def end(self, instances: Iterable[NamedInstance]) -> None:
-        """Confirm or revert the resizes of instances; one that fails stops no other."""
+        """Confirm or revert the resizes of instances; a failure stops no other instance."""
         for instance in instances:
             if instance["uuid"] not in self.stuck:
                 with self._noted(instance):

@@ -62,7 +62,7 @@ def find_destination(
 
     :param new: None for a cold migration, which keeps the size and takes another host. An instance that gets sizes keeps its flavor,
         because the extra specs of the flavor still say which hosts it needs.
-    :param host: the host to take, None for the one that the scheduler picks.
+    :param host: the host to take; None to let the scheduler pick one.
     :returns: the resources of the selection are all that the instance shall hold.
     :raises DroverError: no such flavor, a smaller disk, or no host has room.
     """
@@ -128,7 +128,7 @@ def _of_sizes(instance: NamedInstance, sizes: Sizes) -> Size:
     disk_gb = sizes.get("disk_gb", instance["disk_gb"])
     if disk_gb < instance["disk_gb"]:
         raise DroverError(
-            f"A disk of {disk_gb} GiB was asked for, and {instance['name']} has {instance['disk_gb']} GiB: a disk is never made smaller. "
+            f"A disk of {disk_gb} GiB was requested, and {instance['name']} has {instance['disk_gb']} GiB: a disk is never made smaller. "
             "Nothing was done; ask for a larger disk, or for none to leave the disks as they are."
         )
     size = size_of(instance)

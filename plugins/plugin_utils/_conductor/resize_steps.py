@@ -85,7 +85,7 @@ class ResizeSteps:
 
         :param instance, resize: as find() returns them; it goes on with a resize that is open.
         :param new: the new size; None for a cold migration.
-        :param host: the host to take; None for the one that is chosen.
+        :param host: the host to take; None to choose one.
         :returns: not changed where there is nothing to do.
         """
         if resize is not None:
@@ -139,7 +139,7 @@ class ResizeSteps:
     @staticmethod
     def _going_on(resize: Resize, new: NewSize | None, host: str | None) -> Step:
         """Go on with a resize that an earlier run began; refuse another one."""
-        if not _is_asked(resize, new) or host not in (None, resize["destination"]):
+        if not _has_requested_size(resize, new) or host not in (None, resize["destination"]):
             raise DroverError(
                 f"Instance {resize['name']} is being resized or moved cold to {resize['destination']} already, or waits to be confirmed. End "
                 f"that first: run {_command(resize)} again, or drover.compute.instance_resize with drover_resize=confirm or revert."
@@ -330,8 +330,8 @@ def has_arrived(resize: Resize) -> bool:
     return resize["status"] == "finished" and resize["arrived"]
 
 
-def _is_asked(resize: Resize, new: NewSize | None) -> bool:
-    """Return whether an open resize is the one that is asked for; ``new`` None for a cold migration."""
+def _has_requested_size(resize: Resize, new: NewSize | None) -> bool:
+    """Return whether an open resize has the requested size; ``new`` None for a cold migration."""
     if new is not None and new.sizes:
         there: Mapping[str, Any] = resize["new"]
         return bool(resize["given"]) and all(there[name] == size for name, size in new.sizes.items())

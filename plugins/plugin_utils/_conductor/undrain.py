@@ -29,7 +29,7 @@ SPARE = 300
 class UndrainRequest:
     """What the operator wants.
 
-    - hosts: their names; one that stands twice counts once.
+    - hosts: their names; a name that stands twice counts once.
     - moves: for what the drain left open.
     - timeout: seconds that an instance may take to start.
     - check_mode: change nothing.
@@ -126,7 +126,7 @@ class Undrain:
         return after, to_start
 
     def _start(self, host: str, instance: dict[str, str]) -> list[str]:
-        """Start an instance; one that does not start keeps no other from it.
+        """Start an instance; if it does not start, the others still do.
 
         :returns: why it does not start; nothing if it does.
         """

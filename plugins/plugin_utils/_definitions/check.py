@@ -55,8 +55,6 @@ def instances(items: Any, where: Where) -> list[dict[str, Any]]:
             if disk.get("path") and item.get("state") != "absent":
                 _unique(paths, disk_files.normal(disk["path"]), f"{place}, disk {number}", "path")
         for number, network in enumerate(item.get("networks", []), 1):
-            if bool(network.get("bridge")) == bool(network.get("network")):
-                raise DroverError(f"{place}, network {number}: name either a bridge or a libvirt network.")
             hardware_fields.network(network, f"{place}, network {number}")
         hardware.refuse({"disks": [], "networks": [], **item}, None, None, place)
         if isinstance(item.get("server_group"), dict):
@@ -82,7 +80,7 @@ def server_groups(items: Any, where: Where) -> list[dict[str, Any]]:
 
 def flavors(items: Any, where: Where) -> list[dict[str, Any]]:
     """Check a list of flavors."""
-    return _section("flavors", items, where, _extra_specs)
+    return _section("flavors", items, where, _flavor)
 
 
 def images(items: Any, where: Where) -> list[dict[str, Any]]:
@@ -135,11 +133,14 @@ def _group(item: dict[str, Any], place: str) -> None:
         raise DroverError(f"{place}: max_server_per_host goes with the policy anti-affinity only.")
 
 
-def _extra_specs(item: dict[str, Any], place: str) -> None:
-    """Check extra specs and write them as texts; a value of None, which removes a key, stays."""
-    given = item.get("extra_specs") or {}
+def extra_specs(given: Mapping[Any, Any], place: str) -> dict[str, str | None]:
+    """Check extra specs and return them as texts; a value of None, which removes a key, stays."""
     read = request_fields.extra_specs({"extra_specs": {key: value for key, value in given.items() if value is not None}}, place)
-    item["extra_specs"] = {**{str(key): None for key in given}, **read}
+    return {**{str(key): None for key in given}, **read}
+
+
+def _flavor(item: dict[str, Any], place: str) -> None:
+    item["extra_specs"] = extra_specs(item.get("extra_specs") or {}, place)
 
 
 def _image(item: dict[str, Any], place: str) -> None:

@@ -54,6 +54,13 @@ class Field(NamedTuple):
 Table = Mapping[str, Field]
 
 
+def absolute(value: str, place: str) -> str:
+    """Check that a path is absolute; the ``check`` of a field."""
+    if not value.startswith("/"):
+        raise DroverError(f"{place} must be absolute, not {validation.shown(value)}.")
+    return value
+
+
 def read(table: Table, given: Any, place: str) -> dict[str, Any]:
     """Check a mapping by its table.
 

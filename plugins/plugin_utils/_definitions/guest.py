@@ -19,7 +19,7 @@ KEYS = ("domain_type", *hardware_fields.INSTANCE_FIELDS)
 def checked_type(value: Any, where: str) -> str | None:
     """A type of domain, or None.
 
-    :raises DroverError: it is none that can be built.
+    :raises DroverError: there is no such type.
     """
     if value in (None, ""):
         return None

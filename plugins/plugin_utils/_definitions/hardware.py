@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import hardware_fields as known
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, either
 
 #: What Nova calls true and false, in any case.
 _TRUE, _FALSE = ("1", "t", "true", "on", "y", "yes"), ("0", "f", "false", "off", "n", "no")
@@ -58,7 +58,7 @@ class Sources(NamedTuple):
     def chosen(self, name: str, value: str | None, choices: Sequence[str]) -> str | None:
         """Return a value that must be one of some."""
         if value is not None and value not in choices:
-            raise DroverError(f"{self.where}: {name} must be {_either(choices)}, not {validation.shown(value)}.")
+            raise DroverError(f"{self.where}: {name} must be {either(choices)}, not {validation.shown(value)}.")
         return value
 
     def switch(self, name: str, value: str | None) -> bool | None:
@@ -154,16 +154,18 @@ def networks(found: Mapping[str, Any], of_definition: Sequence[Mapping[str, Any]
     """Return the interfaces with all that the domain says of them.
 
     :param found: what hardware() returned.
-    :param of_definition: of each interface bridge or network, and its keys of hardware_fields.NETWORK_FIELDS.
+    :param of_definition: of each interface bridge, network, or physical_network and vnic; and its keys of hardware_fields.NETWORK_FIELDS.
     """
     made = []
     for number, wanted in enumerate(of_definition, 1):
-        model = wanted.get("model") or found["vif_model"]
+        # A device that is the guest's own has neither.
+        is_emulated = wanted.get("vnic") in (None, "macvtap")
+        model = (wanted.get("model") or found["vif_model"]) if is_emulated else None
         queues = wanted.get("queues") or (found["queues"] if model == "virtio" else None)
         interface = {**wanted, "model": model, "queues": queues if queues != 1 else None}
         known.network({key: value for key, value in interface.items() if value is not None}, f"{where}, network {number}")
         port = wanted.get("openvswitch")
-        made.append({**interface, "openvswitch": {} if port is True else port or None, "vlan": _tags(wanted.get("vlan"))})
+        made.append({"vnic": None, **interface, "openvswitch": {} if port is True else port or None, "vlan": _tags(wanted.get("vlan"))})
     return made
 
 
@@ -180,10 +182,6 @@ def refuse(definition: Mapping[str, Any], extra_specs: Mapping[str, Any] | None,
 
 def _text(value: Any) -> str | None:
     return None if value is None or value == "" else str(value)
-
-
-def _either(choices: Sequence[str]) -> str:
-    return choices[0] if len(choices) == 1 else f"{', '.join(choices[:-1])} or {choices[-1]}"
 
 
 def _first(*values: Any) -> Any:

@@ -13,14 +13,24 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import CPU_MODES
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions.fields import ANY, LIST, MAPPING, SWITCH, TEXT, WHOLE, Field
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions.fields import (
+    ANY,
+    LIST,
+    MAPPING,
+    SWITCH,
+    TEXT,
+    WHOLE,
+    Field,
+    absolute,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, either
+from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import VNICS
 
 BIOS, UEFI, SECURE_BOOT = "bios", "uefi", "uefi-secure-boot"
 TPM_VERSIONS = ("1.2", "2.0")
 TPM_MODELS = ("tpm-tis", "tpm-crb")
-CPU_MODES = ("custom", "host-model", "host-passthrough", "maximum")
 FEATURE_POLICIES = ("force", "require", "optional", "disable", "forbid")
 VIDEO_MODELS = ("virtio", "vga", "qxl", "cirrus", "bochs", "ramfb", "vmvga", "none")
 WATCHDOG_MODELS = ("i6300esb", "ib700")
@@ -36,15 +46,15 @@ MOST_QUEUES = 256
 #: Of the limits of libvirt's iotune, those that Nova has too.
 LIMITS = tuple(f"{which}_{what}_sec" for which in ("total", "read", "write") for what in ("iops", "bytes"))
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 #: What libvirt's schema allows.
 _SERIAL = re.compile(r"[A-Za-z0-9_.+ -]{1,36}")
 _MAC = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
-def _name(value: str, place: str) -> str:
-    if not _NAME.fullmatch(value):
+def _word(value: str, place: str) -> str:
+    if not _WORD.fullmatch(value):
         raise DroverError(f"{place} must be a name of letters, digits, dots and hyphens, not {validation.shown(value)}.")
     return value
 
@@ -54,7 +64,7 @@ def _tpm_version(value: Any, place: str) -> str:
     if isinstance(value, float):
         value = f"{value:.1f}"
     if value not in TPM_VERSIONS:
-        raise DroverError(f"{place} must be {' or '.join(TPM_VERSIONS)}, in quotes, not {validation.shown(value)}.")
+        raise DroverError(f"{place} must be {either(TPM_VERSIONS)}, in quotes, not {validation.shown(value)}.")
     return str(value)
 
 
@@ -67,12 +77,10 @@ def _tpm(value: dict[str, Any], place: str) -> dict[str, Any]:
 
 def _features(value: Mapping[str, Any], place: str) -> dict[str, str]:
     for name, policy in value.items():
-        if not _NAME.fullmatch(str(name)):
+        if not _WORD.fullmatch(str(name)):
             raise DroverError(f"{place} must have names of CPU features, such as pcid, not {validation.shown(name)}.")
         if policy not in FEATURE_POLICIES:
-            raise DroverError(
-                f"{place}: {name} must be {', '.join(FEATURE_POLICIES[:-1])} or {FEATURE_POLICIES[-1]}, not {validation.shown(policy)}."
-            )
+            raise DroverError(f"{place}: {name} must be {either(FEATURE_POLICIES)}, not {validation.shown(policy)}.")
     return dict(value)
 
 
@@ -140,12 +148,6 @@ def _disk_serial(value: str, place: str) -> str:
     return value
 
 
-def _absolute(value: str, place: str) -> str:
-    if not value.startswith("/"):
-        raise DroverError(f"{place} must be absolute, not {validation.shown(value)}.")
-    return value
-
-
 def disk(value: dict[str, Any], place: str) -> dict[str, Any]:
     """Check that the keys of a disk fit together."""
     if value.get("io") == "native" and value.get("cache", "none") not in ("none", "directsync"):
@@ -175,6 +177,10 @@ def _interface_id(value: str, place: str) -> str:
 
 def network(value: dict[str, Any], place: str) -> dict[str, Any]:
     """Check that the keys of a network fit together."""
+    if value.get("vnic") or value.get("physical_network"):
+        _refuse_port(value, place)
+    elif bool(value.get("bridge")) == bool(value.get("network")):
+        raise DroverError(f"{place}: name either a bridge or a libvirt network; or a physical_network with vnic, for a device of the host.")
     if value.get("openvswitch") and not value.get("bridge"):
         raise DroverError(
             f"{place}: openvswitch goes with bridge, the name of the Open vSwitch bridge. A libvirt network says itself what it is."
@@ -183,6 +189,39 @@ def network(value: dict[str, Any], place: str) -> dict[str, Any]:
         raise DroverError(f"{place}: queues needs the model virtio, not {value['model']}.")
     return value
 
+
+def _refuse_port(value: Mapping[str, Any], place: str) -> None:
+    """Refuse for a network whose interface is a device of the host what libvirt refuses or cannot do."""
+    vnic = value.get("vnic")
+    if not vnic:
+        raise DroverError(
+            f"{place}: physical_network needs vnic, which says how the guest gets the device: {', '.join(VNICS)}. For another network take "
+            "bridge or network instead."
+        )
+    if not value.get("physical_network"):
+        raise DroverError(f"{place}: vnic {vnic} needs physical_network, as drover_pci_device_specs has it for the devices of the hosts.")
+    without = [key for key in ("bridge", "network", "openvswitch", "mtu") if value.get(key)]
+    if vnic == "direct":
+        without += [key for key in ("model", "queues") if value.get(key)]
+    elif vnic == "direct-physical":
+        without += [key for key in ("mac", "vlan", "model", "queues") if value.get(key)]
+    if without:
+        raise DroverError(f"{place}: {without[0]} does not go with vnic {vnic}, {_WHY[without[0]]}. Take {without[0]} out.")
+    if "trunk" in (value.get("vlan") or {}):
+        raise DroverError(f"{place}: a virtual function has one VLAN, not a trunk. Take vlan: {{tag: 42}}, or another kind of network.")
+
+
+#: Why a key does not go with a device of the host.
+_WHY = {
+    "bridge": "which takes a device of the host instead",
+    "network": "which takes a device of the host instead",
+    "openvswitch": "as no bridge has the device",
+    "mtu": "as libvirt does not set the MTU of a device",
+    "model": "as the guest sees the device itself",
+    "queues": "as the guest sees the device itself",
+    "mac": "as the whole card belongs to the guest",
+    "vlan": "as the whole card belongs to the guest",
+}
 
 TPM_FIELDS = {
     "version": Field(
@@ -198,7 +237,7 @@ TPM_FIELDS = {
 
 CPU_FIELDS = {
     "mode": Field(TEXT, "`host-model`, `host-passthrough`, `maximum`, or `custom`, which needs `model`.", "host-model", choices=CPU_MODES),
-    "model": Field(TEXT, "A model of `virsh cpu-models x86_64`.", "Skylake-Server-IBRS", check=_name),
+    "model": Field(TEXT, "A model of `virsh cpu-models x86_64`.", "Skylake-Server-IBRS", check=_word),
     "features": Field(
         MAPPING,
         "Features of the CPU, each with libvirt's policy: `require`, `disable`, `optional`, `force` or `forbid`.",
@@ -243,7 +282,7 @@ RNG_FIELDS = {
 }
 
 CDROM_FIELDS = {
-    "path": Field(TEXT, "An ISO image on the host. Without it the drive is empty.", "/srv/isos/virtio-win.iso", check=_absolute),
+    "path": Field(TEXT, "An ISO image on the host. Without it the drive is empty.", "/srv/isos/virtio-win.iso", check=absolute),
     "bus": Field(
         TEXT, "The bus of the drive [`sata`; `ide` with the machine type `pc`; `scsi` on other architectures].", "sata", choices=CDROM_BUSES
     ),
@@ -264,7 +303,7 @@ INSTANCE_FIELDS = {
         fields=TPM_FIELDS,
         check=_tpm,
     ),
-    "machine": Field(TEXT, "The machine type (Nova: `hw_machine_type`) [`q35` on x86_64, elsewhere libvirt's].", "pc-q35-7.2", check=_name),
+    "machine": Field(TEXT, "The machine type (Nova: `hw_machine_type`) [`q35` on x86_64, elsewhere libvirt's].", "pc-q35-7.2", check=_word),
     "cpu": Field(
         MAPPING,
         "The CPU: a mode, a model, features [`host-model` with KVM].",
@@ -348,12 +387,12 @@ OPENVSWITCH_FIELDS = {
     "interfaceid": Field(
         TEXT, "The uuid of the port, `iface-id` in Open vSwitch [a new one].", "09b11c53-8b5c-4eeb-8f00-d84eaa0aaa4f", check=_interface_id
     ),
-    "profileid": Field(TEXT, "The profile of the port.", "web", check=_name),
+    "profileid": Field(TEXT, "The profile of the port.", "web", check=_word),
 }
 
 NETWORK_FIELDS = {
     "mac": Field(TEXT, "The MAC address [a new one].", "52:54:00:12:34:56", check=_mac),
-    "model": Field(TEXT, "The model of the card (Nova: `hw_vif_model`) [`virtio`].", "e1000e", check=_name),
+    "model": Field(TEXT, "The model of the card (Nova: `hw_vif_model`) [`virtio`].", "e1000e", check=_word),
     "vlan": Field(
         MAPPING,
         "The VLANs of the interface. On a bridge of Linux this needs libvirt 11.0; else the bridge is of Open vSwitch, or the libvirt network allows it.",

@@ -77,7 +77,7 @@ def resolve(
         place = f"{places[name]}: instance {name}" if places else f"Instance {name}"
         instance = {**_with_image(definition, images or {}), **{key: found[key] for key in ("uuid", "host", "node", "state")}}
         asked = _request(instance, named)
-        spec = requests.spec(asked, flavors or {}, images or {}, place)
+        spec = RequestSpec.from_request(asked, flavors or {}, images or {}, place)
         if found["state"] in ("new", "building"):
             hardware.refuse(instance, *_wishes(spec), place)
             instance["images"] = _images(instance["disks"], images or {}, place)

@@ -16,6 +16,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.engine impor
 #: Each section that is kept -> what checks it, in the order in which they are kept.
 CHECKS = {"flavors": check.flavors, "images": check.images, "aggregates": check.aggregates, "server_groups": check.server_groups}
 
+#: What keeps each section in the store.
+_KEEPERS: Mapping[str, Any] = {"flavors": flavors, "images": images, "aggregates": aggregates, "server_groups": server_groups}
+
 #: {section: its items}, as check.py returns them.
 Sections = Mapping[str, Sequence[Mapping[str, Any]]]
 
@@ -36,27 +39,43 @@ def keep(connection: Connection, sections: Sections, now: float) -> list[Change]
     changes: list[Change] = []
     for section, items in sections.items():
         for item in items:
-            before, after, changed = _keep(connection, section, item, now)
+            name, before = item["name"], find(connection, section, item["name"])
+            after, changed = keep_item(connection, section, item, now)
             if changed:
-                changes.append(Change(f"{check.WORDS[section]} {item['name']}", before, after))
+                changes.append(Change(f"{check.WORDS[section]} {name}", before, after))
     return changes
 
 
-def _keep(
-    connection: Connection, section: str, item: Mapping[str, Any], now: float
-) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None, bool]:
-    """Keep one item; return it before, it afterwards, and whether it changed."""
+def find(connection: Connection, section: str, name: str) -> Mapping[str, Any] | None:
+    """Read the item of a section by its name."""
+    if section == "server_groups":
+        return server_groups.described(server_groups.by_name(connection, name))
+    found: Mapping[str, Any] | None = _KEEPERS[section].find(connection, name)
+    return found
+
+
+def keep_item(connection: Connection, section: str, item: Mapping[str, Any], now: float) -> tuple[Mapping[str, Any] | None, bool]:
+    """Make an item of a section, or change it.
+
+    :returns: the item, as find() reads it; and whether it changed.
+    """
     name = item["name"]
     if section == "flavors":
-        return flavors.find(connection, name), *flavors.ensure(connection, name, item, now)
+        return flavors.ensure(connection, name, item, now)
     if section == "images":
-        return images.find(connection, name), *images.ensure(connection, name, item, now)
+        return images.ensure(connection, name, item, now)
     if section == "aggregates":
-        found = aggregates.find(connection, name)
-        return found, *aggregates.ensure(connection, name, item.get("metadata"), item.get("hosts", ()), item.get("remove_hosts", ()))
-    group = server_groups.described(server_groups.by_name(connection, name))
+        return aggregates.ensure(connection, name, item.get("metadata"), item.get("hosts") or (), item.get("remove_hosts") or ())
     row, changed = server_groups.ensure(connection, name, item["policy"], item.get("max_server_per_host"), item.get("max_moving"))
-    return group, server_groups.described(row), changed
+    return server_groups.described(row), changed
+
+
+def remove(connection: Connection, section: str, name: str) -> bool:
+    """Delete an item of a section; return whether it existed.
+
+    :raises DroverError: it is in use.
+    """
+    return bool(_KEEPERS[section].delete(connection, name))
 
 
 def known(connection: Connection, sections: Sections) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import request_fields
 
 #: The keys of a definition that go to the scheduler as they are, by the names of the lookup schedule.
 KEYS = (
@@ -82,18 +82,6 @@ def _disks(definition: Mapping[str, Any], own: int | None, of_flavor: int | None
 
 def request(definition: Mapping[str, Any]) -> dict[str, Any]:
     """Return the request of a definition with its sizes, as the lookup schedule takes it, without its server group."""
-    return {key: definition[key] for key in KEYS if definition.get(key) is not None}
-
-
-def spec(
-    asked: Mapping[str, Any],
-    flavors: Mapping[str, Mapping[str, Any]],
-    images: Mapping[str, Mapping[str, Any]],
-    place: str,
-) -> RequestSpec:
-    """Return what a request asks for.
-
-    :param flavors, images: by name, those of the file and of the store.
-    :raises DroverError: the request is malformed.
-    """
-    return RequestSpec.from_request(asked, flavors, images, place)
+    asked = {key: definition[key] for key in KEYS if definition.get(key) is not None}
+    ports = [{key: network[key] for key in request_fields.PORT_KEYS} for network in definition.get("networks") or () if network.get("vnic")]
+    return {**asked, "networks": ports} if ports else asked

@@ -13,6 +13,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.module_utils import _checksums
 from ansible_collections.drover.compute.plugins.module_utils._migration import options as migration_options
 from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
@@ -27,15 +28,15 @@ from ansible_collections.drover.compute.plugins.plugin_utils._definitions.fields
     WHOLE,
     Field,
     Table,
+    absolute,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, either
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import policy as move_policy
+from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import VNICS
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups as placement_groups
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import MAX_INSTANCES
 
 STATES = ("present", "absent")
-#: Of a checksum: the algorithm, and how many hexadecimal digits it gives.
-CHECKSUMS = {"sha256": 64, "sha512": 128}
 
 
 def _name(value: str, place: str) -> str:
@@ -53,17 +54,15 @@ def _uuid(value: str, place: str) -> str:
     return value
 
 
-def _absolute(value: str, place: str) -> str:
-    if value and not value.startswith("/"):
-        raise DroverError(f"{place} must be absolute, not {value!r}.")
-    return value
+def _disk_path(value: str, place: str) -> str:
+    # Empty is as not given.
+    return value and absolute(value, place)
 
 
 def _checksum(value: str, place: str) -> str:
-    algorithm, colon, digits = value.partition(":")
-    known = [f"{name}: and {length} hexadecimal digits" for name, length in CHECKSUMS.items()]
-    if not colon or len(digits) != CHECKSUMS.get(algorithm, 0) or not set(digits.lower()) <= set("0123456789abcdef"):
-        raise DroverError(f"{place} must be {' or '.join(known)}, not {validation.shown(value)}.")
+    if _checksums.read(value) is None:
+        known = [f"{name}: and {length} hexadecimal digits" for name, length in _checksums.ALGORITHMS.items()]
+        raise DroverError(f"{place} must be {either(known)}, not {validation.shown(value)}.")
     return value
 
 
@@ -88,7 +87,7 @@ POLICY: Table = {
     "move": Field(
         TEXT,
         "`never`: it is not moved. `cold`: it is shut off for the move and started again after it. `live`: it is moved only while it runs. "
-        "By default a running instance moves live, and one that is off moves cold.",
+        "By default a running instance moves live, and an instance that is off moves cold.",
         "cold",
         choices=move_policy.MOVES,
     ),
@@ -118,14 +117,30 @@ DISK: Table = {
     ),
     "image_format": Field(TEXT, "The format of `image`. The default is `qcow2`.", "raw"),
     "path": Field(
-        TEXT, "The path of its file. By default it is a file in the folder `drover_instances_path`.", "/srv/vms/data.qcow2", check=_absolute
+        TEXT,
+        "The path of its file. By default it is a file in the folder `drover_instances_path`.",
+        "/srv/vms/data.qcow2",
+        check=_disk_path,
     ),
     **hardware_fields.DISK_FIELDS,
 }
 
 NETWORK: Table = {
-    "bridge": Field(TEXT, "A bridge of the hypervisors. Give this or `network`.", "br0"),
-    "network": Field(TEXT, "A network of libvirt. Give this or `bridge`.", "default"),
+    "bridge": Field(TEXT, "A bridge of the hypervisors. Give this, `network`, or `physical_network` with `vnic`.", "br0"),
+    "network": Field(TEXT, "A network of libvirt. Give this, `bridge`, or `physical_network` with `vnic`.", "default"),
+    "physical_network": Field(
+        TEXT,
+        "The interface is a [device of the host](numa.md#network-devices): one with this `physical_network` in `drover_pci_device_specs`. "
+        "Give `vnic` with it.",
+        "physnet1",
+    ),
+    "vnic": Field(
+        TEXT,
+        "How the guest gets the device. `direct`: the virtual function itself. `macvtap`: a card of the guest's model that takes all of the "
+        "virtual function. `direct-physical`: the physical function itself.",
+        "direct",
+        choices=tuple(VNICS),
+    ),
     **hardware_fields.NETWORK_FIELDS,
 }
 
@@ -279,7 +294,7 @@ INSTANCE: Table = {
     "server_group": Field(
         (TEXT, MAPPING), "The name of a server group of the file or of the store, or a server group in place.", "web", fields=SERVER_GROUP
     ),
-    "availability_zone": Field(TEXT, "The zone that it must be in.", "rack1"),
+    "availability_zone": Field(TEXT, "The availability zone of its host.", "rack1"),
     "hints": Field(MAPPING, "Hints for the scheduler.", {"different_host": ["db1"]}, fields=HINTS),
     "requested_destination": Field(MAPPING, "Where it shall be.", {"host": "kvm1"}, fields=DESTINATION),
     "ignore_hosts": Field((TEXT, LIST), "Hosts that it must not be on.", ["kvm3"], items=_NAMES),

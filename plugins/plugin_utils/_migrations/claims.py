@@ -150,7 +150,7 @@ def _begin(
 
 
 def _already(instance: Row, running: Row, destination: Row, move_type: str) -> OpenedMigration:
-    """Return the migration that is open, if it is the one that is wanted."""
+    """Return the open migration, if it is the wanted one."""
     if running.status == "finished":
         raise DroverError(
             f"Instance {instance.name} was resized and still holds its old room on {running.source}. Confirm or revert that first."

@@ -30,7 +30,7 @@ class GuestCell:
 class GuestTopology:
     """The NUMA cells of a guest, with what holds for all of them.
 
-    page_size: KiB, or ``small``, ``large`` or ``any``; None where nothing is asked.
+    page_size: KiB, or ``small``, ``large`` or ``any``; None if the guest requests no size.
     """
 
     cells: tuple[GuestCell, ...]

@@ -26,7 +26,7 @@ FITS = ""
 PCI_FILTER, NO_CELLS, NO_THREADS, NO_FIT, PCI_CLAIM = "pci filter", "no host topology", "thread policy", "numa fit", "pci claim"
 #: Why a host does not fit -> the sentence for it, after the host's name.
 REASONS = {
-    PCI_FILTER: "has too few free PCI devices of the kind that is asked for",
+    PCI_FILTER: "has too few free PCI devices of the requested kind",
     NO_CELLS: "reports no NUMA cells",
     NO_THREADS: "has no core with several threads, which hw:cpu_thread_policy=require needs",
     NO_FIT: "has no NUMA cells with enough free CPUs, memory or pages, with the PCI devices and networks near them",

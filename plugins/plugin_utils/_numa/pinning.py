@@ -98,13 +98,13 @@ def _facts(**given: Any) -> dict[str, Any]:
 
 
 def topology_of(cells: Sequence[Mapping[str, Any]], vcpus: int) -> GuestTopology | None:
-    """Return what an instance needs of another host to have there what it has here; None where that is not known.
+    """Return what an instance needs of another host to have there what it has here; None where that is not known, as without cells.
 
     It is not known of a domain that somebody has tied to several host cells, or to CPUs in another way than Nova does.
 
     :param cells: those that it has of its host.
     """
-    if [cell["guest"] for cell in cells] != list(range(len(cells))):
+    if not cells or [cell["guest"] for cell in cells] != list(range(len(cells))):
         return None
     seen = sorted([vcpu for cell in cells for vcpu in cell["shared"]] + [int(vcpu) for cell in cells for vcpu in cell["pins"]])
     reserved = [len(cell["reserved"]) for cell in cells]

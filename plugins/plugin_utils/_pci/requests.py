@@ -16,6 +16,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._validation import 
 PLAIN, PHYSICAL, VIRTUAL, VDPA = "type-PCI", "type-PF", "type-VF", "vdpa"
 REQUIRED, LEGACY, PREFERRED, SOCKET = "required", "legacy", "preferred", "socket"
 POLICIES = (REQUIRED, LEGACY, PREFERRED, SOCKET)
+#: How a guest may get a network port that is a device, by Nova's names -> the type of that device.
+VNICS = {"direct": VIRTUAL, "macvtap": VIRTUAL, "direct-physical": PHYSICAL}
 #: The trait of nodes that understand the policy ``socket``.
 SOCKET_TRAIT = "COMPUTE_SOCKET_PCI_NUMA_AFFINITY"
 ALIAS_KEYS = ("name", "vendor_id", "product_id", "device_type", "numa_policy", "live_migratable", "capability_type")
@@ -132,6 +134,16 @@ def affinity_policy(extra_specs: Mapping[str, Any], properties: Mapping[str, Any
     if policy and policy not in POLICIES:
         raise InvalidSpecs(f"hw:pci_numa_affinity_policy is {policy!r}. It must be one of {', '.join(POLICIES)}.", "InvalidPCINUMAAffinity")
     return policy or None
+
+
+def request_of_port(physical_network: str, vnic: str) -> PciRequest:
+    """Return the request for the device of a network port.
+
+    Nova asks for a type with direct-physical only. libvirt takes nothing but a virtual function for the others, so the start would fail.
+
+    :param vnic: a key of VNICS.
+    """
+    return PciRequest(1, ((("dev_type", VNICS[vnic]), ("physical_network", physical_network)),))
 
 
 def requests_of_flavor(extra_specs: Mapping[str, Any], aliases: Mapping[str, Alias], policy: str | None = None) -> tuple[PciRequest, ...]:

@@ -55,7 +55,7 @@ def named(nodes: Nodes, place: Alternate) -> Row:
 
 
 def matching(nodes: Nodes, host: str, node: str | None) -> list[Row]:
-    """Return the compute nodes of a host, or the one that is named."""
+    """Return the compute nodes of a host, or the named one."""
     return [row for row in nodes.get(host, ()) if node is None or row.hypervisor_hostname == node]
 
 

@@ -23,6 +23,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
     claim_nodes,
     definition_claims,
     host_room,
+    mdevs,
     quotas,
     server_groups,
 )
@@ -89,7 +90,7 @@ def claim(
         else:
             results.append(_answer(selection, where.get(selection["uuid"])))
     nodes_of = {uuid: place.node for uuid, place in chosen.items()} | {uuid: node for uuid, node in where.items() if node is not None}
-    hardware = host_room.read(connection, nodes_of, [*_requests(selections), *existing])
+    hardware = host_room.read(connection, nodes_of, [*_with_hardware(selections), *existing])
     return [{**each, **hardware.get(each["uuid"], {})} for each in results]
 
 
@@ -126,7 +127,20 @@ def _choose(
     holdings.write({uuid: chosen[uuid].amounts for uuid in keep}, columns, limited=True)
     if destinations.room is not None:
         destinations.room.write()
+    _claim_mdevs(connection, chosen)
     return chosen
+
+
+def _claim_mdevs(connection: Connection, chosen: Mapping[str, Place]) -> None:
+    """Claim mediated devices for what instances have of providers below those of their nodes."""
+    nested = [uuid for uuid, place in chosen.items() if any(provider != place.node.provider_id for provider, dummy in place.amounts)]
+    if nested:
+        mdevs.claim(connection, allocations.read(connection, nested))
+
+
+def _with_hardware(selections: Sequence[ClaimRequest]) -> list[str]:
+    """Return the uuids of those of selections that can have cells or devices of their hosts."""
+    return [each["uuid"] for each in selections if each.get("host_request") or _says_where(each) or mdevs.may_have(each["resources"])]
 
 
 def _requests(selections: Sequence[ClaimRequest]) -> dict[str, HostRequest]:
@@ -211,6 +225,7 @@ def reclaim(
         host_room.leave(connection, left_node, uuid)
     if destinations.room is not None:
         destinations.room.write()
+    _claim_mdevs(connection, {uuid: chosen})
     bulk.update(connection, tables.instances, [{"id": instance.id, "compute_node_id": chosen.node.id}])
     table = tables.compute_nodes
     connection.execute(sa.update(table).where(table.c.id == instance.compute_node_id).values(failed_builds=table.c.failed_builds + 1))

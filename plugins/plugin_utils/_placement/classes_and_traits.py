@@ -95,7 +95,7 @@ def ensure(connection: Connection, kind: Kind, names: Iterable[str]) -> tuple[li
     """Make custom names.
 
     :returns: those of ``names`` that were there, and those that are there now, sorted.
-    :raises DroverError: a standard name, or one that is not CUSTOM_[A-Z0-9_]+.
+    :raises DroverError: a name is a standard name, or is not CUSTOM_[A-Z0-9_]+.
     """
     names = _custom(kind, names, "is there without being made")
     before = _existing(connection, kind, names)

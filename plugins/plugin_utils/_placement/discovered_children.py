@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, provider_trees, providers
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+
+# Of our own, so that no uuid made from the same text elsewhere is taken for one of these.
+_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://drover.compute/nested-providers")
 
 
 class Child(NamedTuple):
@@ -26,6 +30,14 @@ class Child(NamedTuple):
     total: int
     traits: Collection[str]
     reported: Collection[str]
+
+
+def uuid_of(root: str, key: str) -> str:
+    """Return the uuid of a provider by that of its compute node: the same in every discovery.
+
+    :param key: see nested_providers.NestedProvider.
+    """
+    return str(uuid.uuid5(_NAMESPACE, f"{root}/{key}"))
 
 
 def write(connection: Connection, wanted: Mapping[int, Mapping[str, Child]], is_ours: Callable[[int, str, str], bool]) -> bool:

@@ -16,7 +16,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._errors import Drov
 from ansible_collections.drover.compute.plugins.plugin_utils._numa import pinning, stored_hosts
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import NumaHosts
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import providers
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import mdevs, providers
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import HardwareClaim
 from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes, devices, numa
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row
@@ -107,6 +107,7 @@ def read(connection: Connection, places: Mapping[str, Row], some: Collection[str
     uuids = places.keys() if some is None else places.keys() & set(some)
     held = numa.of_consumers(connection, uuids) if uuids else {}
     owned = devices.of_consumers(connection, uuids) if uuids else {}
+    made = mdevs.of_consumers(connection, uuids) if uuids else {}
     cells = compute_nodes.cells(connection, {node for node, uuid in held if places[uuid].id == node}) if held else {}
     found: dict[str, HardwareClaim] = {}
     for uuid, place in places.items():
@@ -117,6 +118,8 @@ def read(connection: Connection, places: Mapping[str, Row], some: Collection[str
             claim["numa"] = facts
         if (place.id, uuid) in owned:
             claim["pci_devices"] = owned[place.id, uuid]
+        if (place.id, uuid) in made:
+            claim["mdevs"] = made[place.id, uuid]
         if claim:
             found[uuid] = claim
     return found

@@ -10,7 +10,6 @@ wait for each other.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
@@ -191,7 +190,6 @@ def _count(connection: Connection, changes: Sequence[dict[str, int]], together: 
 # Placement's limits: a 32-bit amount, a single-precision ratio.
 MOST_RATIO = 3.40282e38
 DEFAULTS = {"reserved": 0, "min_unit": 1, "max_unit": MOST, "step_size": 1, "allocation_ratio": 1.0}
-_WHOLE = re.compile(r"[+-]?[0-9]{1,30}")
 
 
 def complete(where: str, inventories: Mapping[str, Any]) -> dict[str, InventoryFields]:

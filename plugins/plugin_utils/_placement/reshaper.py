@@ -26,7 +26,7 @@ Consumers = Mapping[str, Mapping[str, Any]]
 
 
 class ConsumerChange(TypedDict):
-    """What became of a consumer. generation: None for one that is removed."""
+    """What became of a consumer. generation: None for a removed consumer."""
 
     uuid: str
     generation: int | None
@@ -103,7 +103,7 @@ def reshape(connection: Connection, inventories: Mapping[str, Mapping[str, Any]]
     for name, key in sorted(ids.items()):
         for kind in sorted(set(left.get(key, ())) - set(wanted[key])):
             raise DroverError(
-                f"Resource provider {name}: its inventory of {kind} shall go and is in use. Move what is held there in "
+                f"Resource provider {name}: its inventory of {kind} is in use and cannot be removed. Move its allocations in "
                 "the same step; nothing was written.",
                 cause="in_use",
                 provider=name,

@@ -77,7 +77,7 @@ def may_step_aside(states: HostStates, others: Iterable[PlannedInstance] | None,
     """
     found = []
     for each in others or ():
-        if each["host"] in names or why_unmovable(each) or is_to_shut_down(each) or each.get("cells"):
+        if each["host"] in names or why_unmovable(each) or is_to_shut_down(each) or "cells" in each:
             continue
         rows = states.where(each["uuid"])
         if not rows or not (states.enabled[rows[0]] and states.up[rows[0]]):

@@ -77,7 +77,7 @@ def why_unmovable(instance: PlannedInstance) -> str | None:
     if hostdevs:
         return f"it uses devices of its host ({', '.join(_device(each) for each in hostdevs)}); detach them first"
     cells = instance.get("cells")
-    if cells and topology_of(cells, instance["vcpus"] or 0) is None:
+    if cells is not None and topology_of(cells, instance["vcpus"] or 0) is None:
         return f"it {UNKNOWN}".rstrip(".")
     if instance.get("snapshots"):
         return "it has snapshots, with which libvirt migrates nothing; delete them first"

@@ -111,7 +111,7 @@ class Search:
             self._moved.discard(item)
 
     def _shift(self, item: int, target: int) -> int:
-        """Move an item to another node; return the one that it leaves."""
+        """Move an item to another node; return the node that it leaves."""
         packing_state, origin = self.packing_state, self._where(item)
         if item in self.placed:
             packing_state.put(item, target)

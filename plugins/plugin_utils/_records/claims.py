@@ -93,6 +93,8 @@ class Recorded(TypedDict):
     extra_specs: dict[str, str] | None
     image: dict[str, Any] | None
     image_name: str | None
+    #: What it needs of cells and PCI devices, as _numa.request.HostRequest.as_data() returns it; missing where it needs nothing.
+    host_request: NotRequired[dict[str, Any]]
 
 
 class Selection(Destination, Recorded):
@@ -108,8 +110,6 @@ class Selection(Destination, Recorded):
     user: str | None
     alternates: list[Destination]
     explanation: Explanation
-    #: Of a ClaimRequest.
-    host_request: NotRequired[dict[str, Any]]
 
 
 class Alternate(TypedDict):
@@ -136,8 +136,16 @@ class ClaimRequest(Alternate):
     image_name: NotRequired[str | None]
     alternates: NotRequired[list[Alternate]]
     explanation: NotRequired[Explanation]
-    #: What it needs of cells and PCI devices, as _numa.request.HostRequest.as_data() returns it.
+    #: As of Recorded.
     host_request: NotRequired[dict[str, Any]]
+
+
+class ClaimedMdev(TypedDict):
+    """A mediated device of an instance; parent: libvirt's name of the device that makes it."""
+
+    uuid: str
+    parent: str
+    type: str
 
 
 class HardwareClaim(TypedDict, total=False):
@@ -145,8 +153,9 @@ class HardwareClaim(TypedDict, total=False):
 
     #: The fact ``numa`` of its domain, as hypervisor_info returns it.
     numa: dict[str, Any]
-    #: Its PCI devices: records.hosts.OwnedDevice.
+    #: Its PCI devices: address, request (the number of the request that it meets), managed, dev_type, interface (on the host, or None).
     pci_devices: list[dict[str, Any]]
+    mdevs: list[ClaimedMdev]
 
 
 class Claim(TypedDict):
@@ -165,6 +174,7 @@ class Claim(TypedDict):
     #: As of a HardwareClaim; missing where its domain says nothing of it.
     numa: NotRequired[dict[str, Any]]
     pci_devices: NotRequired[list[dict[str, Any]]]
+    mdevs: NotRequired[list[ClaimedMdev]]
     #: Those that come after the claimed one.
     alternates: list[Alternate]
     #: False where the instance had its claim already.

@@ -139,6 +139,8 @@ class PciDevice(TypedDict):
     dev_type: str
     parent_addr: str | None
     iommu_group: int | None
+    #: Its network interface on the host.
+    interface: str | None
     tags: dict[str, str]
     #: For Placement; None and empty where the device spec has none.
     resource_class: str | None

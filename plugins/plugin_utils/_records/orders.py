@@ -176,7 +176,7 @@ class ResizeTarget(TypedDict):
     """What a resize is to come to.
 
     running: whether the instance ran when the resize began. sizes: of the domain, {old and new: {vcpus, memory_mb (MiB)
-    and maybe disk_gb (GiB)}}. given: the sizes that were asked for in place of a flavor.
+    and maybe disk_gb (GiB)}}. given: the sizes that were requested in place of a flavor.
     """
 
     flavor: str | None
@@ -206,7 +206,7 @@ class Resize(MovedInstance):
     nowhere: bool
     old: Size
     new: Size
-    #: The sizes that were asked for; empty for a flavor, and for a cold migration.
+    #: The requested sizes; empty for a flavor, and for a cold migration.
     given: Sizes
     #: What the module _domain_migration takes to move the instance to the destination, and back.
     order: dict[str, Any]

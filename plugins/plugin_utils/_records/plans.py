@@ -305,5 +305,5 @@ class CapacityPlan(TypedDict):
     total: int
     #: The resource class that runs out first on most nodes; None where none may take the instance.
     short: str | None
-    #: None where the loss of a host was not asked for, or the fleet is empty.
+    #: None where the loss of a host was not requested, or the fleet is empty.
     with_loss: HostLoss | None

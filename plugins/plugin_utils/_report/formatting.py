@@ -12,7 +12,7 @@ from collections.abc import Sequence
 _NEXT = 1024
 #: The units of counts, and those of sizes that the store has in MiB and in GiB.
 COUNT, MEMORY, DISK = ("",), ("MiB", "GiB", "TiB", "PiB"), ("GiB", "TiB", "PiB")
-#: Control characters, and those that turn the direction of what follows them, are shown as one that is unknown.
+#: Control characters, and those that turn the direction of what follows them, are shown as an unknown character.
 _HIDDEN = dict.fromkeys(
     [*range(0x20), *range(0x7F, 0xA0), 0x61C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\ufffd"
 ) | {0x9: " ", 0xA: " ", 0xD: " "}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host state is asked for by name: by capabilities, JSON queries and users' own filters.
+"""The attributes of a host state by name, for capabilities, JSON queries and users' own filters.
 
 The names are those of N1.1. ``lookup`` returns a Numbers or a Categorical, None for a
 name that no host state has.

@@ -36,7 +36,7 @@ class CapacityFilter(HostFilter):
     room is taken off before the ratio is applied: Placement counts so.
     """
 
-    # Placement is asked for forced hosts too (N1.5), and so is our claim.
+    # Nova checks forced hosts with Placement too (N1.5), and so does our claim.
     skipped_when_forced = False
     resource_class = ""
     label = ""

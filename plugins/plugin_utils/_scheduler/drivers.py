@@ -108,7 +108,7 @@ class Chance(HostOrdering):
     """Any host that is enabled and up, by chance (N4.1).
 
     No host filter is asked and nothing is weighed. Hosts of a batch differ while there are enough.
-    The pick is the same each time the same instance is asked for: a lookup is evaluated any number of
+    The pick is the same each time the same instance is requested: a lookup is evaluated any number of
     times.
     """
 

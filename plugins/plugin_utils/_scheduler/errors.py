@@ -22,7 +22,7 @@ class RequestError(SchedulerError):
 class PolicyError(SchedulerError):
     """The policy (``drover_scheduler``) is malformed. The message names the key.
 
-    path: tuple of keys and list places that lead to what is wrong, for whoever knows its line.
+    path: tuple of keys and list places that lead to the mistake, for a caller that knows its line.
     """
 
     def __init__(self, message: str, path: Iterable[str | int] = ()) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from ansible_collections.drover.compute.plugins.plugin_utils._arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Destination, Explanation, Selection, Stage
@@ -69,7 +69,7 @@ class Ranking:
 
         One of the host_subset_size best, or of the equally best ones with
         shuffle_best_same_weighed_hosts. The pick is random over instances yet the same each time the
-        same instance is asked for: a lookup is evaluated any number of times.
+        same instance is requested: a lookup is evaluated any number of times.
         """
         if not len(self.passed):
             return None
@@ -229,7 +229,6 @@ def alternate(states: HostStates, spec: RequestSpec, index: int, weight: float) 
 def make_selection(states: HostStates, spec: RequestSpec, index: int, weight: float) -> Selection:
     """The selection of a row for an instance, without alternates and explanation."""
     group = states.group_of(spec)
-    hardware: dict[str, Any] = {} if spec.host_request.is_empty else {"host_request": spec.host_request.as_data()}
     return {
         "name": spec.name,
         "uuid": spec.uuid,
@@ -243,7 +242,6 @@ def make_selection(states: HostStates, spec: RequestSpec, index: int, weight: fl
         **spec.recorded(),
         "alternates": [],
         "explanation": {"hosts": states.size, "filters": [], "weighers": [], "top": []},
-        **hardware,  # type: ignore[typeddict-item]
     }
 
 

@@ -78,8 +78,8 @@ class Filtering:
 
     What placing an instance does not change is asked once: limits, pre-filters, host filters that
     say ``run_filter_once_per_request``, and the room by the claim's rule of classes for which no host filter is enabled.
-    Like Nova with Placement (N1.5) the last keeps weighing hosts that filled up
-    since; whoever picks must look at ``room_left``.
+    As in Nova with Placement (N1.5) hosts that filled up since are still weighed,
+    so the caller that picks must look at ``room_left``.
     """
 
     def __init__(self, states: HostStates, spec: RequestSpec, policy: Policy, limits: Sequence[Limit] = ()) -> None:
@@ -89,7 +89,7 @@ class Filtering:
         self._limits = list(limits) + request_limits(states, spec)
         self._filters = [each for each in policy.filters if not (spec.forced and each.skipped_when_forced)]
         covered = {each.resource_class for each in self._filters if each.resource_class}
-        # A class that is no column, or not one that every host has, is told by its name.
+        # The reason names a class that is no column, or that some host lacks.
         usual = [rc for rc in resource_classes.KEYS if rc in states.resources]
         other = [rc for rc in spec.resources if rc not in covered and rc not in usual]
         self._filters += [ClassFilter(rc) for rc in other]

@@ -11,10 +11,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _sizes as sizes
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import either
+from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import VNICS, PciRequest, request_of_port
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import json_query
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import RequestError
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.extra_spec_operators import predicates, requirement
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import check_keys, read_uuid, read_whole, shown, which_name
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import (
+    check_keys,
+    did_you_mean,
+    read_uuid,
+    read_whole,
+    shown,
+    which_name,
+)
 
 #: The first two are for the server group filters, the soft ones for the weighers.
 GROUP_POLICIES = ("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity")
@@ -24,6 +33,7 @@ FLAVOR_KEYS = ("name", "vcpus", "memory_mb", "disk_gb", "root_gb", "ephemeral_gb
 IMAGE_KEYS = ("name", "id", "disk_format", "properties")
 TRAIT_KEYS = ("required", "forbidden")
 DESTINATION_KEYS = ("host", "node", "cell", "allow_cross_cell_move")
+PORT_KEYS = ("physical_network", "vnic")
 GROUP_KEYS = ("name", "policy", "max_server_per_host")
 
 #: The extra spec that is a number to be reached.
@@ -381,3 +391,20 @@ def read_group(value: Any, who: str) -> ServerGroupRequest | None:
                 f"{who}: server group '{name}' has max_server_per_host, which goes with anti-affinity only; remove it or change the policy."
             )
     return ServerGroupRequest(name, policy, most)
+
+
+def read_ports(value: Any, who: str) -> tuple[PciRequest, ...]:
+    """Read the networks whose interfaces are devices: mappings with PORT_KEYS."""
+    if value is None:
+        return ()
+    if not isinstance(value, (list, tuple)) or not all(isinstance(each, Mapping) for each in value):
+        raise RequestError(f"{who}: 'networks' must be a list of mappings with physical_network and vnic, not {shown(value)}.")
+    found = []
+    for number, each in enumerate(value, 1):
+        where = f"{who}: network {number}"
+        check_keys(where, each, PORT_KEYS, refuse=RequestError)
+        physical_network, vnic = (read_text(each, key, where, required=True) for key in PORT_KEYS)
+        if vnic not in VNICS:
+            raise RequestError(f"{where}: 'vnic' must be {either(tuple(VNICS))}, not {shown(vnic)}{did_you_mean(vnic, VNICS)}.")
+        found.append(request_of_port(physical_network, vnic))
+    return tuple(found)

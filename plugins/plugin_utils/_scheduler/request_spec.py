@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -15,7 +15,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._errors import Inva
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import GuestConstraints
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.pinning import topology_of
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest, read_request
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import Alias
+from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import Alias, PciRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Recorded
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import resource_specs
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import RequestError
@@ -33,6 +33,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_
     read_hints,
     read_image,
     read_names,
+    read_ports,
     read_retry,
     read_scheduler,
     read_text,
@@ -62,6 +63,7 @@ KEYS = (
     "uuids",
     "flavor",
     "image",
+    "networks",
     "retry",
     "project",
     "user",
@@ -141,13 +143,16 @@ class RequestSpec:
         return self.image.properties if self.image is not None else {}
 
     def recorded(self) -> Recorded:
-        """Return what of the flavor and the image a selection has, for the record of the instance."""
-        return {
+        """Return what a selection has beside the resources, for the record of the instance."""
+        found: Recorded = {
             "flavor": self.flavor.name if self.flavor is not None else None,
             "extra_specs": dict(self.kept_specs) or None,
             "image": dict(self.image.properties) or None if self.image is not None else None,
             "image_name": self.image.name or None if self.image is not None else None,
         }
+        if not self.host_request.is_empty:
+            found["host_request"] = self.host_request.as_data()
+        return found
 
     def is_equivalent(self, other: RequestSpec | None) -> bool:
         """Return whether two requests differ in name and uuid at most, so that one answer serves both."""
@@ -209,7 +214,7 @@ class RequestSpec:
         specs = {**(flavor.extra_specs if flavor is not None else {}), **own}
         image = read_image(request.get("image"), who, images)
         overrides, groups, group_policy = resource_specs.from_extra_specs(specs, who)
-        host_request, constraints = _read_host_request(who, amounts, specs, image, aliases)
+        host_request, constraints = _read_host_request(who, amounts, specs, image, aliases, read_ports(request.get("networks"), who))
         if constraints.resources:
             amounts = {**{rc: amount for rc, amount in amounts.items() if rc != "VCPU"}, **constraints.resources}
         amounts = {**resource_specs.not_replaced(amounts, overrides, groups), **overrides}
@@ -302,15 +307,21 @@ def _who(name: str) -> str:
 
 
 def _read_host_request(
-    who: str, amounts: Mapping[str, int], specs: Mapping[str, str], image: Image | None, aliases: Mapping[str, Alias] | None
+    who: str,
+    amounts: Mapping[str, int],
+    specs: Mapping[str, str],
+    image: Image | None,
+    aliases: Mapping[str, Alias] | None,
+    ports: Sequence[PciRequest],
 ) -> tuple[HostRequest, GuestConstraints]:
     """Read cells, pinned CPUs, pages and PCI devices of a request.
 
     :param amounts: by resource class, as the flavor or the request says them.
     :raises RequestError: extra specs and image properties are wrong or contradict each other.
     """
+    properties = image.properties if image is not None else None
     try:
-        return read_request(amounts["VCPU"], amounts["MEMORY_MB"], specs, image.properties if image is not None else None, aliases)
+        return read_request(amounts["VCPU"], amounts["MEMORY_MB"], specs, properties, aliases, ports)
     except InvalidSpecs as problem:
         raise RequestError(f"{who}: {problem}") from None
 

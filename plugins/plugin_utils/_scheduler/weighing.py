@@ -96,7 +96,7 @@ class Weighing:
             if isinstance(multiplier, float) and not multiplier:
                 continue
             share = self._share(weigher, multiplier, passed)
-            # Of our own weighers one that tells no host from another does so for all alike instances.
+            # If one of our own weighers gives all hosts the same weight, it does so for all equivalent requests.
             if weigher.run_filter_once_per_request or (share[0] is None and _ours(weigher)):
                 self._kept[weigher.name] = share
                 if share[0] is not None:
@@ -143,7 +143,7 @@ class Weighing:
                 raise SchedulerError(
                     f"The weigher {weigher.name} must give one finite number per host; correct it or take it out of weighers."
                 )
-        # The figures of whoever falls out of the list later were looked at before.
+        # Hosts that fall out of the list later were checked before.
         if weigher.run_filter_once_per_request:
             self._raw[weigher.name] = raw
         return raw

@@ -33,6 +33,16 @@ def uuid() -> sa.Column[str]:
     return sa.Column("uuid", sa.String(36), nullable=False, unique=True)
 
 
+def name() -> sa.Column[str]:
+    """Make the column of a unique name."""
+    return sa.Column("name", sa.String(255), nullable=False, unique=True)
+
+
+def time(name: str) -> sa.Column[float]:
+    """Make the column of a time that is always known, in seconds since 1970."""
+    return sa.Column(name, sa.Double, nullable=False)
+
+
 def reference(name: str, target: str, nullable: bool = False, ondelete: str | None = None, index: bool = True) -> sa.Column[int]:
     """Make a foreign key."""
     return sa.Column(name, sa.ForeignKey(target, ondelete=ondelete), nullable=nullable, index=index)

@@ -165,7 +165,8 @@ def cells(connection: Connection, node_ids: Iterable[int], lock: bool = False) -
     table = tables.compute_nodes
     query = sa.select(table.c.id, table.c.uuid, table.c.numa_cells)
     if lock:
-        query = query.order_by(table.c.id).with_for_update()
+        # Instances refer to these rows, and each claim of one shares a lock of the key.
+        query = query.order_by(table.c.id).with_for_update(key_share=True)
     return {row.id: row for row in bulk.among(connection, query, table.c.id, node_ids)}
 
 

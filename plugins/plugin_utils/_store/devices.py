@@ -30,6 +30,7 @@ def read_pci(connection: Connection, node_ids: Collection[int] | None = None) ->
                 "dev_type": row.dev_type,
                 "parent_addr": row.parent_addr,
                 "iommu_group": row.iommu_group,
+                "interface": row.interface,
                 "tags": row.tags,
                 "resource_class": row.resource_class,
                 "traits": row.traits,
@@ -76,7 +77,11 @@ def write_pci(connection: Connection, wanted: Rows) -> bool:
     :returns: whether anything changed.
     """
     return _write(
-        connection, tables.pci_devices, "address", {node: [{**row, "reported": True} for row in rows] for node, rows in wanted.items()}
+        connection,
+        tables.pci_devices,
+        "address",
+        {node: [{**row, "reported": True} for row in rows] for node, rows in wanted.items()},
+        there_is="reported",
     )
 
 
@@ -86,11 +91,23 @@ def write_mdev_types(connection: Connection, wanted: Rows) -> bool:
 
 
 def write_mdevs(connection: Connection, wanted: Rows) -> bool:
-    """Replace the mediated devices of nodes: {node id: columns}; return whether anything changed."""
-    return _write(connection, tables.mdevs, "uuid", wanted)
+    """Replace the mediated devices of nodes: {node id: columns}. One that a consumer has is kept: its host may have yet to make it.
+
+    :returns: whether anything changed.
+    """
+    return _write(connection, tables.mdevs, "uuid", wanted, there_is="active")
 
 
-def _write(connection: Connection, table: sa.Table, key: str, wanted: Rows, volatile: Collection[str] = ()) -> bool:
+def _write(
+    connection: Connection, table: sa.Table, key: str, wanted: Rows, volatile: Collection[str] = (), there_is: str | None = None
+) -> bool:
+    """Replace the rows of nodes.
+
+    :param key: the column that tells them apart.
+    :param volatile: columns that change by themselves.
+    :param there_is: the column that tells whether a host shows a device; a device of a consumer is kept, and it tells that. None: rows
+        have no consumers.
+    """
     there: dict[int, dict[str, Row]] = {}
     for row in bulk.among(connection, sa.select(table), table.c.compute_node_id, wanted):
         there.setdefault(row.compute_node_id, {})[getattr(row, key)] = row
@@ -109,8 +126,8 @@ def _write(connection: Connection, table: sa.Table, key: str, wanted: Rows, vola
                 different.append({"id": old.id, **columns})
                 counts |= any(getattr(old, name) != value for name, value in columns.items() if name not in volatile)
         for old in known.values():
-            if "reported" in table.c and old.consumer_id is not None:
-                lost += [{"id": old.id, "reported": False}] if old.reported else []
+            if there_is is not None and old.consumer_id is not None:
+                lost += [{"id": old.id, there_is: False}] if getattr(old, there_is) else []
             else:
                 gone.append(old.id)
     bulk.insert(connection, table, new)
@@ -188,7 +205,7 @@ def of_consumers(connection: Connection, uuids: Collection[str]) -> dict[tuple[i
     """Read the PCI devices that consumers have, for their domains.
 
     :returns: {(node id, uuid): devices with address, request (the number of the request that it meets, None where no claim gave it),
-        managed (whether libvirt changes its driver) and dev_type}.
+        managed (whether libvirt changes its driver), dev_type and interface (on the host, or None)}.
     """
     found: dict[tuple[int, str], list[dict[str, Any]]] = {}
     table = tables.pci_devices
@@ -198,6 +215,7 @@ def of_consumers(connection: Connection, uuids: Collection[str]) -> dict[tuple[i
             "request": row.request_number,
             "managed": row.tags.get("managed") != "false",
             "dev_type": row.dev_type,
+            "interface": row.interface,
         }
         found.setdefault((row.compute_node_id, row.owner), []).append(device)
     return found

@@ -171,6 +171,22 @@ def user(connection: Connection, path: str, identity: str | None, but: str, writ
     return None if row is None else dict(row._mapping)
 
 
+def holders(connection: Connection, ending: str) -> dict[str, str]:
+    """Find hosts that have a file that their domains only read.
+
+    :param ending: of its path, such as ``/_base/DIGITS``.
+    :returns: {host: path there}.
+    """
+    table, nodes = tables.domain_files, tables.compute_nodes
+    query = (
+        sa.select(nodes.c.host, sa.func.min(table.c.path).label("path"))
+        .join(nodes, nodes.c.id == table.c.compute_node_id)
+        .where(table.c.path.endswith(ending, autoescape=True), sa.not_(table.c.written))
+        .group_by(nodes.c.host)
+    )
+    return {row.host: row.path for row in connection.execute(query)}
+
+
 def _among(keys: Iterable[str]) -> sa.ColumnElement[bool]:
     table, keys = tables.domain_files, sorted(keys)
     return sa.or_(table.c.path.in_(keys), table.c.identity.in_(keys))

@@ -9,35 +9,28 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from ansible_collections.drover.compute.plugins.plugin_utils._store import named, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection
 
 FIELDS = ("vcpus", "memory_mb", "disk_gb", "extra_specs")
+#: Before its values are set.
+_NEW: Mapping[str, Any] = {"vcpus": None, "memory_mb": None, "disk_gb": 0, "extra_specs": {}}
 
 
-def read_flavors(connection: Connection, named: Collection[str]) -> dict[str, dict[str, Any]]:
-    """Read flavors by name; all flavors, for a message, where one of the names is unknown.
-
-    :returns: {name: {one of FIELDS: value}}.
-    """
-    table = tables.flavors
-    query = sa.select(table)
-    rows = bulk.among(connection, query, table.c.name, named)
-    if len(rows) < len(set(named)):
-        rows = list(connection.execute(query))
-    return {row.name: {field: getattr(row, field) for field in FIELDS} for row in rows}
+def read_flavors(connection: Connection, names: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Read flavors by name, as named.read() does; all flavors, for a message, where one of the names is unknown."""
+    found = named.read(connection, tables.flavors, FIELDS, names)
+    return found if len(found) == len(set(names)) else read_all(connection)
 
 
 def read_all(connection: Connection) -> dict[str, dict[str, Any]]:
-    """Read all flavors, as read_flavors() does."""
-    return {row.name: {field: getattr(row, field) for field in FIELDS} for row in connection.execute(sa.select(tables.flavors))}
+    """Read all flavors, as named.read() does."""
+    return named.read(connection, tables.flavors, FIELDS)
 
 
 def find(connection: Connection, name: str) -> dict[str, Any] | None:
     """Read a flavor as ensure() returns it."""
-    table = tables.flavors
-    row = connection.execute(sa.select(table).where(table.c.name == name)).one_or_none()
-    return None if row is None else {"name": name, "uuid": row.uuid, **{field: getattr(row, field) for field in FIELDS}}
+    return named.find(connection, tables.flavors, FIELDS, name)
 
 
 def merged(name: str, before: Mapping[str, Any] | None, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -45,7 +38,7 @@ def merged(name: str, before: Mapping[str, Any] | None, values: Mapping[str, Any
 
     :param before: by FIELDS; None for a new flavor.
     """
-    after = dict(before or {"vcpus": None, "memory_mb": None, "disk_gb": 0, "extra_specs": {}})
+    after = {field: (before or _NEW)[field] for field in FIELDS}
     after.update({field: values[field] for field in FIELDS[:3] if values.get(field) is not None})
     specs = {**after["extra_specs"], **(values.get("extra_specs") or {})}
     after["extra_specs"] = {key: value for key, value in specs.items() if value is not None}
@@ -63,18 +56,8 @@ def ensure(connection: Connection, name: str, values: Mapping[str, Any], now: fl
     :returns: the flavor, a dict with name, uuid and FIELDS; and whether it changed.
     :raises DroverError: a new flavor without vcpus or memory_mb.
     """
-    table = tables.flavors
-    row = connection.execute(sa.select(table).where(table.c.name == name)).one_or_none()
-    before = {field: getattr(row, field) for field in FIELDS} if row is not None else None
-    after = merged(name, before, values)
-    if row is None:
-        uuid = bulk.new_uuid()
-        connection.execute(sa.insert(table).values(uuid=uuid, name=name, created_at=now, **after))
-    else:
-        uuid = row.uuid
-        if after != before:
-            connection.execute(sa.update(table).where(table.c.id == row.id).values(**after))
-    return {"name": name, "uuid": uuid, **after}, after != before
+    before = find(connection, name)
+    return named.keep(connection, tables.flavors, before, name, merged(name, before, values), now)
 
 
 def delete(connection: Connection, name: str) -> bool:
@@ -82,5 +65,4 @@ def delete(connection: Connection, name: str) -> bool:
 
     :returns: whether it existed.
     """
-    table = tables.flavors
-    return bool(connection.execute(sa.delete(table).where(table.c.name == name)).rowcount)
+    return named.delete(connection, tables.flavors, name)

@@ -8,31 +8,22 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+from ansible_collections.drover.compute.plugins.plugin_utils._store import named, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection
 
 #: What of an image has one value; None where it is not known.
 TEXTS = ("disk_format", "source", "checksum")
 FIELDS = (*TEXTS, "properties")
 
 
-def read_images(connection: Connection, named: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
-    """Read images.
-
-    :param named: only those of these names; None for all.
-    :returns: {name: {one of FIELDS: value}}.
-    """
-    table = tables.images
-    query = sa.select(table)
-    rows = connection.execute(query) if named is None else bulk.among(connection, query, table.c.name, named)
-    return {row.name: {field: getattr(row, field) for field in FIELDS} for row in rows}
+def read_images(connection: Connection, names: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
+    """Read images, as named.read() does."""
+    return named.read(connection, tables.images, FIELDS, names)
 
 
 def find(connection: Connection, name: str) -> dict[str, Any] | None:
     """Read an image as ensure() returns it."""
-    table = tables.images
-    row = connection.execute(sa.select(table).where(table.c.name == name)).one_or_none()
-    return None if row is None else {"name": name, "uuid": row.uuid, **{field: getattr(row, field) for field in FIELDS}}
+    return named.find(connection, tables.images, FIELDS, name)
 
 
 def merged(before: Mapping[str, Any] | None, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,17 +44,8 @@ def ensure(connection: Connection, name: str, values: Mapping[str, Any], now: fl
 
     :returns: the image, a dict with name, uuid and FIELDS; and whether it changed.
     """
-    table = tables.images
     before = find(connection, name)
-    after = merged(before, values)
-    if before is None:
-        uuid = bulk.new_uuid()
-        connection.execute(sa.insert(table).values(uuid=uuid, name=name, created_at=now, **after))
-        return {"name": name, "uuid": uuid, **after}, True
-    changed = after != {field: before[field] for field in FIELDS}
-    if changed:
-        connection.execute(sa.update(table).where(table.c.name == name).values(**after))
-    return {"name": name, "uuid": before["uuid"], **after}, changed
+    return named.keep(connection, tables.images, before, name, merged(before, values), now)
 
 
 def delete(connection: Connection, name: str) -> bool:
@@ -71,5 +53,4 @@ def delete(connection: Connection, name: str) -> bool:
 
     :returns: whether it existed.
     """
-    table = tables.images
-    return bool(connection.execute(sa.delete(table).where(table.c.name == name)).rowcount)
+    return named.delete(connection, tables.images, name)

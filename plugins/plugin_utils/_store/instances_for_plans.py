@@ -52,10 +52,13 @@ def read_instances(connection: Connection, hosts: Collection[str] | None = None,
     held = _held(connection, hosts, but)
     found: list[PlannedInstance] = []
     node_of: dict[str, int] = {}
+    tied: set[str] = set()
     for row in connection.execute(_of_hosts(query, hosts, but)):
         facts, policy = row.facts or {}, row.policy or {}
         extra_specs = {**(row.flavor_specs or {}), **(row.extra_specs or {})}
         node_of[row.uuid] = row.compute_node_id
+        if numa.is_tied(facts.get("numa")):
+            tied.add(row.uuid)
         found.append(
             {
                 "uuid": row.uuid,
@@ -97,8 +100,8 @@ def read_instances(connection: Connection, hosts: Collection[str] | None = None,
         each["backs"] = names
     in_cells = numa.of_consumers(connection, None if hosts is None else node_of)
     for each in found:
-        cells = in_cells.get((node_of[each["uuid"]], each["uuid"]))
-        if cells:
+        cells = in_cells.get((node_of[each["uuid"]], each["uuid"]), [])
+        if cells or each["uuid"] in tied:
             each["cells"] = cells
     return found
 

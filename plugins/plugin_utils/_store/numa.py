@@ -115,5 +115,13 @@ def of_consumers(connection: Connection, uuids: Collection[str] | None) -> dict[
     return {(row.compute_node_id, row.uuid): row.cells for row in bulk.among(connection, query, consumers.c.uuid, uuids)}
 
 
+def is_tied(facts: Mapping[str, Any] | None) -> bool:
+    """Tell whether the fact ``numa`` of a domain ties it to certain CPUs, cells or pages of its host; one that floats over a set is not tied."""
+    facts = facts or {}
+    allowed = [*(facts.get("vcpu_pins") or {}).values(), facts.get("emulator_pins") or []]
+    memory = [facts.get("memory") or {}, *(facts.get("cells") or ())]
+    return bool(facts.get("pages")) or any(len(cpus) == 1 for cpus in allowed) or any(each.get("nodes") for each in memory)
+
+
 def _ids(uuid: str) -> Select:
     return sa.select(tables.consumers.c.id).where(tables.consumers.c.uuid == uuid)

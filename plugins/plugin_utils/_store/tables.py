@@ -38,7 +38,7 @@ if sa:
         sa.Column("labels", sa.JSON(none_as_null=True)),
         sa.Column("last_seen_up", sa.Double),
         sa.Column("last_error", sa.Text),
-        sa.Column("created_at", sa.Double, nullable=False),
+        columns.time("created_at"),
         sa.UniqueConstraint("host", "binary"),
     )
 
@@ -58,15 +58,13 @@ if sa:
         # False where its host no longer reports it, and allocations keep it.
         sa.Column("reported", sa.Boolean, nullable=False, default=True),
         *map(columns.of_field, NODE_FIELDS),
-        sa.Column("created_at", sa.Double, nullable=False),
-        sa.Column("updated_at", sa.Double, nullable=False),
+        columns.time("created_at"),
+        columns.time("updated_at"),
         sa.UniqueConstraint("host", "hypervisor_hostname"),
     )
 
-    resource_classes = sa.Table(
-        "resource_classes", metadata, columns.identifier(), sa.Column("name", sa.String(255), nullable=False, unique=True)
-    )
-    traits = sa.Table("traits", metadata, columns.identifier(), sa.Column("name", sa.String(255), nullable=False, unique=True))
+    resource_classes = sa.Table("resource_classes", metadata, columns.identifier(), columns.name())
+    traits = sa.Table("traits", metadata, columns.identifier(), columns.name())
 
     resource_providers = sa.Table(
         "resource_providers",
@@ -117,7 +115,7 @@ if sa:
         metadata,
         columns.identifier(),
         columns.uuid(),
-        sa.Column("name", sa.String(255), nullable=False, unique=True),
+        columns.name(),
         sa.Column("metadata", sa.JSON, nullable=False),
     )
     aggregate_hosts = sa.Table(
@@ -136,7 +134,7 @@ if sa:
         sa.Column("project", sa.String(255)),
         sa.Column("user", sa.String(255)),
         sa.Column("generation", sa.Integer, nullable=False, default=0),
-        sa.Column("created_at", sa.Double, nullable=False),
+        columns.time("created_at"),
         # Until discovery has seen the instance; null for one that runs.
         sa.Column("expires_at", sa.Double),
     )
@@ -157,7 +155,7 @@ if sa:
         metadata,
         columns.identifier(),
         columns.uuid(),
-        sa.Column("name", sa.String(255), nullable=False, unique=True),
+        columns.name(),
         sa.Column("policy", sa.String(64), nullable=False),
         sa.Column("max_server_per_host", sa.Integer, nullable=False, default=1),
         # How many members may move at the same time; null for no limit.
@@ -169,12 +167,12 @@ if sa:
         metadata,
         columns.identifier(),
         columns.uuid(),
-        sa.Column("name", sa.String(255), nullable=False, unique=True),
+        columns.name(),
         sa.Column("vcpus", sa.Integer, nullable=False),
         sa.Column("memory_mb", sa.Integer, nullable=False),
         sa.Column("disk_gb", sa.Integer, nullable=False),
         sa.Column("extra_specs", sa.JSON, nullable=False),
-        sa.Column("created_at", sa.Double, nullable=False),
+        columns.time("created_at"),
     )
 
     images = sa.Table(
@@ -182,13 +180,13 @@ if sa:
         metadata,
         columns.identifier(),
         columns.uuid(),
-        sa.Column("name", sa.String(255), nullable=False, unique=True),
+        columns.name(),
         sa.Column("disk_format", sa.String(64)),
         sa.Column("properties", sa.JSON, nullable=False),
         # A URL or a path, and sha256:DIGITS.
         sa.Column("source", sa.Text),
         sa.Column("checksum", sa.String(255)),
-        sa.Column("created_at", sa.Double, nullable=False),
+        columns.time("created_at"),
     )
 
     # In the store from its claim on.
@@ -225,7 +223,7 @@ if sa:
         # The open order to a hypervisor, see orders.py.
         sa.Column("task_state", sa.String(32)),
         sa.Column("order_uuid", sa.String(36)),
-        sa.Column("created_at", sa.Double, nullable=False),
+        columns.time("created_at"),
         # Few of millions, which the scheduler counts for each decision.
         sa.Index("ix_instances_definition", "definition", unique=True),
         sa.Index("ix_instances_project", "project", sqlite_where=sa.text(HAS_PROJECT), postgresql_where=sa.text(HAS_PROJECT)),
@@ -288,6 +286,8 @@ if sa:
         # Of the physical function of a virtual one.
         sa.Column("parent_addr", sa.String(32)),
         sa.Column("iommu_group", sa.Integer),
+        # The name of its network interface on the host; null where it has none.
+        sa.Column("interface", sa.Text),
         # Of the device spec.
         sa.Column("tags", sa.JSON, nullable=False),
         sa.Column("resource_class", sa.String(255)),
@@ -361,8 +361,8 @@ if sa:
         sa.Column("copied_memory_mib", sa.BigInteger),
         sa.Column("copied_disk_mib", sa.BigInteger),
         sa.Column("seconds", sa.Double),
-        sa.Column("created_at", sa.Double, nullable=False),
-        sa.Column("updated_at", sa.Double, nullable=False),
+        columns.time("created_at"),
+        columns.time("updated_at"),
     )
 
     # The runs at work (rule S4): one row per host.
@@ -395,8 +395,8 @@ if sa:
         # After the action; while it runs, that of its begin.
         sa.Column("boot_id", sa.String(36)),
         sa.Column("message", sa.Text),
-        sa.Column("created_at", sa.Double, nullable=False),
-        sa.Column("updated_at", sa.Double, nullable=False),
+        columns.time("created_at"),
+        columns.time("updated_at"),
     )
 
     # The hosts of the open rolling maintenance.
@@ -411,8 +411,8 @@ if sa:
         # Those on it before its drain.
         sa.Column("instances", sa.JSON(none_as_null=True)),
         sa.Column("message", sa.Text),
-        sa.Column("created_at", sa.Double, nullable=False),
-        sa.Column("updated_at", sa.Double, nullable=False),
+        columns.time("created_at"),
+        columns.time("updated_at"),
     )
 
     # Decisions of the scheduler; the newest are kept, see decisions.py. No index, as each claim writes here.
@@ -420,7 +420,7 @@ if sa:
         "decisions",
         metadata,
         columns.identifier(),
-        sa.Column("created_at", sa.Double, nullable=False),
+        columns.time("created_at"),
         # place, resize or migrate.
         sa.Column("purpose", sa.String(32), nullable=False),
         # The user of the scheduler, for people.

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What hosts report of themselves, and what people give in its place, checked before it is a URI, a path, a number or a key.
 
-Who is root on one hypervisor decides what it says. A fact of the host that cannot be is a DroverError: nothing of it is
-recorded. One of a domain is that domain's matter: whoever may name a guest must not hide a whole host by it, and a guest
-that is there must not count as gone, so that a name is mended where it can be.
+The root user of a hypervisor decides what it reports. An impossible fact of the host is a DroverError: nothing of the host is
+recorded. An impossible fact of a domain concerns that domain only: a user who may name a guest must not hide a whole host by its
+name, and a guest that is there must not count as gone. So a name is mended where it can be.
 
 ``tracker.node.describe()`` and ``tracker.domain.describe()`` call this for all that comes to them, and what the store gets
 of facts comes from there.

@@ -15,7 +15,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, InvalidSpecs
 from ansible_collections.drover.compute.plugins.plugin_utils._pci.device_specs import DeviceSpec
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import PHYSICAL
+from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import PHYSICAL, VIRTUAL
 
 SPEC_KEYS = (
     "vendor_id",
@@ -33,7 +33,7 @@ SPEC_KEYS = (
 TYPE_KEYS = ("type", "device_addresses", "mdev_class", "max_instances")
 VGPU = "VGPU"
 _ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
-_COLUMNS = ("address", "vendor_id", "product_id", "numa_node", "dev_type", "parent_addr", "iommu_group")
+_COLUMNS = ("address", "vendor_id", "product_id", "numa_node", "dev_type", "parent_addr", "iommu_group", "interface")
 
 
 def pci_devices(facts: Sequence[Mapping[str, Any]], specs: Any, where: str) -> list[dict[str, Any]]:
@@ -199,13 +199,20 @@ def owners(domains: Iterable[Mapping[str, Any]], devices: Iterable[Mapping[str, 
     """Return the uuids of the domains that have each device, by its PCI address or the uuid of the mediated device.
 
     :param domains: those of hypervisor_info.
-    :param devices: pci_devices of hypervisor_info, for those that a domain names by their vDPA device.
+    :param devices: with their addresses, those that a domain may name by their vDPA device (``vdpa``), or virtual functions by their
+        network interface (``dev_type``, ``interface``).
     """
+    devices = list(devices)
     by_vdpa = {each["vdpa"]: each["address"] for each in devices if each.get("vdpa")}
+    # That of a physical function may serve many domains at a time.
+    by_interface = {each["interface"]: each["address"] for each in devices if each.get("interface") and each["dev_type"] == VIRTUAL}
     found: dict[str, list[str]] = {}
     for domain in domains:
         for each in domain.get("hostdevs") or ():
             address = by_vdpa.get(each.get("address")) if each.get("type") == "vdpa" else each.get("address")
             if address and each.get("type") in ("pci", "mdev", "vdpa"):
                 found.setdefault(str(address), []).append(domain["uuid"])
+        for each in domain.get("interfaces") or ():
+            if each.get("type") == "direct" and each.get("source") in by_interface:
+                found.setdefault(by_interface[each["source"]], []).append(domain["uuid"])
     return {address: sorted(set(uuids)) for address, uuids in found.items()}

@@ -8,15 +8,12 @@ Data in, data out. A physical function with its virtual ones is one provider, as
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import PHYSICAL
 
-# Of our own, so that no uuid made from the same text elsewhere is taken for one of these.
-_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://drover.compute/nested-providers")
 _TRAITS = frozenset({"COMPUTE_MANAGED_PCI_DEVICE", "OWNER_NOVA"})
 NUMA_ROOT = "HW_NUMA_ROOT"
 LIVE_MIGRATABLE = "HW_PCI_LIVE_MIGRATABLE"
@@ -36,11 +33,6 @@ class NestedProvider(TypedDict):
     resource_class: str | None
     total: int
     traits: set[str]
-
-
-def uuid_of(root: str, key: str) -> str:
-    """Return the uuid of a provider by that of its compute node: the same in every discovery."""
-    return str(uuid.uuid5(_NAMESPACE, f"{root}/{key}"))
 
 
 def key_of(device: Mapping[str, Any]) -> str:

@@ -11,7 +11,7 @@ Data in, data out. The rules, in the order they are tried for each domain report
 - an unknown uuid is adopted;
 - an instance recorded here is here;
 - an instance recorded elsewhere has moved here, unless another host shows it too: then it is
-  doubled, its record stays as it is and the operator is told.
+  doubled, its record stays as it is and the operator gets a message.
 
 An instance recorded on a reporting host that no longer shows it is missing, unless it is only being
 built or another host shows it. Nothing of it is thrown away: in doubt, say so.

@@ -45,9 +45,9 @@ def write_nested(connection: Connection, wanted: Nodes, rows: NodeRows, roots: M
         known = ((before[key].facts or {}).get("nested_providers") or {}) if key in before else {}
         uuid, name = names[roots[key]]
         children[roots[key]] = {
-            nested_providers.uuid_of(uuid, each["key"]): discovered_children.Child(
+            discovered_children.uuid_of(uuid, each["key"]): discovered_children.Child(
                 f"{name}{each['name']}",
-                nested_providers.uuid_of(uuid, each["parent"]) if each["parent"] else None,
+                discovered_children.uuid_of(uuid, each["parent"]) if each["parent"] else None,
                 each["resource_class"],
                 each["total"],
                 each["traits"],
@@ -59,7 +59,7 @@ def write_nested(connection: Connection, wanted: Nodes, rows: NodeRows, roots: M
     def is_ours(root: int, uuid: str, name: str) -> bool:
         # Their uuids are made of their names.
         key = name.removeprefix(names[root][1])
-        return uuid in (nested_providers.uuid_of(names[root][0], each) for each in (key, key.lower()))
+        return uuid in (discovered_children.uuid_of(names[root][0], each) for each in (key, key.lower()))
 
     return discovered_children.write(connection, children, is_ours)
 
@@ -78,24 +78,26 @@ class Hardware:
         self._cells = {key: row.numa_cells or [] for key, row in rows.items()}
         # The facts of a host are large, and only a vDPA device is found by them.
         asking = [node for node, domains in shown.items() if any(_has_vdpa(each) for each in domains)]
-        self._facts = {key: facts.get("pci_devices") or [] for key, facts in compute_nodes.facts(connection, asking).items()}
+        facts_of = {key: facts.get("pci_devices") or [] for key, facts in compute_nodes.facts(connection, asking).items()}
+        # Virtual functions by their interfaces are of the store.
+        self._known = {key: [*facts_of.get(key, ()), *pci.get(key, ())] for key in shown}
         # {node: {device: (uuid of the provider, resource class)}}.
         self._amounts: dict[int, dict[str, tuple[str, str]]] = {}
         # {node: uuids of providers that it may have}.
         self._nested: dict[int, set[str]] = {}
         for key, row in rows.items():
             found = {
-                each["address"]: (nested_providers.uuid_of(row.uuid, nested_providers.key_of(each)), nested_providers.class_of(each))
+                each["address"]: (discovered_children.uuid_of(row.uuid, nested_providers.key_of(each)), nested_providers.class_of(each))
                 for each in pci.get(key, ())
             }
             classes = {(kind["parent"], kind["type"]): kind["resource_class"] for kind in kinds.get(key, ())}
             for mdev in mdevs.get(key, ()):
                 if (mdev["parent"], mdev["type"]) in classes:
-                    provider = nested_providers.uuid_of(row.uuid, mdev["parent"])
+                    provider = discovered_children.uuid_of(row.uuid, mdev["parent"])
                     found[mdev["uuid"]] = (provider, classes[mdev["parent"], mdev["type"]])
             keys = {nested_providers.key_of(each) for each in pci.get(key, ())} | {kind["parent"] for kind in kinds.get(key, ())}
             self._amounts[key] = found
-            self._nested[key] = {nested_providers.uuid_of(row.uuid, each) for each in keys}
+            self._nested[key] = {discovered_children.uuid_of(row.uuid, each) for each in keys}
         self._ids = providers.ids(connection, set().union(*self._nested.values()))
 
     def resources(self, node: int, domain: DomainReport, resources: Resources) -> Resources:
@@ -159,10 +161,10 @@ class Hardware:
     def _devices(self, node: int, domain: DomainReport) -> list[str]:
         """The PCI addresses and uuids of mediated devices that a domain has."""
         facts = domain["columns"]["facts"]
-        if not facts.get("hostdevs"):
+        each = {"uuid": domain["columns"]["uuid"], **{key: facts.get(key) for key in ("hostdevs", "interfaces")}}
+        if not each["hostdevs"] and not any(nic.get("type") == "direct" for nic in each["interfaces"] or ()):
             return []
-        each = {"uuid": domain["columns"]["uuid"], "hostdevs": facts["hostdevs"]}
-        return sorted(host_devices.owners([each], self._facts.get(node, ())))
+        return sorted(host_devices.owners([each], self._known.get(node, ())))
 
 
 def _has_vdpa(domain: DomainReport) -> bool:

@@ -109,7 +109,7 @@ def _ip_pools(connection: Connection, wanted: Nodes, before: NodeRows) -> dict[s
         recorded = ((last.facts or {}).get("ip_pools") or {}).get(name)
         if recorded in (None, pool):
             continue
-        # Whoever defined it as recorded until now may change it: the operator has edited the variable,
+        # A host that defined the pool as it is recorded may change it: the operator has edited the variable,
         # and hosts are discovered one after the other.
         if not _was(before, wanted, name, recorded):
             raise _contradiction(name, last.host, recorded, key[0], pool)

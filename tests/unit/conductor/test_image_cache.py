@@ -15,7 +15,7 @@ pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils import _image_cache
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.image_cache import ImageCache
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.image_cache import CACHE, ImageCache
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
@@ -44,11 +44,11 @@ class Hand:
         return self.answers.pop(0)
 
 
-def cache(hand, check_mode=False):
+def cache(hand, check_mode=False, store=None):
     """The cache of kvm1, and the lines that it shows."""
     lines = []
     hosts = type("Hosts", (), {"hand": lambda self, host: hand})()
-    return ImageCache(Ports(None, hosts, None, lines.append, None), "kvm1", "/srv/images", check_mode), lines
+    return ImageCache(Ports(store, hosts, None, lines.append, None), "kvm1", "/srv/images", check_mode), lines
 
 
 def step(size=None, total=None, before=0, **more):
@@ -57,7 +57,7 @@ def step(size=None, total=None, before=0, **more):
 
 
 WRONG = {"failed": True, "msg": "it is another one.", "other_content": True, "absent": False}
-ABSENT = {"failed": True, "msg": "The source does not exist.", "absent": True, "other_content": False}
+ABSENT = {"failed": True, "msg": "The source does not exist.", "absent": True, "unread": True, "other_content": False}
 
 
 def test_the_progress_is_shown():
@@ -81,6 +81,13 @@ def test_a_part_that_was_left_may_be_of_an_older_source(before):
         assert len(hand.asked) == 2
 
 
+def test_so_may_one_that_the_first_call_finds():
+    hand = Hand(WRONG | {"before": 100}, step())
+    assert cache(hand)[0].bring({**IMAGE, "source": "https://example.com/x"})[0] is True
+    with pytest.raises(DroverError, match="it is another one"):
+        cache(Hand(WRONG | {"before": 0}, step()))[0].bring({**IMAGE, "source": "https://example.com/x"})
+
+
 def test_it_is_not_read_a_third_time():
     hand = Hand(step(1 << 20, before=100), WRONG, WRONG, step())
     with pytest.raises(DroverError, match="it is another one"):
@@ -98,6 +105,14 @@ def test_a_file_of_the_controller_is_copied_where_the_host_does_not_have_it(tmp_
     assert brought["path"] == copied["dest"] and brought["uploaded"] is True and copied["dest"].startswith("/srv/images/.drover-upload-")
     assert _image_cache._UPLOAD.fullmatch(os.path.basename(copied["dest"])), "a clean knows its name"
     assert lines[0] == "debian-12: controller -> kvm1, 1 MiB"
+
+
+def test_an_upload_that_went_on_from_a_wrong_part_says_what_was_wrong(tmp_path):
+    source = tmp_path / "debian.raw"
+    source.write_bytes(CONTENT)
+    hand = Hand(ABSENT, {"changed": True}, WRONG | {"before": 100})
+    with pytest.raises(DroverError, match="it is another one"):
+        cache(hand)[0].bring({**IMAGE, "source": str(source)})
 
 
 def test_in_check_mode_nothing_is_copied(tmp_path):
@@ -120,9 +135,106 @@ def test_an_image_that_says_too_little_is_refused(image, words):
         cache(Hand())[0].bring(image)
 
 
-def test_a_path_that_nobody_has_is_a_sentence():
-    with pytest.raises(DroverError, match="does not exist. The controller does not have it either."):
-        cache(Hand(ABSENT))[0].bring({**IMAGE, "source": "/no/such/file"})
+def test_a_path_that_nobody_has_is_a_sentence(prepared_url):
+    with pytest.raises(DroverError, match=r"does not exist. The controller does not have it either. No other hypervisor that is up has"):
+        cache(Hand(ABSENT), store=Store.open(prepared_url))[0].bring({**IMAGE, "source": "/no/such/file"})
+
+
+# From another hypervisor
+
+DIGITS = IMAGE["checksum"].partition(":")[2]
+UNREAD = {"failed": True, "msg": "The image debian-12 cannot be read from https://example.com/x on kvm1: no route.", "unread": True}
+TRUST = {"failed": True, "msg": "The image debian-12 cannot be copied from kvm2 to kvm1: no SSH connection.", "unread": True}
+URL = {**IMAGE, "source": "https://example.com/x"}
+
+
+@pytest.fixture
+def holders(prepared_url):
+    """The store of a fleet in which kvm10 and kvm2 have instances that are backed by the image; it uses the path of each."""
+
+    def backed(name, path):
+        chain = [{"path": path, "format": "raw", "real_path": path}]
+        disk = {"device": "disk", "type": "file", "source": f"/x/{name}", "path": f"/x/{name}", "readonly": False, "chain": chain}
+        return domain(name, disks=[disk])
+
+    assert _image_cache.CACHE == CACHE
+    domains = {
+        "kvm1": [],
+        "kvm2": [backed("web", f"/srv/images/_base/{DIGITS}")],
+        "kvm3": [backed("other", f"/srv/images/_base/{'0' * 64}")],
+        "kvm10": [backed("db", f"/ssd/_base/{DIGITS}"), backed("mail", f"/ssd/_base/{DIGITS}")],
+    }
+    nodes = [host(name, *found, migration_uri=f"qemu+ssh://root@{name}/system") for name, found in domains.items()]
+    fleets.discover(prepared_url, *nodes)
+    return Store.open(prepared_url)
+
+
+def test_where_the_source_cannot_be_read_it_comes_from_another_host(holders):
+    hand = Hand(UNREAD, step(1 << 20, 4 << 20), step())
+    found, lines = cache(hand, store=holders)
+    assert found.bring(URL) == (True, "/srv/images/_base/x")
+    asked = [{key: given.get(key) for key in ("url", "peer", "path", "checksum")} for dummy, given in hand.asked]
+    of_kvm2 = {
+        "url": None,
+        "peer": "qemu+ssh://root@kvm2/system",
+        "path": f"/srv/images/_base/{DIGITS}",
+        "checksum": IMAGE["checksum"],
+    }
+    assert asked[0]["url"] == URL["source"] and asked[1:] == [of_kvm2, of_kvm2]
+    assert lines[:2] == ["debian-12: kvm1 cannot read its source; kvm2 -> kvm1", "debian-12 -> kvm1: 25 % of 4 MiB"]
+
+
+def test_the_next_one_is_tried_and_all_reasons_are_told(holders):
+    hand = Hand(UNREAD, TRUST, step())
+    assert cache(hand, store=holders)[0].bring(URL)[0] is True
+    assert [given.get("path") for dummy, given in hand.asked[1:]] == [f"/srv/images/_base/{DIGITS}", f"/ssd/_base/{DIGITS}"]
+    with pytest.raises(DroverError) as problem:
+        cache(Hand(UNREAD, TRUST, TRUST), store=holders)[0].bring(URL)
+    text = str(problem.value)
+    assert "cannot be read from https://example.com/x" in text and text.count("no SSH connection") == 2
+    assert text.endswith("let kvm1 reach the others with drover.compute.migration_trust.")
+
+
+def test_what_goes_wrong_on_the_host_itself_ends_it(holders):
+    hand = Hand(UNREAD, {"failed": True, "msg": "The image needs 4 GiB, and 1 GiB is free."})
+    with pytest.raises(DroverError, match="1 GiB is free"):
+        cache(hand, store=holders)[0].bring(URL)
+    assert len(hand.asked) == 2
+
+
+def test_another_content_of_the_first_leaves_the_next(holders):
+    hand = Hand(UNREAD, WRONG, step())
+    assert cache(hand, store=holders)[0].bring(URL)[0] is True and len(hand.asked) == 3
+
+
+def test_a_path_that_only_another_host_has_is_copied_from_its_cache(holders):
+    hand = Hand(ABSENT, step())
+    assert cache(hand, store=holders)[0].bring({**IMAGE, "source": "/only/elsewhere.raw"})[0] is True
+    assert hand.asked[1][1]["peer"] == "qemu+ssh://root@kvm2/system"
+
+
+def test_a_host_that_is_down_is_not_asked(holders):
+    with holders.write() as connection:
+        connection.execute(sa.update(tables.services).where(tables.services.c.host == "kvm2").values(forced_down=True))
+    hand = Hand(UNREAD, step())
+    cache(hand, store=holders)[0].bring(URL)
+    assert hand.asked[1][1]["peer"] == "qemu+ssh://root@kvm10/system"
+
+
+@pytest.mark.parametrize("answer", [WRONG, {"failed": True, "msg": "The image needs 4 GiB, and 1 GiB is free."}])
+def test_no_other_host_is_asked_where_the_source_was_read(holders, answer):
+    """A wrong checksum is a mistake that somebody has to correct, and another source makes no room."""
+    hand = Hand(answer)
+    with pytest.raises(DroverError):
+        cache(hand, store=holders)[0].bring(URL)
+    assert len(hand.asked) == 1
+
+
+def test_without_a_checksum_nothing_is_copied(holders):
+    hand = Hand()
+    with pytest.raises(DroverError, match="it has no checksum, so it cannot be brought to kvm1"):
+        cache(hand, store=holders)[0].bring({**URL, "checksum": None})
+    assert hand.asked == []
 
 
 # With the shipped modules
@@ -149,20 +261,18 @@ def test_one_download_for_all_instances_of_a_host(fleet):
     url, folder = fleet
     server = Server()
     server.content = CONTENT
-    wanted = {"names": ["debian-12", "debian-12"], "images": [{**IMAGE, "source": server.url}]}
+    wanted = {"images": [{**IMAGE, "source": server.url}] * 2}
     first = task(url, folder, **wanted)
     second = task(url, folder, **wanted)
     server.close()
     assert (first["changed"], second["changed"], server.asked) == (True, False, [0])
     assert first["paths"] == second["paths"] and os.path.getsize(first["paths"]["debian-12"]) == len(CONTENT)
-    with pytest.raises(AnsibleActionFail, match=r"Image debain-12 is not known \(did you mean debian-12\?\)"):
-        task(url, folder, names=["debain-12"], images=wanted["images"])
 
 
 def cached(url, folder, tmp_path):
     source = tmp_path / "debian.raw"
     source.write_bytes(CONTENT)
-    path = task(url, folder, names=["debian-12"], images=[{**IMAGE, "source": str(source)}])["paths"]["debian-12"]
+    path = task(url, folder, images=[{**IMAGE, "source": str(source)}])["paths"]["debian-12"]
     os.utime(f"{path}.json", (0, 0))
     return path
 

@@ -41,6 +41,7 @@ def rendered(claim, seed=None):
         "place_claim": claim,
         "place_disks": disk_layout(claim["disks"], "/images/web1-5f0c6a3e"),
         "place_seed": seed or {},
+        "place_folder": "/var/lib/libvirt/images",
         "hostvars": {},
     }
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(variables)

@@ -30,6 +30,8 @@ BESIDE = {
 #: What one key needs besides, or cannot have.
 BESIDE_KEY = {
     ("instances", "networks", "network"): {"bridge": None},
+    ("instances", "networks", "physical_network"): {"bridge": None, "vnic": "macvtap"},
+    ("instances", "networks", "vnic"): {"bridge": None, "physical_network": "physnet1"},
     ("instances", "cpu", "model"): {"mode": "custom"},
     ("instances", "cpu", "features"): {"mode": "host-model"},
     ("instances", "networks", "vlan", "native"): {"trunk": [42]},

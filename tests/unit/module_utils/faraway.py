@@ -197,13 +197,21 @@ class Volume:
 
     def download(self, stream, offset, length, flags=0):
         self.pool.host.downloads.append(self.path())
-        stream.source = self.file
+        stream.source, stream.offset = self.file, offset
 
 
 class Stream:
     """Both ways, with holes."""
 
     BLOCK = 4096
+    offset = 0
+
+    def recv(self, most):
+        with open(self.source, "rb") as file:
+            file.seek(self.offset)
+            piece = file.read(most)
+        self.offset += len(piece)
+        return piece
 
     def sparseSendAll(self, data, hole, skip, opaque):
         with open(self.target, "r+b") as file:

@@ -614,7 +614,7 @@ def test_a_move_that_waits_can_be_aborted(fleet, monkeypatch):
     monkeypatch.setattr(Records, "write", write)
     record, word = fleet.move(most=1, migration="m1")
     assert (record["status"], word, fleet.states(), fleet.calls) == ("cancelled", "started", ("running", "absent"), [])
-    assert "was aborted as asked for" in record["message"]
+    assert "was aborted on request" in record["message"]
 
 
 @pytest.mark.parametrize("waited, calls", [(31, 0), (29, 1)])

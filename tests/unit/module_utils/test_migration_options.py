@@ -361,7 +361,7 @@ def test_an_abort_is_heeded_by_the_worker_at_work(slow, monkeypatch):
     timer.start()
     record, dummy = slow.move(migration="m1")
     assert (record["status"], slow.states(), set(slow.done)) == ("cancelled", ("running", "absent"), {"abort"})
-    assert "aborted as asked for" in record["message"]
+    assert "aborted on request" in record["message"]
     # The same migration is not begun anew, another one is.
     record, word = slow.move(migration="m1")
     assert (record["status"], word, len(slow.calls)) == ("cancelled", "cancelled", 1)

@@ -17,10 +17,12 @@ import pytest
 
 pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _image_cache
+from ansible_collections.drover.compute.plugins.module_utils import _folder, _image_cache
 from ansible_collections.drover.compute.plugins.module_utils._image_cache import CachedImage, Unfinished
 from ansible_collections.drover.compute.plugins.module_utils._images import ImageProblem
 from ansible_collections.drover.compute.tests.unit.image_server import Server
+from ansible_collections.drover.compute.tests.unit.module_utils import faraway
+from ansible_collections.drover.compute.tests.unit.module_utils.faraway import Faraway
 
 CONTENT = os.urandom(3 << 20)
 DIGITS = hashlib.sha256(CONTENT).hexdigest()
@@ -77,8 +79,85 @@ def test_from_a_path(bring, folder, tmp_path, algorithm):
 
 def test_a_path_that_is_not_there_says_so(bring, tmp_path, folder):
     found = bring(path=str(tmp_path / "nosuch"))
-    assert found["failed"] and found["absent"] is True and "does not exist" in found["msg"]
+    assert found["failed"] and found["absent"] is True and found["unread"] is True and "does not exist" in found["msg"]
     assert DIGITS not in names(folder)
+
+
+URI = "qemu+ssh://root@kvm2/system"
+
+
+@pytest.fixture
+def kvm2(tmp_path, monkeypatch):
+    """Another hypervisor, with files of its own, that has the image in its cache."""
+    found = Faraway(None, tmp_path / "kvm2")
+    found.write(f"/srv/_base/{DIGITS}", CONTENT)
+    found.getHostname, found.close = lambda: "kvm2", lambda: None
+
+    def connect(uri):
+        assert uri == URI
+        return found
+
+    monkeypatch.setattr(_image_cache, "open_connection", connect)
+    return found
+
+
+def test_from_another_hypervisor(bring, folder, kvm2):
+    given = {"peer": URI, "path": f"/srv/_base/{DIGITS}"}
+    foreseen = bring(**given, check_mode=True)
+    assert (foreseen["changed"], foreseen["done"], kvm2.downloads) == (True, False, [])
+    found = bring(**given)
+    assert (found["changed"], found["done"], found["image"]) == (True, True, f"{folder}/_base/{DIGITS}")
+    with open(found["image"], "rb") as file:
+        assert file.read() == CONTENT
+    assert names(folder) == [DIGITS, f"{DIGITS}.json"] and kvm2.pools == {}, "nothing is left on either"
+    again = bring(**given)
+    assert (again["changed"], len(kvm2.downloads)) == (False, 1)
+
+
+def test_a_copy_from_another_hypervisor_goes_on_where_a_call_ended(folder, kvm2):
+    cached = CachedImage(str(folder), "debian-12", f"sha256:{DIGITS}")
+    sizes = [0]
+    while not cached.is_there():
+        try:
+            cached.bring(None, f"/srv/_base/{DIGITS}", 0, URI)
+        except Unfinished as so_far:
+            assert so_far.total == len(CONTENT) and so_far.size > sizes[-1] and kvm2.pools == {}
+            sizes.append(so_far.size)
+    assert len(sizes) == 1 + len(CONTENT) // _folder.PIECE
+
+
+@pytest.mark.parametrize("longer", [b"", b"more"])
+def test_another_content_of_another_hypervisor_is_refused_and_removed(bring, folder, kvm2, longer):
+    """What one hypervisor says of a file is not believed."""
+    kvm2.write(f"/srv/_base/{DIGITS}", CONTENT[:-1] + b"x" + longer)
+    found = bring(peer=URI, path=f"/srv/_base/{DIGITS}")
+    assert found["failed"] and found["other_content"] is True and f"What /srv/_base/{DIGITS} of kvm2 gives" in found["msg"]
+    assert names(folder) == []
+
+
+def test_a_hypervisor_that_gives_more_than_it_says_is_stopped(bring, folder, kvm2, monkeypatch):
+    monkeypatch.setattr(faraway.Stream, "recv", lambda stream, most: bytes(most))
+    found = bring(peer=URI, path=f"/srv/_base/{DIGITS}")
+    assert found["failed"] and f"kvm2 gives more than the {len(CONTENT)} bytes" in found["msg"] and names(folder) == []
+
+
+def test_a_part_that_is_longer_than_the_file_is_read_anew(bring, folder, kvm2):
+    (folder / "_base").mkdir()
+    (folder / "_base" / _image_cache.PART.format(digits=DIGITS)).write_bytes(bytes(len(CONTENT) + 5))
+    assert bring(peer=URI, path=f"/srv/_base/{DIGITS}")["done"] is True
+
+
+@pytest.mark.parametrize("path", ["/srv/_base/gone", "/nosuch/folder"])
+def test_a_file_that_the_other_hypervisor_no_longer_has_says_so(bring, folder, kvm2, path):
+    found = bring(peer=URI, path=path)
+    assert found["failed"] and f"kvm2 has no file {path} any more." in found["msg"] and found["unread"] is True
+    assert DIGITS not in names(folder)
+
+
+def test_a_hypervisor_that_is_not_reached_says_so(bring, folder):
+    found = bring(peer="qemu+tcp://127.0.0.1:9/system", path=f"/srv/_base/{DIGITS}")
+    assert found["failed"] and "The image debian-12 cannot be copied from 127.0.0.1 to" in found["msg"] and found["unread"] is True
+    assert names(folder) == []
 
 
 @pytest.mark.parametrize("parts", [True, False])
@@ -106,7 +185,8 @@ def test_what_cannot_be_brought_is_a_sentence(bring, folder, given, words):
 
 def test_an_error_of_the_server_is_a_sentence(bring, server, folder):
     server.status = 404
-    assert "404 Not Found. Correct the source of the image debian-12." in bring(url=server.url)["msg"]
+    found = bring(url=server.url)
+    assert "404 Not Found. Correct the source of the image debian-12." in found["msg"] and found["unread"] is True
     assert DIGITS not in names(folder)
 
 

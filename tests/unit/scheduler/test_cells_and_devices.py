@@ -74,7 +74,7 @@ def test_a_batch_that_finds_no_host_leaves_all_as_it_was():
     states = states_of(document(GPU), None)
     before = copy.deepcopy(states.numa.usage(0))
     specs = [asked("one", {**PINNED, "pci_passthrough:alias": "gpu:1"}), asked("two", {"pci_passthrough:alias": "gpu:1"})]
-    with pytest.raises(NoValidHost, match="has too few free PCI devices of the kind that is asked for"):
+    with pytest.raises(NoValidHost, match="has too few free PCI devices of the requested kind"):
         hosts_of(states, specs)
     assert states.numa.usage(0) == before
     assert states.numa.free_devices.tolist() == [1, 0]

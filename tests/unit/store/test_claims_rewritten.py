@@ -146,7 +146,7 @@ def test_reshaped(fleet_url):
         },
     }
     before = fleets.snapshot(fleet_url)
-    with pytest.raises(DroverError, match="its inventory of DISK_GB shall go and is in use"):
+    with pytest.raises(DroverError, match="its inventory of DISK_GB is in use and cannot be removed"):
         reshape(fleet_url, inventories, {})
     with pytest.raises(DroverError, match="changed meanwhile: its generation is"):
         reshape(fleet_url, {"kvm1": {**inventories["kvm1"], "generation": 99}}, {})

@@ -19,7 +19,7 @@ from ansible_collections.drover.compute.tests.unit.tracker import machines
 from ansible_collections.drover.compute.tests.unit.tracker.machines import domain, node, pins
 
 SETS = {"cpu_shared_set": "0,8,4,12", "cpu_dedicated_set": "1-3,9-11,5-7,13-15", "cpu_allocation_ratio": 1.0}
-NONE = {"cpu_policy": None, "thread_policy": None}
+NONE = dict.fromkeys(numa.POLICIES)
 ISOLATED = {"cpu_policy": "dedicated", "thread_policy": "isolate"}
 GPU = [{"vendor_id": "10de", "product_id": "2204"}]
 FUNCTIONS = [{"address": "0000:3b:00.0", "product_id": "154c", "resource_class": "fast-nic", "traits": ["blue"]}]
@@ -156,7 +156,7 @@ def test_devices_with_their_owners(prepared_url):
     found = columns(prepared_url)
     assert found["pci_devices"][1] == {
         "address": "0000:85:00.0", "vendor_id": "10de", "product_id": "2204", "device_class": "030000", "numa_node": None, "dev_type": "type-PCI",
-        "parent_addr": None, "iommu_group": 81, "tags": {}, "resource_class": None, "traits": [], "reported": True, "owner": uuid_of("web"),
+        "parent_addr": None, "iommu_group": 81, "interface": None, "tags": {}, "resource_class": None, "traits": [], "reported": True, "owner": uuid_of("web"),
     }  # fmt: skip
     vdpa = found["pci_devices"][0]
     assert (vdpa["dev_type"], vdpa["owner"], vdpa["parent_addr"]) == ("vdpa", uuid_of("web"), "0000:43:00.0")
@@ -296,17 +296,26 @@ def cpus(url):
     return {(hosts[node], names[each["uuid"]]): sorted(each["cells"][0]["pins"].values()) for node, held in found.items() for each in held}
 
 
-def test_a_move_takes_the_same_cpus_at_the_destination(prepared_url):
+def test_a_move_takes_free_cpus_at_the_destination(prepared_url):
     web, db = (domain(name, 1, 64, pins(1, cell=0)) for name in ("web", "db"))
-    fleets.discover(prepared_url, node(web, options=SETS), node(db, host="kvm2", options=SETS), node(host="kvm3", options=SETS))
+    one = {"cpu_shared_set": "0", "cpu_dedicated_set": "6", "cpu_allocation_ratio": 8.0}
+    fleets.discover(prepared_url, node(web, options=SETS), node(db, host="kvm2", options=SETS), node(host="kvm3", options=one))
     moved(prepared_url, "web", "kvm3")
     # Before the host shows it, nobody else gets the CPU there.
-    assert cpus(prepared_url) == {("kvm1", "web"): [1], ("kvm2", "db"): [1], ("kvm3", "web"): [1]}
-    with pytest.raises(DroverError, match="db is pinned to CPU 1, which other instances have on kvm3"):
+    assert cpus(prepared_url) == {("kvm1", "web"): [1], ("kvm2", "db"): [1], ("kvm3", "web"): [6]}
+    with pytest.raises(DroverError, match="kvm3: it has no NUMA cells with enough free CPUs"):
         moved(prepared_url, "db", "kvm3")
     # Both ends are held while it moves, whatever the hosts show.
-    fleets.discover(prepared_url, node(web, options=SETS), node(host="kvm3", options=SETS))
+    fleets.discover(prepared_url, node(web, options=SETS), node(host="kvm3", options=one))
     assert {("kvm1", "web"), ("kvm3", "web")} < cpus(prepared_url).keys()
+
+
+def test_a_move_that_came_about_frees_what_it_left(prepared_url):
+    fleets.discover(prepared_url, node(domain("web", 1, 64, pins(1, cell=0)), options=SETS), node(host="kvm3", options=SETS))
+    opened = moved(prepared_url, "web", "kvm3")
+    with Store.open(prepared_url).write() as connection:
+        migration_claims.finish(connection, opened["uuid"], certainty.word("a test"), None, NOW)
+    assert cpus(prepared_url).keys() == {("kvm3", "web")}
 
 
 def test_a_move_that_did_not_come_about_leaves_nothing(prepared_url):
@@ -315,5 +324,6 @@ def test_a_move_that_did_not_come_about_leaves_nothing(prepared_url):
     opened = moved(prepared_url, "web", "kvm3")
     with Store.open(prepared_url).write() as connection:
         migration_claims.undo(connection, opened["uuid"], certainty.word("a test"), "the network broke", NOW)
+    assert cpus(prepared_url) == {("kvm1", "web"): [1]}
     fleets.discover(prepared_url, node(web, options=SETS), node(host="kvm3", options=SETS))
     assert cpus(prepared_url) == {("kvm1", "web"): [1]}

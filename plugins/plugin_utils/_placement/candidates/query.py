@@ -9,12 +9,12 @@ query_string.py reads the form of Placement's query strings into the same classe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, either
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
 
 SUFFIX = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -95,14 +95,14 @@ def from_mapping(given: Any) -> Query:
         if not SUFFIX.fullmatch(suffix):
             raise refused("groups", suffix, "suffixes of 1 to 64 letters, digits, _ and -")
         if not isinstance(content, dict):
-            raise refused(f"groups.{suffix}", content, f"a mapping with {_either(GROUP_KEYS)}")
+            raise refused(f"groups.{suffix}", content, f"a mapping with {either(GROUP_KEYS)}")
         validation.check_keys(f"groups.{suffix}", content, GROUP_KEYS)
         query.groups[suffix] = read_group(suffix, content)
     query.group_policy = given.get("group_policy")
     if query.group_policy is None:
         pass
     elif query.group_policy not in POLICIES:
-        raise refused("group_policy", query.group_policy, _either(POLICIES))
+        raise refused("group_policy", query.group_policy, either(POLICIES))
     query.same_subtrees = _subtrees(given.get("same_subtree"))
     query.root_required, query.root_forbidden = _root(given.get("root_required"))
     query.limit = None if given.get("limit") is None else whole("limit", given["limit"])
@@ -130,7 +130,7 @@ def checked(query: Query) -> Query:
             )
         check_traits(group)
     for suffix in sorted(named - set(query.groups)):
-        raise refused("same_subtree", suffix, f"suffixes of groups of this query: {_either(sorted(set(query.groups) - {''}))}")
+        raise refused("same_subtree", suffix, f"suffixes of groups of this query: {either(sorted(set(query.groups) - {''}))}")
     both = query.root_required & query.root_forbidden
     if both:
         raise DroverError(f"root_required both requires and forbids {', '.join(sorted(both))}: take one of the two out.")
@@ -166,11 +166,6 @@ def trait(key: str, value: object) -> str:
     if not isinstance(value, str) or not value.strip() or value.startswith("!"):
         raise refused(key, value, "the name of a trait, or !NAME to forbid it")
     return value.strip()
-
-
-def _either(names: Iterable[str]) -> str:
-    names = list(names)
-    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names) or "none"
 
 
 def read_group(suffix: str, given: Mapping[str, Any]) -> Group:

@@ -11,7 +11,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.componen
 
 
 class AggregateTypeAffinityFilter(HostFilter):
-    """The host is for every flavor, or for the one that is asked for.
+    """The host is for every flavor, or for the requested flavor.
 
     Inputs: the flavor's name; aggregate metadata instance_type, each value a comma list.
     Rule: no aggregate of the host has the key, pass; else the name is in one of the lists. A

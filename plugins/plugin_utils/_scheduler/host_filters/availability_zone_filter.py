@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The host is in the zone that was asked for."""
+"""The host is in the requested zone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.componen
 
 
 class AvailabilityZoneFilter(HostFilter):
-    """The host is in the availability zone that was asked for.
+    """The host is in the requested availability zone.
 
     Inputs: the request's availability_zone; the host's zones; option default_availability_zone.
     Rule: no zone asked, pass; host in zones, the asked one is among them; host in no zone, the asked

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Exactly as much as asked for: CPU."""
+"""Exactly as much CPU as requested."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.componen
 
 
 class ExactCoreFilter(HostFilter):
-    """The host has exactly as much as is asked for (bare metal).
+    """The host has exactly the requested amount (bare metal).
 
     Inputs: the request's vcpus; the host's VCPU.
     Rule: vcpus = the host's total. Source: N2.7.

@@ -16,7 +16,7 @@ class NUMATopologyFilter(HostFilter):
     """The host has cells for the cells of the guest, with pinned CPUs, pages, and PCI devices and networks near them.
 
     Inputs: the extra specs and image properties of N11.1; the cells, devices and instances of hosts (``numa``).
-    Rule: no cells are asked for, pass; else the fit of N11.4. Source: N11.6.
+    Rule: a request without cells passes; else the fit of N11.4 decides. Source: N11.6.
     """
 
     name = "NUMATopologyFilter"

@@ -16,7 +16,7 @@ class PciPassthroughFilter(HostFilter):
     """The host has free PCI devices for the request.
 
     Inputs: pci_passthrough:alias of the flavor, policy key pci_alias; the devices and instances of hosts (``numa``).
-    Rule: no devices are asked for, pass; else the pools of the host meet all requests, wherever in the host they are. Source: N12.3.
+    Rule: a request without devices passes; else the pools of the host, of any cell, must meet all requests. Source: N12.3.
     """
 
     name = "PciPassthroughFilter"

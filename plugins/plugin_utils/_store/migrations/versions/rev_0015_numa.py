@@ -26,6 +26,7 @@ def upgrade() -> None:
         sa.Column("dev_type", sa.String(length=16), nullable=False),
         sa.Column("parent_addr", sa.String(length=32), nullable=True),
         sa.Column("iommu_group", sa.Integer(), nullable=True),
+        sa.Column("interface", sa.Text(), nullable=True),
         sa.Column("tags", sa.JSON(), nullable=False),
         sa.Column("resource_class", sa.String(length=255), nullable=True),
         sa.Column("traits", sa.JSON(), nullable=False),

@@ -1,0 +1,44 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The uuids of the mediated devices that this collection makes. They prove by themselves that it made them.
+
+Private to the collection. Others make such devices too, and nothing but the uuid stays with one on every libvirt and kernel.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+
+_MADE = b"https://drover.compute/mediated-device/"
+
+
+def made_for(instance: str, parent: str, kind: str, number: int) -> str:
+    """The uuid of a mediated device that is made for an instance.
+
+    Its version is 8 (RFC 9562). Its last 48 bits are a digest of the others, see is_ours().
+
+    :param instance: the uuid of the instance.
+    :param parent: libvirt's name of the device that it is made of, such as ``pci_0000_84_00_0``.
+    :param kind: its type, such as ``nvidia-35``.
+    :param number: of several that are alike, from 0.
+    """
+    head = bytearray(hashlib.sha256(_MADE + f"{instance.lower()}/{parent}/{kind}/{number}".encode()).digest()[:10])
+    head[6] = head[6] & 0x0F | 0x80
+    head[8] = head[8] & 0x3F | 0x80
+    return str(uuid.UUID(bytes=bytes(head) + _mark(bytes(head))))
+
+
+def is_ours(given: str) -> bool:
+    """Whether made_for() made a uuid. One that it did not make passes once in 2 to the power of 48."""
+    try:
+        found = uuid.UUID(given)
+    except ValueError:
+        return False
+    return found.version == 8 and found.bytes[10:] == _mark(found.bytes[:10])
+
+
+def _mark(head: bytes) -> bytes:
+    return hashlib.sha256(_MADE + head).digest()[:6]

@@ -1,0 +1,46 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The base class of the actions aggregate, flavor, image and server_group."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction, difference
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import keeping
+
+#: The options that all of them have.
+KEPT_SPEC: dict[str, dict[str, Any]] = {
+    "name": {"type": "str", "required": True},
+    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+    **STORE_SPEC,
+}
+
+
+class KeptItem(DroverAction):
+    """Create, change or delete one item of a SECTION of the definitions file, which a subclass sets."""
+
+    SECTION: str
+    _requires_connection = False
+
+    def item(self, args: dict[str, Any]) -> Mapping[str, Any]:
+        """Check the arguments; return the item as keeping.keep_item() takes it."""
+        return args
+
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        name, item, after = args["name"], self.item(args), None
+        with self.store(args, task_vars).write() as connection:
+            before = keeping.find(connection, self.SECTION, name)
+            if args["state"] == "absent":
+                changed = keeping.remove(connection, self.SECTION, name)
+            else:
+                after, changed = keeping.keep_item(connection, self.SECTION, item, time.time())
+        result: dict[str, Any] = {"changed": changed}
+        if after is not None:
+            result[self.SECTION.removesuffix("s")] = after
+        if self._task.diff:
+            result["diff"] = [difference(name, before, after)]
+        return result

@@ -1,0 +1,109 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Mediated devices, such as virtual GPUs, for what instances allocate on the providers of the devices that make them.
+
+In the caller's transaction, in which the allocations were written: they see to it that no device makes more than it can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from ansible_collections.drover.compute.plugins.module_utils import _mdev_uuids as mdev_uuids
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import discovered_children
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import ClaimedMdev
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+
+#: Classes of which no device is made.
+_PLAIN = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")
+
+
+def may_have(resources: Mapping[str, int]) -> bool:
+    """Tell whether an instance with these amounts may have mediated devices, so that its allocations have to be looked at."""
+    return any(amount and name not in _PLAIN for name, amount in resources.items())
+
+
+def claim(connection: Connection, wanted: Mapping[str, Mapping[int, Mapping[str, int]]]) -> dict[str, list[ClaimedMdev]]:
+    """Give consumers the mediated devices for their allocations: free ones that exist, else new ones, which their hosts have yet to make.
+
+    A consumer that has some of them already gets the rest only.
+
+    :param wanted: {uuid of a consumer, which must be there: {id of a provider: {resource class: amount}}}.
+    :returns: {uuid: its mediated devices, by parent}; consumers without one are left out.
+    """
+    makers = _makers(connection, {provider for places in wanted.values() for provider in places})
+    if not makers:
+        return {}
+    consumers = bulk.ids_by(
+        connection, tables.consumers.c.uuid, [uuid for uuid, places in wanted.items() if makers.keys() & places], make=False
+    )
+    found: dict[str, list[ClaimedMdev]] = {}
+    for uuid in sorted(wanted):
+        for provider in sorted(makers.keys() & wanted[uuid], key=lambda each: makers[each].parent):
+            maker = makers[provider]
+            amount = wanted[uuid][provider].get(maker.resource_class, 0)
+            if amount:
+                names = _of_consumer(connection, maker, uuid, consumers[uuid], amount)
+                found.setdefault(uuid, []).extend({"uuid": name, "parent": maker.parent, "type": maker.type} for name in names)
+    return found
+
+
+def of_consumers(connection: Connection, uuids: Collection[str]) -> dict[tuple[int, str], list[ClaimedMdev]]:
+    """Read the mediated devices that consumers have, for their domains: {(node id, uuid of the consumer): devices, by parent}."""
+    table, consumers = tables.mdevs, tables.consumers
+    query = sa.select(table, consumers.c.uuid.label("owner")).join(consumers, consumers.c.id == table.c.consumer_id)
+    found: dict[tuple[int, str], list[ClaimedMdev]] = {}
+    for row in bulk.among(connection, query.order_by(table.c.parent, table.c.uuid), consumers.c.uuid, uuids):
+        found.setdefault((row.compute_node_id, row.owner), []).append({"uuid": row.uuid, "parent": row.parent, "type": row.type})
+    return found
+
+
+def _makers(connection: Connection, provider_ids: Collection[int]) -> dict[int, Row]:
+    """Return the rows of the table mdev_types by the providers of the devices that make them."""
+    table, kinds, nodes = tables.resource_providers, tables.mdev_types, tables.compute_nodes
+    root = table.alias()
+    query = sa.select(table.c.id, table.c.uuid, nodes.c.id.label("node"), nodes.c.uuid.label("node_uuid"))
+    query = query.join(root, root.c.id == table.c.root_id).join(nodes, nodes.c.uuid == root.c.uuid)
+    providers = {row.uuid: row for row in bulk.among(connection, query, table.c.id, provider_ids)}
+    names = {row.node: row.node_uuid for row in providers.values()}
+    found = {}
+    for row in bulk.among(connection, sa.select(kinds), kinds.c.compute_node_id, names):
+        provider = providers.get(discovered_children.uuid_of(names[row.compute_node_id], row.parent))
+        if provider is not None:
+            found[provider.id] = row
+    return found
+
+
+def _of_consumer(connection: Connection, maker: Row, uuid: str, consumer: int, amount: int) -> list[str]:
+    """Return the uuids of the mediated devices of a parent that a consumer has now."""
+    table = tables.mdevs
+    of_maker = (table.c.compute_node_id == maker.compute_node_id, table.c.parent == maker.parent, table.c.type == maker.type)
+    rows = connection.execute(sa.select(table).where(*of_maker).order_by(table.c.uuid)).all()
+    mine = [row.uuid for row in rows if row.consumer_id == consumer]
+    # One that is defined only may be so on purpose.
+    for row in rows:
+        if len(mine) < amount and row.consumer_id is None and row.active:
+            free = sa.update(table).where(table.c.id == row.id, table.c.consumer_id.is_(None))
+            # Somebody else may have got it since it was read.
+            mine += [row.uuid] * connection.execute(free.values(consumer_id=consumer)).rowcount
+    return mine[:amount] + _new(connection, maker, uuid, consumer, amount - len(mine), rows)
+
+
+def _new(connection: Connection, maker: Row, uuid: str, consumer: int, amount: int, there: Sequence[Row]) -> list[str]:
+    """Give a consumer mediated devices that its host has yet to make."""
+    known = {row.uuid: row for row in there}
+    made: list[str] = []
+    for number in range(len(known) + max(amount, 0)):
+        name = mdev_uuids.made_for(uuid, maker.parent, maker.type, number)
+        if len(made) == amount or (name in known and known[name].consumer_id is not None):
+            continue
+        columns = {"consumer_id": consumer, "active": False}
+        if name in known:
+            bulk.update(connection, tables.mdevs, [{"id": known[name].id, **columns}])
+        else:
+            row = {"compute_node_id": maker.compute_node_id, "uuid": name, "parent": maker.parent, "type": maker.type}
+            bulk.insert(connection, tables.mdevs, [{**row, **columns}])
+        made.append(name)
+    return made

@@ -1,0 +1,222 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Claims of NUMA cells, CPUs, pages and PCI devices: each goes to one instance, in the claim's own transaction."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, devices, numa, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, uuid_of
+from ansible_collections.drover.compute.tests.unit.tracker import machines
+from ansible_collections.drover.compute.tests.unit.tracker.machines import node
+
+PROOF = certainty.word("a test")
+SETS = {"cpu_shared_set": "0,8,4,12", "cpu_dedicated_set": "1-3,9-11,5-7,13-15"}
+#: Two CPUs of one cell alone.
+FEW = {"cpu_shared_set": "0,8", "cpu_dedicated_set": "5,13"}
+PINNED = {"hw:cpu_policy": "dedicated"}
+#: The recorded host has one such device.
+GPU = [{"vendor_id": "10de", "product_id": "2204"}]
+POLICY = {"pci_alias": [{"name": "gpu", "vendor_id": "10de", "product_id": "2204"}]}
+
+
+def decide(url, *names, policy=None, **more):
+    """Selections of instances that are alike."""
+    requests = [{"name": each, "uuid": uuid_of(each), "vcpus": 2, "memory_mb": 64, "disk_gb": 1, **more} for each in names]
+    with Store.open(url).read() as connection:
+        return scheduling.decide(connection, requests, Policy.from_mapping(policy or {}), NOW)
+
+
+def place(url, *names, policy=None, **more):
+    return fleets.claim(url, *decide(url, *names, policy=policy, **more))
+
+
+def write(url, function, *arguments):
+    with Store.open(url).write(together=True) as connection:
+        return function(connection, *arguments)
+
+
+def cells(url):
+    """{(host, name): its pins and page sizes by host cell}."""
+    with Store.open(url).read() as connection:
+        hosts = {row.id: row.host for row in connection.execute(sa.select(tables.compute_nodes))}
+        names = {uuid_of(name): name for name in "abcdefgh"}
+        found = numa.read(connection)
+    return {
+        (hosts[node], names.get(each["uuid"], "migration")): [(cell["host"], cell["pins"], cell["page_kb"]) for cell in each["cells"]]
+        for node, held in found.items()
+        for each in held
+    }
+
+
+def owners(url):
+    with Store.open(url).read() as connection:
+        return [device["owner"] for found in devices.read_pci(connection).values() for device in found]
+
+
+def test_a_pinned_instance_gets_cpus_and_its_domain_says_them(prepared_url):
+    fleets.discover(prepared_url, node(options=SETS))
+    (claimed,) = place(prepared_url, "a", extra_specs=PINNED)
+    assert claimed["numa"]["vcpu_pins"] == {"0": [1], "1": [9]} and claimed["numa"]["emulator_pins"] == [1, 9]
+    assert claimed["numa"]["memory"] == {"mode": "strict", "nodes": [0]}
+    assert [(each["cpus"], each["memory_mb"], each["nodes"]) for each in claimed["numa"]["cells"]] == [([0, 1], 64, [0])]
+    (other,) = place(prepared_url, "b", extra_specs=PINNED)
+    assert {cpu for cpus in other["numa"]["vcpu_pins"].values() for cpu in cpus}.isdisjoint({1, 9})
+    # A run that begins again gets the same.
+    with Store.open(prepared_url).read() as connection:
+        again = connection.execute(sa.select(tables.instances).where(tables.instances.c.uuid == uuid_of("a"))).one()
+    assert again.vcpus == 2
+    (repeated,) = fleets.claim(prepared_url, {key: claimed[key] for key in ("uuid", "name", "host", "resources")})
+    assert (repeated["new"], repeated["numa"]) == (False, claimed["numa"])
+    # What floats does not run on the CPUs of others.
+    (floating,) = place(prepared_url, "c")
+    assert floating["numa"] == {**dict.fromkeys(floating["numa"]), "cpuset": [0, 4, 8, 12], "vcpu_pins": {}, "iothread_pins": {}, "cells": [],
+                                "pages": [], "locked": False}  # fmt: skip
+
+
+def test_a_host_without_sets_says_nothing_of_one_that_floats(prepared_url):
+    fleets.discover(prepared_url, node())
+    (claimed,) = place(prepared_url, "a")
+    assert "numa" not in claimed
+
+
+def test_pages_and_one_cell_without_pins(prepared_url):
+    fleets.discover(prepared_url, node(options=SETS))
+    (claimed,) = place(prepared_url, "a", extra_specs={"hw:mem_page_size": "2048"})
+    assert claimed["numa"]["pages"] == [{"size_kb": 2048, "cells": [0]}] and claimed["numa"]["vcpu_pins"] == {"0": [0, 8], "1": [0, 8]}
+    assert cells(prepared_url) == {("kvm1", "a"): [(0, {}, 2048)]}
+
+
+def test_the_last_cpus_go_to_one_of_eight_writers(prepared_url):
+    fleets.discover(prepared_url, node(options=FEW), node(host="kvm2", options=FEW))
+    names = "abcdefgh"
+    chosen = {name: decide(prepared_url, name, extra_specs=PINNED)[0] for name in names}
+    # Half of them come from the other side, as the locks must not be taken in that order.
+    for number, each in enumerate(chosen.values()):
+        places = [{key: each[key] for key in ("host", "node", "provider")}, *each["alternates"]]
+        first, *others = places if number % 2 else reversed(places)
+        each.update({**first, "alternates": others})
+
+    def work(name):
+        try:
+            return fleets.claim(prepared_url, chosen[name])[0]["host"]
+        except DroverError as problem:
+            return str(problem).split(" (", maxsplit=1)[0]
+
+    for _dummy in range(3):
+        answers = dict(zip(names, fleets.race(*(lambda name=name: work(name) for name in names))))
+        won = {name: host for name, host in answers.items() if host.startswith("kvm")}
+        assert sorted(won.values()) == ["kvm1", "kvm2"], answers
+        assert {answers[name] for name in answers.keys() - won} == {f"No room for {name}" for name in answers.keys() - won}
+        assert sorted(cells(prepared_url)) == sorted((host, name) for name, host in won.items())
+        write(prepared_url, claims.release, [uuid_of(name) for name in won], PROOF, NOW)
+        assert cells(prepared_url) == {}
+
+
+def test_no_two_of_many_claims_have_a_cpu(prepared_url):
+    """Hosts with room for 6 pinned CPUs in each of two cells, by eight processes at once."""
+    fleets.discover(prepared_url, *(node(host=f"kvm{number}", options=SETS) for number in (1, 2, 3)))
+    names = "abcdefgh"
+    selections = {name: decide(prepared_url, name, extra_specs={**PINNED, "hw:numa_nodes": "2"})[0] for name in names}
+    answers = fleets.race(*(lambda name=name: fleets.claim(prepared_url, selections[name])[0]["host"] for name in names))
+    assert all(str(each).startswith("kvm") for each in answers), answers
+    taken = [(host, cpu) for (host, _name), found in cells(prepared_url).items() for _cell, pins, _page in found for cpu in pins.values()]
+    assert len(taken) == len(set(taken)) == 16
+
+
+def test_a_device_goes_to_one_instance_and_back(prepared_url):
+    fleets.discover(prepared_url, node(options={"pci_device_specs": GPU}, **machines.devices()))
+    (claimed,) = place(prepared_url, "a", policy=POLICY, extra_specs={"pci_passthrough:alias": "gpu:1"})
+    (device,) = claimed["pci_devices"]
+    assert (device["request"], device["managed"], device["dev_type"]) == (0, True, "type-PCI")
+    assert owners(prepared_url) == [uuid_of("a")]
+    with pytest.raises(DroverError, match="PciPassthroughFilter"):
+        decide(prepared_url, "b", policy=POLICY, extra_specs={"pci_passthrough:alias": "gpu:1"})
+    write(prepared_url, claims.release, [uuid_of("a")], PROOF, NOW)
+    assert owners(prepared_url) == [None]
+
+
+def test_a_device_that_somebody_got_meanwhile_is_not_given_twice(prepared_url):
+    fleets.discover(prepared_url, node(options={"pci_device_specs": GPU}, **machines.devices()))
+    asked = {"policy": POLICY, "extra_specs": {"pci_passthrough:alias": "gpu:1"}}
+    one, two = decide(prepared_url, "a", **asked), decide(prepared_url, "b", **asked)
+    fleets.claim(prepared_url, *one)
+    with pytest.raises(DroverError, match="No room for b .* kvm1: it has too few free PCI devices"):
+        fleets.claim(prepared_url, *two)
+    assert owners(prepared_url) == [uuid_of("a")]
+
+
+def test_a_failed_build_takes_cells_and_devices_of_the_alternate(prepared_url):
+    hosts = [node(host=name, options={**SETS, "pci_device_specs": GPU}, **machines.devices()) for name in ("kvm1", "kvm2")]
+    fleets.discover(prepared_url, *hosts)
+    asked = {"policy": POLICY, "extra_specs": {**PINNED, "pci_passthrough:alias": "gpu:1"}}
+    (claimed,) = place(prepared_url, "a", **asked)
+    before = claimed["host"]
+    again = write(prepared_url, claims.reclaim, uuid_of("a"), claimed["alternates"], PROOF, NOW)
+    assert again["host"] != before and again["numa"]["vcpu_pins"] and len(again["pci_devices"]) == 1
+    assert [host for host, _name in cells(prepared_url)] == [again["host"]]
+    assert sorted(map(str, owners(prepared_url))) == sorted(["None", uuid_of("a")])
+
+
+def test_a_resize_on_one_node_holds_both_until_it_ends(prepared_url):
+    guest = machines.domain("a", 2, 64, machines.pins(1, 2, cell=0))
+    for end, left in itertools.product((migration_claims.confirm, migration_claims.revert), (None,)):
+        fleets.empty(prepared_url)
+        fleets.discover(prepared_url, node(guest, options=SETS))
+        (wanted,) = decide(prepared_url, "b", vcpus=4, extra_specs=PINNED)
+        target = {"flavor": None, "resources": wanted["resources"], "host_request": wanted["host_request"]}
+        opened = write(prepared_url, migration_claims.begin_resize, uuid_of("a"), "kvm1", None, target, NOW)
+        held = cells(prepared_url)
+        assert held["kvm1", "migration"][0][1] == {"0": 1, "1": 2} and len(held["kvm1", "a"][0][1]) == 4
+        # Whatever the host shows meanwhile.
+        fleets.discover(prepared_url, node(guest, options=SETS))
+        assert cells(prepared_url) == held
+        write(prepared_url, migration_claims.finish, opened["uuid"], PROOF, None, NOW)
+        if end is migration_claims.confirm:
+            write(prepared_url, end, opened["uuid"], PROOF, NOW)
+            assert cells(prepared_url) == {("kvm1", "a"): held["kvm1", "a"]}
+        else:
+            write(prepared_url, end, opened["uuid"], PROOF, left, NOW)
+            assert cells(prepared_url) == {("kvm1", "a"): held["kvm1", "migration"]}
+
+
+def test_an_evacuation_holds_both_until_the_dead_host_is_back(prepared_url):
+    fleets.discover(
+        prepared_url, node(machines.domain("a", 2, 64, machines.pins(1, 2, cell=0)), options=SETS), node(host="kvm2", options=FEW)
+    )
+    opened = write(prepared_url, migration_claims.begin, uuid_of("a"), "kvm2", None, "evacuation", NOW)
+    write(prepared_url, migration_claims.finish, opened["uuid"], PROOF, None, NOW)
+    assert cells(prepared_url) == {("kvm1", "a"): [(0, {"0": 1, "1": 2}, None)], ("kvm2", "a"): [(1, {"0": 5, "1": 13}, None)]}
+    write(prepared_url, migration_claims.clear_source, opened["uuid"], PROOF, NOW)
+    assert list(cells(prepared_url)) == [("kvm2", "a")]
+
+
+def test_an_instance_with_a_device_is_not_moved_away_from_it(prepared_url):
+    hosts = [node(host=name, options={"pci_device_specs": GPU}, **machines.devices()) for name in ("kvm1", "kvm2")]
+    fleets.discover(prepared_url, *hosts)
+    (claimed,) = place(prepared_url, "a", policy=POLICY, extra_specs={"pci_passthrough:alias": "gpu:1"})
+    write(prepared_url, lambda connection: connection.execute(sa.update(tables.instances).values(state="active")))
+    other = {"kvm1": "kvm2", "kvm2": "kvm1"}[claimed["host"]]
+    with pytest.raises(DroverError, match="uses PCI devices of kvm.*, which no move takes along"):
+        write(prepared_url, migration_claims.begin, uuid_of("a"), other, None, "migration", NOW)
+
+
+@pytest.mark.parametrize("given", ["pinned", 7, {"topology": 3}, {"topology": {"cells": [{}]}, "pci": []}])
+def test_a_request_for_cells_that_nobody_made_is_refused(prepared_url, given):
+    fleets.discover(prepared_url, node(options=SETS))
+    (selection,) = decide(prepared_url, "a")
+    with pytest.raises(DroverError, match="host_request cannot be read"):
+        fleets.claim(prepared_url, {**selection, "host_request": given})
+    assert cells(prepared_url) == {}
