@@ -14,7 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity i
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, flavors
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import ALL, read_columns
+from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import ALL
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_amounts
 
 
@@ -36,7 +36,7 @@ def count(connection: Connection, wanted: Sequence[Any], policy: Policy, loss: b
         query.groups = query.instances = ALL
         instances = read_amounts(connection)
         query.classes |= scheduling.classes_of(instances)
-    columns = read_columns(connection, clock.now(connection), service_down_time, query)
+    columns = scheduling.read_all_columns(connection, clock.now(connection), service_down_time, query)
     return [{"name": spec.name, **plan_capacity(columns, spec, policy, instances)} for spec in specs]
 
 

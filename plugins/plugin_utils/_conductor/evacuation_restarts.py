@@ -16,7 +16,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils import _certainty a
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import LEAVE, LOST, RESTART, RESUME, DeadHost
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_settling import looked_at
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import columns_for_moves
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import columns_for_moves, read_all_columns
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claimed_cells
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
@@ -28,7 +28,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes i
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import DrainMove, EvacuationPlan, Restart
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, clock, evacuations
-from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import read_columns
 
 
 class Starts(TypedDict):
@@ -84,7 +83,7 @@ class EvacuationRestarts:
     ) -> None:
         """Find destinations for instances of one priority and, with ``claim``, claim them; add that to the result."""
         with self._store.read() as connection:
-            columns = read_columns(connection, clock.now(connection), service_down_time, columns_for_moves(instances, policy))
+            columns = read_all_columns(connection, clock.now(connection), service_down_time, columns_for_moves(instances, policy))
         wanted, stuck = plan_evacuation(columns, instances, self._host, policy, nodes, failed)
         result["left"] += stuck
         for move in wanted:

@@ -20,7 +20,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy i
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
 from ansible_collections.drover.compute.plugins.plugin_utils._store import instances, overview
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import ALL, read_columns
+from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import ALL
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_amounts
 
 
@@ -40,7 +40,7 @@ def read(
     placed = read_amounts(connection)
     asked.groups, asked.instances = ALL, placed
     asked.classes |= scheduling.classes_of(placed)
-    columns = read_columns(connection, now, service_down_time, asked)
+    columns = scheduling.read_all_columns(connection, now, service_down_time, asked)
     addresses = instances.addresses(connection)
     shown = [{**each, "addresses": addresses.get(each["uuid"], [])} for each in listed]
     losses = host_losses(wanted, [plan_capacity(columns, spec, policy, placed) for spec in specs])

@@ -59,7 +59,7 @@ def read_states(
 
     :raises DroverError: a spec has a resource class that does not exist.
     """
-    columns = _read(connection, now, service_down_time, columns_for_specs(specs, policy))
+    columns = read_all_columns(connection, now, service_down_time, columns_for_specs(specs, policy))
     states = HostStates(columns)
     states.provider_capacity = provider_capacity(specs, states, columns["provider_arrays"])
     return states
@@ -99,7 +99,7 @@ def read_fleet(
     connection: Connection, instances: Sequence[PlannedInstance], policy: Policy, now: float, service_down_time: float = 0
 ) -> FleetColumns:
     """Read the columns of the fleet that a plan needs which moves these instances."""
-    return _read(connection, now, service_down_time, columns_for_moves(instances, policy))
+    return read_all_columns(connection, now, service_down_time, columns_for_moves(instances, policy))
 
 
 def read_whole_fleet(
@@ -107,10 +107,10 @@ def read_whole_fleet(
 ) -> tuple[FleetColumns, list[PlannedInstance]]:
     """Read the columns of the fleet and all instances, for a plan that may move any of them."""
     instances = read_instances(connection)
-    return _read(connection, now, service_down_time, columns_for_moves(instances, policy, whole=True)), instances
+    return read_all_columns(connection, now, service_down_time, columns_for_moves(instances, policy, whole=True)), instances
 
 
-def _read(connection: Connection, now: float, service_down_time: float, wanted: ColumnQuery) -> FleetColumns:
+def read_all_columns(connection: Connection, now: float, service_down_time: float, wanted: ColumnQuery) -> FleetColumns:
     """Read the columns of a query, with what the fit to cells and devices needs where it is asked."""
     if "numa" not in wanted.columns:
         return read_columns(connection, now, service_down_time, wanted)

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import hardware_fields as known
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, either
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, InvalidSpecs, either
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.cpu_topology import guest_cpu_topology
 
 #: What Nova calls true and false, in any case.
 _TRUE, _FALSE = ("1", "t", "true", "on", "y", "yes"), ("0", "f", "false", "off", "n", "no")
@@ -90,8 +91,9 @@ def hardware(
     :param where: what begins each sentence.
     :param arch: of its host.
     :returns: machine (None for libvirt's own), firmware (None for BIOS, else features, each name and enabled, and smm), tpm, graphics, video,
-        serial_ports, console_log, guest_agent, watchdog, rng (None, or rate_bytes and rate_period, each may be None), boot, boot_menu, inputs,
-        cdroms; and the defaults of its disks and networks: disk_bus, cdrom_bus, iotune, scsi_model, vif_model, queues.
+        serial_ports, console_log, guest_agent, watchdog, rng (None, or rate_bytes and rate_period, each may be None), boot, boot_menu,
+        cpu_topology (None for one core in each socket, else sockets, cores and threads), inputs, cdroms; and the defaults of its disks and
+        networks: disk_bus, cdrom_bus, iotune, scsi_model, vif_model, queues.
     :raises DroverError: the sources contradict each other, or Nova or libvirt refuses it.
     """
     given = Sources(where, definition, extra_specs or {}, properties or {})
@@ -112,6 +114,7 @@ def hardware(
         "rng": _rng(given),
         "boot": definition.get("boot") or ["hd"],
         "boot_menu": _boot_menu(given),
+        "cpu_topology": _cpu_topology(given, vcpus),
         "inputs": _inputs(given),
         "cdroms": [dict(each) for each in definition.get("cdroms") or ()],
         "disk_bus": given.chosen("hw_disk_bus", given.of_image("hw_disk_bus"), known.DISK_BUSES) or "virtio",
@@ -169,15 +172,25 @@ def networks(found: Mapping[str, Any], of_definition: Sequence[Mapping[str, Any]
     return made
 
 
-def refuse(definition: Mapping[str, Any], extra_specs: Mapping[str, Any] | None, properties: Mapping[str, Any] | None, where: str) -> None:
+def refuse(
+    definition: Mapping[str, Any], extra_specs: Mapping[str, Any] | None, properties: Mapping[str, Any] | None, where: str, vcpus: int = 1
+) -> None:
     """Refuse a definition whose hardware contradicts itself, before a host is chosen.
 
-    :param definition: checked, with vcpus, disks and networks.
+    :param definition: checked, with disks and networks.
     :raises DroverError: no host could build it.
     """
-    found = hardware(definition, extra_specs, properties, where=where, vcpus=definition.get("vcpus") or 1)
+    found = hardware(definition, extra_specs, properties, where=where, vcpus=vcpus)
     drives(found, [{} for _disk in definition["disks"]], definition["disks"], None, where)
     networks(found, definition["networks"], where)
+
+
+def _cpu_topology(given: Sources, vcpus: int) -> dict[str, int] | None:
+    try:
+        chosen = guest_cpu_topology(vcpus, given.extra_specs, given.properties)
+    except InvalidSpecs as problem:
+        raise DroverError(f"{given.where}: {problem}") from None
+    return None if chosen == (vcpus, 1, 1) else chosen._asdict()
 
 
 def _text(value: Any) -> str | None:

@@ -79,7 +79,7 @@ def resolve(
         asked = _request(instance, named)
         spec = RequestSpec.from_request(asked, flavors or {}, images or {}, place)
         if found["state"] in ("new", "building"):
-            hardware.refuse(instance, *_wishes(spec), place)
+            hardware.refuse(instance, spec.extra_specs, spec.image_properties, place, spec.vcpus)
             instance["images"] = _images(instance["disks"], images or {}, place)
         resolved.append(_resolved(instance, asked, spec))
     disk_files.refuse_borrowed(resolved)
@@ -143,11 +143,6 @@ def _request(instance: Mapping[str, Any], groups: Mapping[str, Any]) -> dict[str
     return asked
 
 
-def _wishes(spec: RequestSpec) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return the extra specs of the flavor of a request and the properties of its image."""
-    return spec.flavor.extra_specs if spec.flavor is not None else {}, spec.image.properties if spec.image is not None else {}
-
-
 def _resolved(instance: Mapping[str, Any], asked: Mapping[str, Any], spec: RequestSpec) -> dict[str, Any]:
     group, hinted = asked.get("server_group"), spec.server_group
     if group is None and hinted is not None:
@@ -166,7 +161,8 @@ def _resolved(instance: Mapping[str, Any], asked: Mapping[str, Any], spec: Reque
         # A claim has a domain_type too: what its host offers.
         "guest": {
             **{key: instance[key] for key in guest.KEYS if instance.get(key) is not None},
-            **dict(zip(("extra_specs", "image_properties"), map(dict, _wishes(spec)))),
+            "extra_specs": dict(spec.extra_specs),
+            "image_properties": dict(spec.image_properties),
         },
         "request": asked,
         "selection": {**selection, "resources": dict(spec.resources)},

@@ -226,6 +226,20 @@ class NumaHosts:
             ],
         }
 
+    def count(self, request: HostRequest, host: int, most: int) -> int:
+        """Return how many instances like this one a host takes now, one after the other; at most ``most``."""
+        taken: list[dict[str, Any]] = []
+        try:
+            while len(taken) < most:
+                placed = self.place(request, host)
+                self.consume(host, placed)
+                taken.append(placed)
+        except DoesNotFit:
+            pass
+        for placed in taken:
+            self.release(host, placed)
+        return len(taken)
+
     def _place_cell(self, host: int, column: int, guest: int, topology: GuestTopology) -> dict[str, Any]:
         cell, emulator = topology.cells[guest], topology.emulator_cpus if guest == 0 else 0
         pins: list[int] = []

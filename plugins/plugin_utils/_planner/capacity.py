@@ -12,10 +12,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils._arrays import IntA
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import packing
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.destinations import CandidateBuilder, packing_state_of
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.migration_candidates import MigrationCandidate
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import PackingState
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import PackingState, Rejection
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceAmounts
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import CapacityPlan, HostCapacity, HostLoss
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_filters.numa_topology_filter import NUMATopologyFilter
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
@@ -37,20 +38,25 @@ def plan_capacity(
     packing_state, _items = packing_state_of(states, policy, ())
     new = packing_state.add([(MigrationCandidate(spec, -1),)])[0]
     counts, short = more(packing_state, new)
+    in_cells = _in_cells(states, spec, counts)
+    # Where its cells or devices end before its room does.
+    full = in_cells < counts
+    counts = np.minimum(counts, in_cells)
     allowed = packing_state.masks[packing_state.kind[new]]
     rejections = packing_state.rejections(new)
+    rejections |= {int(row): _no_cells(states, spec, int(row)) for row in np.flatnonzero(full & (counts == 0))}
     hosts: list[HostCapacity] = [
         {
             "host": states.host[row],
             "node": states.node[row],
             "count": int(counts[row]),
-            "short": packing_state.classes[short[row]] if allowed[row] else None,
+            "short": packing_state.classes[short[row]] if allowed[row] and not full[row] else None,
             "rejected_by": rejections[row].name if row in rejections else None,
             "reason": rejections[row].reason if row in rejections else None,
         }
         for row in range(states.size)
     ]
-    often = np.bincount(short[allowed], minlength=len(packing_state.classes))
+    often = np.bincount(short[allowed & ~full], minlength=len(packing_state.classes))
     found: CapacityPlan = {
         "hosts": hosts,
         "total": int(counts.sum()),
@@ -59,8 +65,23 @@ def plan_capacity(
     }
     if instances is not None:
         present = [each for each in instances if each["state"] != "missing"]
-        found["with_loss"] = worst_loss(packing_state, present, counts, lambda: more(packing_state, new)[0], new)
+        found["with_loss"] = worst_loss(packing_state, present, counts, lambda: np.minimum(more(packing_state, new)[0], in_cells), new)
     return found
+
+
+def _in_cells(states: HostStates, spec: RequestSpec, counts: IntArray) -> IntArray:
+    """Return by node how many instances its NUMA cells and PCI devices take, at most ``counts``."""
+    if spec.host_request.is_empty:
+        return counts
+    numa = states.numa
+    return np.array(
+        [numa.count(spec.host_request, row, int(most)) if numa and most else 0 for row, most in enumerate(counts)], dtype=np.int64
+    )
+
+
+def _no_cells(states: HostStates, spec: RequestSpec, row: int) -> Rejection:
+    each = NUMATopologyFilter()
+    return Rejection(each.name, each.rejection_reason(states, spec, row))
 
 
 def more(packing_state: PackingState, new: int) -> tuple[IntArray, IntArray]:

@@ -134,6 +134,11 @@ class RequestSpec:
         return {**of_flavor, **self.own_specs} if self.own_specs else of_flavor
 
     @property
+    def vcpus(self) -> int:
+        """The number of vCPUs of the guest, pinned ones too."""
+        return self.host_request.vcpus or self.resources.get("VCPU", 0) or 1
+
+    @property
     def kept_specs(self) -> Mapping[str, str]:
         """The extra specs that go with the instance itself; those of a flavor that has only a name are read by the name again."""
         return self.extra_specs if self.flavor is not None and self.flavor.in_place else self.own_specs

@@ -406,3 +406,30 @@ def test_the_example_of_the_page_has_every_key():
         assert set(table) <= {key for item in items for key in item}
     root = made(definition)
     assert root.find("devices/graphics") is not None and len(root.findall("devices/interface")) == 3
+
+
+@pytest.mark.parametrize(
+    ("specs", "expected"),
+    [
+        ({}, None),
+        ({"hw:cpu_max_sockets": "2"}, {"sockets": "2", "cores": "4", "threads": "1"}),
+        ({"hw:cpu_threads": "2"}, {"sockets": "4", "cores": "1", "threads": "2"}),
+        ({"hw:cpu_sockets": "1", "hw:cpu_cores": "8"}, {"sockets": "1", "cores": "8", "threads": "1"}),
+    ],
+)
+def test_sockets_cores_and_threads(specs, expected):
+    root = made({"vcpus": 8, "extra_specs": specs})
+    topology = root.find("cpu/topology")
+    assert (None if topology is None else dict(topology.attrib)) == expected
+    assert root.find("cpu").get("mode") == "host-model"
+
+
+def test_sockets_cores_and_threads_of_a_guest_with_the_default_cpu():
+    root = made({"vcpus": 2, "extra_specs": {"hw:cpu_max_sockets": "1"}, "domain_type": "qemu"})
+    assert dict(root.find("cpu/topology").attrib) == {"sockets": "1", "cores": "2", "threads": "1"}
+    assert "mode" not in root.find("cpu").attrib
+
+
+def test_a_topology_that_cannot_be_is_refused_before_a_host_is_chosen():
+    with pytest.raises(DroverError, match="web1: 3 vCPUs do not fit into 2 sockets of 1 cores with 1 threads"):
+        claim_of({"vcpus": 3, "extra_specs": {"hw:cpu_max_sockets": "2", "hw:cpu_max_cores": "1", "hw:cpu_max_threads": "1"}})

@@ -10,7 +10,7 @@ import itertools
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import capacity, scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
@@ -220,3 +220,23 @@ def test_a_request_for_cells_that_nobody_made_is_refused(prepared_url, given):
     with pytest.raises(DroverError, match="host_request cannot be read"):
         fleets.claim(prepared_url, {**selection, "host_request": given})
     assert cells(prepared_url) == {}
+
+
+def test_how_many_more_fit_by_cells(prepared_url):
+    fleets.discover(prepared_url, node(options=SETS), node(host="kvm2", options=FEW), node(host="kvm3", options={"cpu_shared_set": "0-15"}))
+    place(prepared_url, "a", extra_specs={**PINNED, "hw:numa_nodes": "1"})
+    wanted = {"vcpus": 2, "memory_mb": 64, "extra_specs": PINNED}
+    with Store.open(prepared_url).read() as connection:
+        (found,) = capacity.count(connection, [wanted], Policy.from_mapping({}), loss=False)
+    assert {each["host"]: (each["count"], each["rejected_by"]) for each in found["hosts"]} == {
+        "kvm1": (5, None),
+        "kvm2": (1, None),
+        "kvm3": (0, "PCPU"),
+    }
+    place(prepared_url, "b", host="kvm2", extra_specs=PINNED)
+    with Store.open(prepared_url).read() as connection:
+        (found,) = capacity.count(
+            connection, [{**wanted, "extra_specs": {"hw:mem_page_size": "1048576"}}], Policy.from_mapping({}), loss=False
+        )
+        assert found["total"] == 0
+        assert {each["rejected_by"] for each in found["hosts"]} == {"NUMATopologyFilter"}
