@@ -96,7 +96,7 @@ def test_a_definition_that_changes(fleet):
     file.write_text(yaml.safe_dump(data, sort_keys=False))
     done = fleet.place(file)
     assert "Still there: gone" in " ".join(done.stdout.split()) and "gone" in fleet.where() and changed(done) == 0
-    asked = ("-e", "drover_remove_absent=true")
+    asked = ("-e", "drover_remove_absent=true", *force)
     fleet.place(file, *asked, "--check")
     assert "gone" in fleet.where()
     assert changed(fleet.place(file, *asked)) > 0
