@@ -16,7 +16,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.claims imp
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
 
-
 #: Classes of which no device is made.
 _PLAIN = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")
 
