@@ -16,6 +16,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.claims imp
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
 
+#: Classes of which no device is made.
+_PLAIN = ("VCPU", "PCPU", "MEMORY_MB", "DISK_GB")
+
+
+def may_have(resources: Mapping[str, int]) -> bool:
+    """Tell whether an instance with these amounts may have mediated devices, so that its allocations have to be looked at."""
+    return any(amount and name not in _PLAIN for name, amount in resources.items())
+
 
 def claim(connection: Connection, wanted: Mapping[str, Mapping[int, Mapping[str, int]]]) -> dict[str, list[ClaimedMdev]]:
     """Give consumers the mediated devices for their allocations: free ones that exist, else new ones, which their hosts have yet to make.
