@@ -131,3 +131,35 @@ def test_a_guest_bound_by_hand_stays_where_it_is(fleet):
     said = fleet.refused("instance_migrate", *variables({"drover_instance": "small", "drover_destination": "kvm2", **SETS}))
     assert "as it starts next time, its memory comes from cells of the host by the mode preferred" in said
     assert pins(fleet, "small") == ("kvm1", "0", "0")
+
+
+def shape(fleet, name):
+    """(vCPUs, MiB, CPUs of its vCPUs) of the running domain and of its definition, which say the same."""
+    found = [
+        (
+            int(root.findtext("vcpu")),
+            sum(int(cell.get("memory")) for cell in root.findall("cpu/numa/cell")) // 1024,
+            [pin.get("cpuset") for pin in root.findall("cputune/vcpupin")],
+        )
+        for root in definitions(fleet, name)
+    ]
+    assert found[0] == found[1]
+    return found[0]
+
+
+def test_a_pinned_guest_is_resized_and_back(fleet):
+    fleet.playbook("discover", *variables(SETS))
+    fleet.place([{**guest("small"), "requested_destination": {"host": "kvm1"}}], **SETS)
+    off = {"drover_instance": "small", "drover_instance_timeout": 1, "drover_instance_force": True, **SETS}
+    assert shape(fleet, "small") == (1, 64, ["0"])
+    # It stays where it is, and has both sizes until that is confirmed: so the new one has the other CPU.
+    fleet.playbook("instance_resize", *variables({**off, "drover_memory_mb": 128}))
+    assert (fleet.where()["small"], shape(fleet, "small")) == (("kvm1", "running"), (1, 128, ["1"]))
+    fleet.playbook("instance_resize", *variables({**off, "drover_resize": "revert"}))
+    assert (fleet.where()["small"], shape(fleet, "small")) == (("kvm1", "running"), (1, 64, ["0"]))
+    # Two vCPUs do not fit there beside the old one.
+    fleet.playbook("instance_resize", *variables({**off, "drover_vcpus": 2}))
+    host, state = fleet.where()["small"]
+    assert (host != "kvm1", state, shape(fleet, "small")) == (True, "running", (2, 64, ["0", "1"]))
+    fleet.playbook("instance_resize", *variables({**off, "drover_resize": "revert"}))
+    assert (fleet.where()["small"], shape(fleet, "small")) == (("kvm1", "running"), (1, 64, ["0"]))
