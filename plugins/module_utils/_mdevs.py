@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _mdev_uuids
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _mdev_uuids, _ownership
 from ansible_collections.drover.compute.plugins.module_utils._devices import parse_devices
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_hostdevs
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
@@ -141,21 +141,10 @@ def remove(conn: Any, uuids: Iterable[str], domain_uuid: str | None = None) -> l
             kept.append({"uuid": each, "reason": f"{users[each]} names it"})
             continue
         try:
-            _remove(there[each])
+            _ownership.remove_mdev(there[each].handle, each, there[each].facts["active"])
         except libvirt.libvirtError as exc:
             kept.append({"uuid": each, "reason": _libvirt.text_of(exc)})
     return kept
-
-
-def _remove(device: _Device) -> None:
-    if device.facts["active"]:
-        device.handle.destroy()
-    try:
-        device.handle.undefine(0)
-    except libvirt.libvirtError as exc:
-        # One that was not defined is gone by now.
-        if _libvirt.code_of(exc) not in (libvirt.VIR_ERR_NO_NODE_DEVICE, libvirt.VIR_ERR_OPERATION_INVALID):
-            raise
 
 
 def _read(conn: Any) -> dict[str, _Device]:

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _libvirt, _probe
+from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _libvirt, _mdev_uuids, _probe
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import files_of_start, parse_disk
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS, Needs, Sighting, look, volume_path
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
@@ -340,3 +340,22 @@ def undefine(domain: Any, with_state: bool = False) -> None:
             if _libvirt.code_of(exc) not in (libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_NO_SUPPORT, None):
                 raise
     domain.undefine()
+
+
+def remove_mdev(device: Any, uuid: str, active: bool) -> None:
+    """Remove a mediated device that nobody uses, and its definition.
+
+    :param device: libvirt's handle of it.
+    :param active: whether it is there, and not only defined.
+    :raises LibvirtProblem: its uuid does not prove that this collection made it.
+    """
+    if not _mdev_uuids.is_ours(uuid):
+        raise LibvirtProblem(f"The mediated device {uuid} was not made by this collection, so it stays.")
+    if active:
+        device.destroy()
+    try:
+        device.undefine(0)
+    except libvirt.libvirtError as exc:
+        # One that was not defined is gone by now.
+        if _libvirt.code_of(exc) not in (libvirt.VIR_ERR_NO_NODE_DEVICE, libvirt.VIR_ERR_OPERATION_INVALID):
+            raise

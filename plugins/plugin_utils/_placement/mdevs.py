@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Mediated devices, such as virtual GPUs, for what instances allocate on the providers of the devices that make them.
+"""Mediated devices, such as virtual GPUs, for what instances allocate on the providers of the devices that make them (N12.6).
 
 In the caller's transaction, in which the allocations were written: they see to it that no device makes more than it can.
 """

@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceAmounts, PlannedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._store import aggregates, files, numa, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import aggregates, devices, files, numa, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import RESOURCE_CLASSES
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import located, state_of
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Select, sa
@@ -53,12 +53,15 @@ def read_instances(connection: Connection, hosts: Collection[str] | None = None,
     found: list[PlannedInstance] = []
     node_of: dict[str, int] = {}
     tied: set[str] = set()
+    direct: set[str] = set()
     for row in connection.execute(_of_hosts(query, hosts, but)):
         facts, policy = row.facts or {}, row.policy or {}
         extra_specs = {**(row.flavor_specs or {}), **(row.extra_specs or {})}
         node_of[row.uuid] = row.compute_node_id
         if numa.is_tied(facts.get("numa")):
             tied.add(row.uuid)
+        if any(nic.get("type") == "direct" for nic in facts.get("interfaces") or ()):
+            direct.add(row.uuid)
         found.append(
             {
                 "uuid": row.uuid,
@@ -90,7 +93,7 @@ def read_instances(connection: Connection, hosts: Collection[str] | None = None,
                 "persistent": bool(row.persistent) if row.persistent is not None else True,
                 "autostart": bool(row.autostart),
                 "disks": facts.get("disks", []),
-                "hostdevs": facts.get("hostdevs", []),
+                "hostdevs": list(facts.get("hostdevs") or ()),
                 "managed_save": bool(facts.get("managed_save")),
                 "snapshots": bool(facts.get("snapshots")),
                 "backs": [],
@@ -98,6 +101,13 @@ def read_instances(connection: Connection, hosts: Collection[str] | None = None,
         )
     for each, names in zip(found, _backed(connection, found)):
         each["backs"] = names
+    # A virtual function that a domain names by its network interface is no device in its XML.
+    owned = devices.of_consumers(connection, direct) if direct else {}
+    for each in found:
+        if each["uuid"] in direct:
+            known = {device["address"] for device in each["hostdevs"]}
+            mine = owned.get((node_of[each["uuid"]], each["uuid"]), ())
+            each["hostdevs"] += [{"type": "pci", "address": device["address"]} for device in mine if device["address"] not in known]
     in_cells = numa.of_consumers(connection, None if hosts is None else node_of)
     for each in found:
         cells = in_cells.get((node_of[each["uuid"]], each["uuid"]), [])

@@ -10,7 +10,7 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _power
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _ownership, _power
 from ansible_collections.drover.compute.plugins.module_utils._mdev_uuids import made_for
 from ansible_collections.drover.compute.tests.unit import node_devices
 from ansible_collections.drover.compute.tests.unit.devices import error
@@ -163,3 +163,9 @@ def test_an_old_libvirt_is_named(run_module, fake_host, xml, monkeypatch):
     assert "cannot make mediated devices, which came with libvirt 7.3. Make them by hand, or update it." in result["msg"]
     gpus.add(FOREIGN, PARENT, KIND)
     assert run_module("domain", uri=uri, xml=xml(FOREIGN), mdevs=wanted(FOREIGN))["rc"] == 0
+
+
+def test_what_others_made_is_never_removed():
+    """Whoever asks: a call of the one function that removes any."""
+    with pytest.raises(_libvirt.LibvirtProblem, match="was not made by this collection, so it stays"):
+        _ownership.remove_mdev(None, FOREIGN, True)

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import uuid
 
+import pytest
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.module_utils import _mdev_uuids as mdev_uuids
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import discovered_children, mdevs
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, discovered_children, mdevs
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, devices, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
@@ -124,3 +127,41 @@ def test_a_uuid_proves_that_it_was_made_here():
     # Any other bit.
     number = uuid.UUID(names[0]).int
     assert not any(mdev_uuids.is_ours(str(uuid.UUID(int=number ^ 1 << bit))) for bit in range(128))
+
+
+def test_the_claim_of_an_instance_gives_them_and_the_next_alternate_gets_its_own(prepared_url):
+    """With the room, in one transaction: what a build on the first host cannot have is free there again, and new on the second."""
+    fleets.discover(prepared_url, *(node(host=name, options=TYPES, **machines.devices()) for name in ("kvm1", "kvm2")))
+    wanted = fleets.selection("web", "kvm1", "kvm2")
+    wanted["resources"] = {**wanted["resources"], "VGPU": 1}
+    (first,) = fleets.claim(prepared_url, wanted)
+    assert (first["host"], first["mdevs"]) == ("kvm1", [{"uuid": THERE, "parent": PARENT, "type": "nvidia-11"}])
+    # Asked again: the same.
+    assert fleets.claim(prepared_url, wanted)[0]["mdevs"] == first["mdevs"]
+    with Store.open(prepared_url).write(together=True) as connection:
+        second = claims.reclaim(connection, first["uuid"], first["alternates"], certainty.word("a test"), fleets.NOW)
+    assert second["host"] == "kvm2" and second["mdevs"] == first["mdevs"]
+    with Store.open(prepared_url).read() as connection:
+        held = {
+            (key, each["uuid"]): each["owner"] for key, found in devices.read_mdevs(connection).items() for each in found if each["owner"]
+        }
+    assert list(held.values()) == [uuid_of("web")]
+    with Store.open(prepared_url).write(together=True) as connection:
+        assert claims.release(connection, [first["uuid"]], certainty.word("a test"), fleets.NOW) == [first["uuid"]]
+    with Store.open(prepared_url).read() as connection:
+        assert not any(each["owner"] for found in devices.read_mdevs(connection).values() for each in found)
+
+
+def test_as_many_instances_get_one_as_the_device_makes(prepared_url):
+    """No mediated device is claimed twice, and the claims end where the device ends."""
+    discover(prepared_url)
+    (kind,) = [each for each in machines.devices()["mdev_types"] if (each["parent"], each["type"]) == (PARENT, "nvidia-11")]
+    total = kind["available_instances"] + 1
+    found = []
+    for number in range(total):
+        wanted = fleets.selection(f"vm{number}", "kvm1", memory_mb=1)
+        wanted["resources"] = {"MEMORY_MB": 1, "VGPU": 1}
+        found += fleets.claim(prepared_url, wanted)[0]["mdevs"]
+    assert len({each["uuid"] for each in found}) == total
+    with pytest.raises(DroverError, match="VGPU"):
+        fleets.claim(prepared_url, {**wanted, "name": "more", "uuid": uuid_of("more")})

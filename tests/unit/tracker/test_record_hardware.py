@@ -12,7 +12,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils import _certainty a
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, devices, host_columns, numa, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import movability
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, devices, host_columns, instances_for_plans, numa, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, uuid_of
 from ansible_collections.drover.compute.tests.unit.tracker import machines
@@ -327,3 +328,19 @@ def test_a_move_that_did_not_come_about_leaves_nothing(prepared_url):
     assert cpus(prepared_url) == {("kvm1", "web"): [1]}
     fleets.discover(prepared_url, node(web, options=SETS), node(host="kvm3", options=SETS))
     assert cpus(prepared_url) == {("kvm1", "web"): [1]}
+
+
+def test_a_virtual_function_behind_a_macvtap_is_owned_and_no_plan_moves_it(prepared_url):
+    """Its domain names the interface of the function, and no device."""
+    nics = [{"type": "direct", "source": "ens1f0v0", "mac": "52:54:00:00:00:01", "model": "virtio", "target": "macvtap0"}]
+    options = {"pci_device_specs": FUNCTIONS}
+    domains = [domain("web", 1, 64, interfaces=nics), domain("db", 1, 64, interfaces=[{**nics[0], "source": "ens1f0"}])]
+    fleets.discover(prepared_url, node(*domains, options=options, **machines.devices()))
+    assert {key: owner for key, owner in owners(prepared_url).items() if owner} == {"0000:3b:02.0": uuid_of("web")}
+    with Store.open(prepared_url).read() as connection:
+        found = {each["name"]: each for each in instances_for_plans.read_instances(connection)}
+    assert found["web"]["hostdevs"] == [{"type": "pci", "address": "0000:3b:02.0"}] and found["db"]["hostdevs"] == []
+    assert "0000:3b:02.0" in movability.why_unmovable(found["web"]) and movability.why_unmovable(found["db"]) is None
+    # Off that interface, it is free again.
+    fleets.discover(prepared_url, node(domain("web", 1, 64), domain("db", 1, 64), options=options, **machines.devices()))
+    assert not any(owners(prepared_url).values())

@@ -1,0 +1,36 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Devices of hosts and the real libvirt. The lab has none that a guest could get, so what is seen is how their absence ends."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+from test_fleet import LOCAL
+
+pytest_plugins = ["test_fleet"]
+
+TEMPLATE = pathlib.Path(__file__).parents[2] / "roles" / "place" / "templates" / "domain.xml.j2"
+GONE = """
+    <hostdev mode='subsystem' type='pci' managed='yes'>
+      <source><address domain='0x0000' bus='0xfe' slot='0x1f' function='0x7'/></source>
+    </hostdev>
+    <memballoon"""
+
+
+def test_a_device_that_is_not_there_leaves_nothing_on_any_host(fleet, tmp_path):
+    """libvirt refuses the start on one host after the other; what each build made is removed, and its room given back."""
+    template = tmp_path / "domain.xml.j2"
+    template.write_text(TEMPLATE.read_text(encoding="utf-8").replace("<memballoon", GONE.strip(), 1), encoding="utf-8")
+    files = {host: fleet.files(LOCAL, host) for host in fleet.hosts}
+    wanted = {"name": "gpu", "memory_mb": 64, "disks": [{"size_gb": 1}]}
+    said = fleet.refused("place", "-e", json.dumps({"drover_instance_definitions": [wanted], "drover_domain_template": str(template)}))
+    assert "0000:fe:1f.7" in said and "no alternate is left" in said, said
+    assert all(f"Instance gpu on {host}" in said for host in fleet.hosts), said
+    assert fleet.where() == {} and {host: fleet.files(LOCAL, host) for host in fleet.hosts} == files
+    assert fleet.booked() == {}
+    # Without the device it is built.
+    fleet.place([wanted])
+    assert list(fleet.where()) == ["gpu"]
