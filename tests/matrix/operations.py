@@ -15,7 +15,9 @@ import subprocess
 import libvirt
 from ansible.errors import AnsibleActionFail
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, files, flavors, instances, rolling, services
+from ansible_collections.drover.compute.plugins.module_utils._domain_numa import parse_numa
+from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, files, flavors, instances, numa, rolling, services
 from ansible_collections.drover.compute.tests.matrix.world import Run, TimedOut, Violation
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -226,6 +228,30 @@ class StoppedMove(LiveMove):
     """It is shut down for its move and started at its destination."""
 
     cold = True
+
+
+class PinnedMove(LiveMove):
+    """web has the first CPU of its host; that of its destination is another one's."""
+
+    def prepare(self, world):
+        # The CPUs that the test driver calls online.
+        world.fleet.variables.update(drover_cpu_dedicated_set="0,2", drover_cpu_shared_set="4")
+        for host in world.fleet.hosts.values():
+            host.show_cells((0, 2, 4))
+        super().prepare(world)
+        for name, host in (("web", "kvm1"), ("db", "kvm2")):
+            world.fleet.hosts[host].pin(uuid_of(name), 1, 0)
+        world.discover()
+
+    def check(self, world):
+        """It has a CPU of its own, as it runs, at its next start and in the store."""
+        super().check(world)
+        domain = world.fleet.hosts["kvm2"].domains()[uuid_of("web")]
+        for flags in (0, libvirt.VIR_DOMAIN_XML_INACTIVE):
+            assert parse_numa(parse(domain.XMLDesc(flags)))["vcpu_pins"] == {"0": [2]}, flags
+        with Store.open(world.url).read() as connection:
+            held = numa.of_consumers(connection, [uuid_of("web")]).values()
+        assert [[cell["pins"] for cell in cells] for cells in held] == [[{"0": 2}]]
 
 
 class Settle(LiveMove):
@@ -508,6 +534,7 @@ OPERATIONS = {
     "delete": Delete,
     "label": Label,
     "live move": LiveMove,
+    "live move of a pinned one": PinnedMove,
     "cold move": ColdMove,
     "move shut down": StoppedMove,
     "undrain": Undrain,

@@ -19,6 +19,7 @@ import hashlib
 import importlib
 import json
 import os
+import re
 import socket
 import subprocess
 import threading
@@ -34,6 +35,7 @@ from ansible_collections.drover.compute.plugins.module_utils import _child, _det
 from ansible_collections.drover.compute.plugins.module_utils._migration import record as migration_record
 from ansible_collections.drover.compute.plugins.module_utils._migration import state
 from ansible_collections.drover.compute.plugins.module_utils._migration import worker as migration_worker
+from ansible_collections.drover.compute.plugins.module_utils._numa_xml import with_numa
 from ansible_collections.drover.compute.plugins.modules import _domain_restart, domain_power, hypervisor_info
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import delegation
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand, plain_result
@@ -140,6 +142,24 @@ class Host:
             domain.suspend()
         return domain
 
+    def show_cells(self, cpus):
+        """Tell one NUMA cell of 1 GiB with these CPUs, each a core; the test driver itself tells one without any."""
+        found = "".join(f"<cpu id='{cpu}' socket_id='0' core_id='{cpu}' siblings='{cpu}'/>" for cpu in cpus)
+        cell = f"<cell id='0'><memory unit='MiB'>1024</memory><cpus num='{len(cpus)}'>{found}</cpus></cell>"
+        text = re.sub(r"<cells num='0'>\s*</cells>", f"<cells num='1'>{cell}</cells>", self.connection.getCapabilities())
+        assert cell in text
+        self.connection.getCapabilities = lambda: text
+
+    def pin(self, uuid, vcpus, cpu, memory_mb=64):
+        """Pin all vCPUs of a running domain to a CPU and its memory to the cell."""
+        domain = self.domains()[uuid]
+        text = domain.XMLDesc(0)
+        domain.destroy()
+        cell = {"id": 0, "cpus": list(range(vcpus)), "memory_mb": memory_mb, "mode": "strict", "nodes": [0]}
+        pins = {str(vcpu): [cpu] for vcpu in range(vcpus)}
+        facts = {"vcpu_pins": pins, "emulator_pins": [cpu], "memory": {"mode": "strict", "nodes": [0]}, "cells": [cell]}
+        self.connection.defineXML(with_numa(text, facts)).create()
+
     def power_off(self):
         """Everything that ran there has ended; what was under way is forgotten."""
         self.on = False
@@ -192,8 +212,10 @@ class Fleet:
         self.calls = []
         #: Variables that the inventory has for all hosts.
         self.variables = {}
+        #: {uuid of a domain that is moved: the parameters of libvirt with what it is at its destination}.
+        self.definitions = {}
         patch.setattr(libvirt, "open", self._open)
-        patch.setattr(libvirt.virDomain, "migrateToURI3", lambda domain, uri, parameters, flags: self._migrate(domain, uri))
+        patch.setattr(libvirt.virDomain, "migrateToURI3", lambda domain, uri, parameters, flags: self._migrate(domain, uri, parameters))
         patch.setattr(libvirt.virDomain, "blockResize", _resize)
         self.devices = devices.Devices(patch)
         patch.setattr(libvirt.virDomain, "jobInfo", self._job(libvirt.virDomain.jobInfo))
@@ -338,7 +360,8 @@ class Fleet:
         """Whether two hosts reach each other."""
         return one.on and other.on
 
-    def _migrate(self, domain, uri):
+    def _migrate(self, domain, uri, parameters):
+        self.definitions[domain.UUIDString()] = parameters
         here = HERE.get()
         there = self.hosts[urllib.parse.urlsplit(uri).hostname]
         if not there.on or not self.sees(here, there):
@@ -348,28 +371,31 @@ class Fleet:
 
     def moved(self, source, destination, domain):
         """What libvirt does: it runs at the destination when it has been stopped at the source, and goes on at the source if that fails."""
-        uuid, text = domain.UUIDString(), domain.XMLDesc(0)
+        uuid = domain.UUIDString()
+        given = self.definitions.get(uuid, {})
+        text = given.get(libvirt.VIR_MIGRATE_PARAM_DEST_XML) or domain.XMLDesc(0)
         if not domain.isActive():
             destination.connection.defineXML(text)
             domain.undefine()
             return
+        texts = text, given.get(libvirt.VIR_MIGRATE_PARAM_PERSIST_XML) or domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
         paused = domain.state()[0] == libvirt.VIR_DOMAIN_PAUSED
         self.moving[uuid] = source
         try:
-            self._carried(destination, domain, uuid, text, paused)
+            self._carried(destination, domain, uuid, texts, paused)
             domain.destroy()
             domain.undefine()
         finally:
             del self.moving[uuid]
 
-    def _carried(self, destination, domain, uuid, text, paused):
+    def _carried(self, destination, domain, uuid, texts, paused):
         """Until it runs there; else it goes on here."""
         try:
-            there = destination.connection.createXML(text, 0)
+            there = destination.connection.createXML(texts[0], 0)
             self._unseen(there.suspend)
             _require_active(domain)
             domain.suspend()
-            destination.connection.defineXML(text)
+            destination.connection.defineXML(texts[1])
             _require_active(domain)
             if not paused:
                 there.resume()
