@@ -28,6 +28,7 @@ class ActionModule(DroverAction):
         "write_back": {"type": "bool", "default": False},
         "mark_absent": {"type": "list", "elements": "raw", "default": []},
         "show": {"type": "bool", "default": False},
+        "differences": {"type": "list", "elements": "str"},
         **STORE_SPEC,
     }
     REQUIREMENTS = {"required_one_of": [["path", "instances"]], "mutually_exclusive": [["path", "instances"]]}
@@ -57,18 +58,24 @@ class ActionModule(DroverAction):
             both = list(zip(wanted, resolved))
             check.known_names("server_groups", both, {*stored, *(group["name"] for group in sections["server_groups"])}, places)
             check.known_names("images", both, images, places)
-            policies = instances.policies(connection, [each["uuid"] for each in resolved])
+            kept = instances.kept(connection, [each["uuid"] for each in resolved])
         absent = [item for item in checked if item.get("state") == "absent"]
         result = {"changed": False, "instances": resolved, "sections": sections, "server_groups": sections["server_groups"]}
         result["absent"] = sorted(item["name"] for item in absent)
-        result["still_there"] = sorted(item["name"] for item in absent if any(_is_of(item, each) for each in known))
+        result.update(identity.leftover(absent, known))
         there = {each["uuid"]: each for each in known}
-        placed, differing = [], []
+        placed, differing, strangers = [], [], []
         for item, found in both:
             if found["state"] not in ("new", "building", identity.UNSEEN):
                 placed.append(found)
-                differing += differences.lines(item, there[found["uuid"]], policies[found["uuid"]])
-        result["differences"] = [*differing, differences.ADVICE] if differing else []
+                instance = there[found["uuid"]]
+                differing += differences.lines(found["name"], differences.found(found, instance, kept[found["uuid"]]))
+                strangers += differences.stranger(item, instance)
+        if args["differences"] is not None:
+            # Hypervisors have been asked, and they know better than the store.
+            result["differences"] = [*args["differences"], *strangers]
+        else:
+            result["differences"] = [*differing, *strangers, differences.ADVICE] if differing or strangers else []
         table = [*text.instances_table([there[found["uuid"]] for found in placed]), *result["differences"]]
         if args["show"]:
             for line in table:

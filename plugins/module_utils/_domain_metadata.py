@@ -32,6 +32,11 @@ def labels(domain: Any, place: int) -> str:
     return _labels.text_of(_read(domain, place).findall(_labels.ELEMENT))
 
 
+def text(domain: Any, place: int, name: str) -> str:
+    """Return the text of an element below drover's; empty where there is none."""
+    return (_read(domain, place).findtext(name) or "").strip()
+
+
 def change(domain: Any, place: int, name: str, value: str) -> None:
     """Set the text of an element below drover's, and remove the element where the text is empty; all others stay."""
     root = _read(domain, place)

@@ -35,6 +35,10 @@ options:
     type: list
     elements: raw
     default: []
+  differences:
+    description: RV(drover.compute._alignment#module:lines), in place of the differences to what the store knows of the instances.
+    type: list
+    elements: str
 extends_documentation_fragment:
   - drover.compute.scheduler.show
   - drover.compute.definitions
@@ -108,6 +112,18 @@ still_there:
   returned: success
   type: list
   elements: str
+removable:
+  description: The instances of RV(still_there) that provably are of their definitions, by the uuid or built from them, with C(uuid) and C(name).
+  returned: success
+  type: list
+  elements: dict
+  sample: []
+unproven:
+  description: A sentence for each instance that only has the name of a definition that is marked as absent.
+  returned: success
+  type: list
+  elements: str
+  sample: []
 table:
   description:
     - The instances that are in the store, as lines of a plain text table. All figures are those of the store. The lines of
@@ -117,9 +133,10 @@ table:
   elements: str
 differences:
   description:
-    - Lines that name where an instance of the store differs from its definition, in C(vcpus), C(memory_mb), C(disk_gb), C(server_group),
-      C(availability_zone), C(user), C(autostart) and C(policy), and instances that were not built from their definition but have its name.
-      The last line says what to do. Empty if there is no difference.
+    - Lines that name where an instance of the store differs from its definition, in C(vcpus), C(memory_mb), C(disk_gb), C(flavor), C(image),
+      C(server_group), C(availability_zone), C(user), C(autostart), C(policy) and C(labels), and instances that were not built from their
+      definition but have its name. The last line says what to do. Empty if there is no difference.
+    - With the option O(differences) its lines, and those instances.
   returned: success
   type: list
   elements: str

@@ -449,6 +449,32 @@ class AttachDisk(Operation):
             assert set(wanted) == {path for path, dummy in files.of_instances(connection, [uuid_of("web")])[uuid_of("web")]}
 
 
+class BringIntoLine(AttachDisk):
+    """Role place with drover_apply_changes, confirmed: the definition of web has another policy, a disk more and more memory."""
+
+    memory = 128
+    #: A resize may move it.
+    place = None
+
+    def run(self, run):
+        disks = [{"size_gb": 1, "path": os.path.join(run.world.disks, name)} for name in self.disks]
+        wanted = {"name": "web", "uuid": uuid_of("web"), "memory_mb": self.memory, "disks": disks, "policy": {"priority": 5}}
+        found = run.task("localhost", "_definitions", instances=[wanted])["instances"]
+        done = run.task("localhost", "_alignment", definitions=found, apply=True, timeout=1, force=True)
+        if done["problems"]:
+            raise AnsibleActionFail(" ".join(done["problems"]))
+        run.task("localhost", "instance_resize", instances=["web"], timeout=1, force=True, ending="confirm")
+
+    def check(self, world):
+        Operation.check(self, world)
+        ((host, _state),) = world.fleet.where()["web"]
+        domain = world.fleet.hosts[host].domains()[uuid_of("web")]
+        assert hypervisors.disks_of(domain) == [os.path.join(world.disks, name) for name in self.disks]
+        assert domain.maxMemory() // 1024 == self.memory
+        with Store.open(world.url).read() as connection:
+            assert instances.kept(connection, [uuid_of("web")])[uuid_of("web")]["policy"] == {"priority": 5}
+
+
 class DetachDisk(AttachDisk):
     """The same disk goes; its file stays."""
 
@@ -488,4 +514,5 @@ OPERATIONS = {
     "settle": Settle,
     "attach disk": AttachDisk,
     "detach disk": DetachDisk,
+    "bring into line": BringIntoLine,
 }

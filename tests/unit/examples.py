@@ -31,6 +31,7 @@ LAB = "lab"  # on the hypervisors of the lab: tests/lab/test_examples.py
 # (kind, name) -> where its plays run, one word for each play, in order.
 WHERE = {
     ("module", "aggregate"): (HERE,),
+    ("module", "_alignment"): (HERE,),
     ("module", "allocation"): (HERE,),
     ("module", "allocation_info"): (HERE,),
     ("module", "allocation_candidates_info"): (HERE,),
@@ -38,7 +39,7 @@ WHERE = {
     ("module", "compute_node"): (HERE, HERE, HERE, HERE),
     ("module", "_definitions"): (HERE,),
     ("module", "domain"): (HERE, LAB),
-    ("module", "_domain_labels"): (HERE,),
+    ("module", "_domain_settings"): (HERE,),
     ("module", "_domain_device"): (LAB,),
     ("module", "_domain_migration"): (LAB,),
     ("module", "_domain_order"): (LAB,),

@@ -17,8 +17,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._validation import 
 
 PREFIX = "drover_"
 _NAMES = """
-audit audit_data audit_heal audit_release_expired audit_strict availability_zone awx_approval_timeout awx_approvers awx_audit_rrule
-awx_credentials awx_discover_forks awx_discover_rrule awx_discover_slices awx_hypervisors awx_image awx_inventory_variables
+apply_changes audit audit_data audit_heal audit_release_expired audit_strict availability_zone awx_approval_timeout awx_approvers
+awx_audit_rrule awx_credentials awx_discover_forks awx_discover_rrule awx_discover_slices awx_hypervisors awx_image awx_inventory_variables
 awx_notifications awx_operators awx_organization awx_playbooks awx_power awx_prefix awx_project awx_project_branch awx_project_credential
 awx_project_url awx_report awx_report_host awx_report_rrule awx_roles awx_store_url awx_viewers build_timeout cell compute cpu
 cpu_allocation_ratio cpu_dedicated_set cpu_shared_set definitions delete_keep_disks despite_policy destination disk_allocation_ratio disk_gb
@@ -31,16 +31,16 @@ pci_device_specs pci_report_in_placement place_force place_result plan plan_drai
 power_boot_timeout power_broadcast power_ca_path power_confirmations power_domain power_driver power_force power_mac power_password
 power_reboot_command power_resource_id power_shutdown_command power_timeout power_user power_validate_certs probe_kvm project
 ram_allocation_ratio reason rebalance_cooldown rebalance_cost_per_gib rebalance_despite_maintenance rebalance_margin rebalance_max_moves
-rebalance_result rebalance_threshold rebalance_weights reboot_hard reboot_sentinel report report_host report_result reserved_host_cpus
-reserved_host_disk_mb reserved_host_memory_mb reserved_huge_pages resize rolling rolling_all_hosts rolling_batch_size rolling_blocked
-rolling_bring_back rolling_hooks rolling_reboot rolling_restart rolling_spare_hosts scheduler scheduler_file selector server_groups
-service_down_time shared_block_devices shared_pools shutdown_timeout solver_seconds start_timeout store_url unmovable uris vcpu_pin_set
-vcpus
+rebalance_result rebalance_threshold rebalance_weights reboot_hard reboot_sentinel remove_absent report report_host report_result
+reserved_host_cpus reserved_host_disk_mb reserved_host_memory_mb reserved_huge_pages resize rolling rolling_all_hosts rolling_batch_size
+rolling_blocked rolling_bring_back rolling_hooks rolling_reboot rolling_restart rolling_spare_hosts scheduler scheduler_file selector
+server_groups service_down_time shared_block_devices shared_pools shutdown_timeout solver_seconds start_timeout store_url unmovable uris
+vcpu_pin_set vcpus
 """
 KNOWN = frozenset(PREFIX + name for name in _NAMES.split())
 _YES_OR_NO = """
-audit_heal audit_release_expired audit_strict delete_keep_disks despite_policy instance_force migrate_cold plan_only power_validate_certs
-probe_kvm rebalance_despite_maintenance reboot_hard rolling_all_hosts rolling_bring_back rolling_restart
+apply_changes audit_heal audit_release_expired audit_strict delete_keep_disks despite_policy instance_force migrate_cold plan_only
+power_validate_certs probe_kvm rebalance_despite_maintenance reboot_hard remove_absent rolling_all_hosts rolling_bring_back rolling_restart
 """
 #: Those that are true or false. Ansible's filter bool takes any other word as false.
 YES_OR_NO = frozenset(PREFIX + name for name in _YES_OR_NO.split())

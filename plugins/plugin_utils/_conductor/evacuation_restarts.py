@@ -203,10 +203,20 @@ def _instance(order: RestartOrder, numa: Mapping[str, Any] | None) -> dict[str, 
     return {
         "uuid": order["uuid"],
         "name": order["name"],
-        "xml": order["xml"] if order["xml"] is None or numa is None else rebound(order["xml"], numa),
+        "xml": _xml_there(order["xml"], numa),
         "running": order["state"] in RAN,
         "autostart": bool(order["autostart"]),
         "files": files_of(order["disks"]),
         "order": order["order"],
         "images": images_of(order["disks"], order["node"], order["there"]),
     }
+
+
+def _xml_there(text: str | None, numa: Mapping[str, Any] | None) -> str | None:
+    if text is None or numa is None:
+        return text
+    try:
+        return rebound(text, numa)
+    except ValueError:
+        # The destination refuses it, and says why.
+        return text

@@ -30,9 +30,17 @@ NOT_DONE = {
     "rebooted": "It is not rebooted",
     "absent": "It is not removed",
     "labelled": "Its labels are not changed",
+    "set": "Its settings are not changed",
 }
 #: What such a run does, for those who wait for the lease.
-DOING = {"running": "starting", "stopped": "stopping", "rebooted": "rebooting", "absent": "removing", "labelled": "labelling"}
+DOING = {
+    "running": "starting",
+    "stopped": "stopping",
+    "rebooted": "rebooting",
+    "absent": "removing",
+    "labelled": "labelling",
+    "set": "changing settings of",
+}
 LOST = "What became of its instances is not known: when it is back, run drover.compute.discover, and this again."
 UNCHECKED = "Its instances were not checked, and nothing was changed."
 AGAIN = "Run drover.compute.instance_delete again, which finds out what became of that."
@@ -51,12 +59,13 @@ class Operations:
 
         :param wanted: names, uuids, or mappings of both.
         :param state: a key of NOT_DONE.
-        :param options: timeout (seconds), force, hard, keep_disks; of ``labelled`` labels only, see label().
+        :param options: timeout (seconds), force, hard, keep_disks; of ``labelled`` labels only; of ``set`` labels, policy and autostart only,
+            see settle().
         :returns: (outcomes, differences, sentences on those that failed).
         """
         found = self.find(wanted, state)
-        if state == "labelled":
-            outcomes, differences = self.label(found, options["labels"])
+        if state in ("labelled", "set"):
+            outcomes, differences = self.settle(found, {key: options[key] for key in ("labels", "policy", "autostart") if key in options})
         else:
             given = {key: options[key] for key in ("timeout", "force")}
             if state == "absent":
@@ -97,12 +106,13 @@ class Operations:
         answers, differences = self._ask("domain_power", found, {**options, "state": state})
         return [_outcome(each, "domain") for each in answers], differences
 
-    def label(self, found: Sequence[NamedInstance], labels: Mapping[str, str | None]) -> tuple[list[InstanceOutcome], list[dict[str, Any]]]:
-        """Set labels of instances, and remove those without a value; others stay.
+    def settle(self, found: Sequence[NamedInstance], settings: Mapping[str, Any]) -> tuple[list[InstanceOutcome], list[dict[str, Any]]]:
+        """Change settings of instances that need no work of their guests.
 
+        :param settings: labels and policy (texts by key; what has no value is removed, others stay), autostart.
         :returns: (outcomes, differences).
         """
-        answers, differences = self._ask("_domain_labels", found, {"labels": labels})
+        answers, differences = self._ask("_domain_settings", found, settings)
         return [_outcome(each, "labels") for each in answers], differences
 
     def _ask(

@@ -5,38 +5,146 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import devices_there, hardware_there
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions.devices_there import (
+    RESIZE,
+    SETTINGS,
+    Change,
+    Difference,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import policy as move_policy
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import ListedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._store import orders
 
-#: What of a definition is compared.
-COMPARED = ("vcpus", "memory_mb", "disk_gb", "server_group", "availability_zone", "user", "autostart", "policy", "labels")
+#: What of a definition is compared; all but vcpus, memory_mb, autostart, policy and labels is known to the store only.
+COMPARED = (
+    "vcpus",
+    "memory_mb",
+    "disk_gb",
+    "flavor",
+    "image",
+    "server_group",
+    "availability_zone",
+    "user",
+    "autostart",
+    "policy",
+    "labels",
+)
+_SIZES = ("vcpus", "memory_mb")
 ADVICE = "Nothing of an instance that is there was changed. Correct its definition, or change the instance."
+#: Where a change can be made.
+APPLY = "Run place with -e drover_apply_changes=true to make the changes that can be made; --check shows them first."
+_OF_STORE = "only a new instance gets it: remove the instance and place it again"
 
 
-def lines(definition: Mapping[str, Any], instance: ListedInstance, policy: Mapping[str, Any] | None) -> list[str]:
-    """Name each difference between a definition and its instance, and whether the instance was built from it.
+def found(
+    definition: Mapping[str, Any],
+    instance: ListedInstance,
+    kept: Mapping[str, Any],
+    facts: Mapping[str, Any] | None = None,
+    folder: str = "",
+    flavors: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[Difference]:
+    """Return each difference between a definition and its instance.
+
+    :param definition: as identity.resolve() returns it.
+    :param instance: of the store. kept: its policy, flavor and image_name there.
+    :param facts: of its domain, as the module hypervisor_info returns them; None for what the store knows of it.
+    :param folder: for new disks without a path, on its host.
+    :param flavors: those of the store, by name.
+    """
+    there: dict[str, Any] = {**instance, **kept, "image": kept["image_name"]}
+    if facts is not None:
+        metadata, name = facts.get("metadata") or {}, definition["name"]
+        there |= {key: facts[key] for key in ("vcpus", "memory_mb", "autostart")}
+        there |= {"policy": move_policy.from_metadata(metadata, name), "labels": labels.from_metadata(metadata, name)[0]}
+    differing = []
+    for key in COMPARED:
+        # The disks of the domain say more.
+        if (key != "disk_gb" or facts is None) and _value(key, there) != _value(key, definition):
+            differing.append(
+                Difference(key, _value(key, there), _value(key, definition), _change(key, definition, there, flavors), _way(key))
+            )
+    if facts is None:
+        return [each._replace(change=None, way="") for each in differing]
+    root = parse(facts["xml"])
+    differing += devices_there.disks(definition, facts, root, folder)
+    differing += devices_there.networks(definition, facts, root)
+    differing += devices_there.cdroms(definition, facts)
+    differing += [
+        Difference(key, has, wanted, way=devices_there.ONLY_WHEN_BUILT)
+        for key, has, wanted in hardware_there.differing(definition, root, definition["name"])
+    ]
+    if facts["name"] != definition["name"]:
+        # Nothing is done to a domain that may be another one.
+        way = "rename the domain with virsh domrename while it is shut off, or correct the definition, first"
+        differing = [Difference("name", facts["name"], definition["name"], way=way), *(each._replace(change=None) for each in differing)]
+    return differing
+
+
+def _change(
+    key: str, definition: Mapping[str, Any], there: Mapping[str, Any], flavors: Mapping[str, Mapping[str, Any]] | None
+) -> Change | None:
+    if key in _SIZES:
+        return Change(RESIZE, {key: definition[key]})
+    if key == "flavor":
+        # Its sizes are those of the definition, and the instance gets them by its name.
+        of_flavor = (flavors or {}).get(definition.get("flavor") or "")
+        if of_flavor is None or any(of_flavor[size] != definition[size] for size in _SIZES):
+            return None
+        # No guest is shut down for a name alone, and a flavor with a smaller disk is refused.
+        other = any(there[size] != definition[size] for size in _SIZES)
+        fits = not of_flavor["disk_gb"] or of_flavor["disk_gb"] >= there["disk_gb"]
+        return Change(RESIZE, {"flavor": definition["flavor"]}) if other and fits else None
+    if key == "autostart":
+        return Change(SETTINGS, {"autostart": bool(definition.get("autostart"))})
+    if key == "policy" and definition.get("policy"):
+        texts = move_policy.to_metadata(definition["policy"])
+        return Change(SETTINGS, {"policy": {each: texts.get(each) for each in move_policy.KEYS}})
+    if key == "labels":
+        wanted = definition.get("labels") or {}
+        missing = {name: text for name, text in wanted.items() if (there.get("labels") or {}).get(name) != text}
+        return Change(SETTINGS, {"labels": missing}) if missing else None
+    return None
+
+
+def _way(key: str) -> str:
+    return {
+        "policy": "write a policy into the definition, or take it out of the domain with virsh metadata",
+        "labels": "remove labels that the definition does not have with drover.compute.instance_labels",
+        "flavor": "resize it with drover.compute.instance_resize and drover_flavor",
+        "image": _OF_STORE,
+        "server_group": _OF_STORE,
+        "availability_zone": _OF_STORE,
+        "user": _OF_STORE,
+    }.get(key, "")
+
+
+def lines(name: str, differing: Sequence[Difference]) -> list[str]:
+    """Name differences: a line with all, and a line for each that nothing here changes."""
+    if not differing:
+        return []
+    parts = [f"{each.key} {each.there}, the definition says {each.wanted}" for each in differing]
+    ways = [f"{name}: {each.key} is not changed here: {each.way}." for each in differing if each.change is None and each.way]
+    return [f"{name}: {'; '.join(parts)}.", *ways]
+
+
+def stranger(definition: Mapping[str, Any], instance: ListedInstance) -> list[str]:
+    """Name an instance that was not built from the definition whose name it has.
 
     :param definition: as check.instances() returns it.
-    :param instance: of the store.
-    :param policy: of the instance, as the store has it.
     """
-    there = {**instance, "policy": policy}
-    differing = [key for key in COMPARED if _value(key, there) != _value(key, definition)]
-    name, found = definition["name"], []
-    if differing:
-        parts = [f"{key} {_value(key, there)}, the definition says {_value(key, definition)}" for key in differing]
-        found.append(f"{name}: {'; '.join(parts)}.")
-    if not definition.get("uuid") and instance["definition"] != orders.definition_of(definition.get("project"), name):
-        found.append(
-            f"{name}: it was there already, and the store does not know that it was built from this definition; it is taken for it by its "
-            "name."
-        )
-    return found
+    name = definition["name"]
+    if definition.get("uuid") or instance["definition"] == orders.definition_of(definition.get("project"), name):
+        return []
+    return [
+        f"{name}: it was there already, and the store does not know that it was built from this definition; it is taken for it by its name."
+    ]
 
 
 def _value(key: str, of: Mapping[str, Any]) -> str:

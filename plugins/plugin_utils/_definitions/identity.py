@@ -79,7 +79,7 @@ def resolve(
         asked = _request(instance, named)
         spec = RequestSpec.from_request(asked, flavors or {}, images or {}, place)
         if found["state"] in ("new", "building"):
-            hardware.refuse(instance, spec.extra_specs, spec.image_properties, place, spec.vcpus)
+            hardware.refuse(instance, *_wishes(instance, spec), place, spec.vcpus)
             instance["images"] = _images(instance["disks"], images or {}, place)
         resolved.append(_resolved(instance, asked, spec))
     disk_files.refuse_borrowed(resolved)
@@ -131,6 +131,38 @@ def _of_project(instances: Sequence[Mapping[str, Any]], definition: Mapping[str,
     return [instance for instance in instances if instance.get("project") == project]
 
 
+def leftover(absent: Iterable[Mapping[str, Any]], known: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Return which instances of definitions that are marked as absent are there.
+
+    :param absent: definitions, as check.instances() returns them.
+    :param known: the store's instances.
+    :returns: a dict: still_there (names); removable (dicts uuid and name), those that provably are of their definitions: by uuid, or built
+        from them; unproven (sentences), those that only have the name.
+    """
+    found: dict[str, list[Any]] = {"still_there": [], "removable": [], "unproven": []}
+    for item in sorted(absent, key=lambda each: str(each["name"])):
+        name, uuid = item["name"], item.get("uuid")
+        marker = orders.definition_of(item.get("project"), name)
+        if uuid:
+            there = [each for each in known if each["uuid"] == str(uuid).lower()]
+            proven = [each for each in there if each["name"] == name]
+            reason = "has another name in its definition"
+        else:
+            # One of no project may be the one that is meant.
+            projects = (item.get("project"), None) if item.get("project") else {each.get("project") for each in known}
+            there = [each for each in known if each["name"] == name and each.get("project") in projects]
+            proven = [each for each in there if each["definition"] == marker]
+            reason = "was not built from this definition and only has its name"
+        found["still_there"] += [name] if there else []
+        found["removable"] += [{"uuid": each["uuid"], "name": each["name"]} for each in proven]
+        if there and not proven:
+            found["unproven"].append(
+                f"{name}: {there[0]['name']} with uuid {there[0]['uuid']} on {there[0]['host']} {reason}, so it is not removed here. If it is "
+                "the one, correct name and uuid in the definition, or remove it with drover.compute.instance_delete."
+            )
+    return found
+
+
 def _shown(project: str | None) -> str:
     return f"project {project}" if project else "no project"
 
@@ -141,6 +173,13 @@ def _request(instance: Mapping[str, Any], groups: Mapping[str, Any]) -> dict[str
     if group is not None:
         asked["server_group"] = groups.get(group, group) if isinstance(group, str) else group
     return asked
+
+
+def _wishes(instance: Mapping[str, Any], spec: RequestSpec) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return the extra specs of the flavor of a request, with those of the definition over them, and the properties of its image."""
+    of_flavor = spec.flavor.extra_specs if spec.flavor is not None else {}
+    own = {key: spec.own_specs[key] for key in instance.get("extra_specs") or {} if key in spec.own_specs}
+    return {**of_flavor, **own}, spec.image_properties
 
 
 def _resolved(instance: Mapping[str, Any], asked: Mapping[str, Any], spec: RequestSpec) -> dict[str, Any]:
@@ -161,8 +200,7 @@ def _resolved(instance: Mapping[str, Any], asked: Mapping[str, Any], spec: Reque
         # A claim has a domain_type too: what its host offers.
         "guest": {
             **{key: instance[key] for key in guest.KEYS if instance.get(key) is not None},
-            "extra_specs": dict(spec.extra_specs),
-            "image_properties": dict(spec.image_properties),
+            **dict(zip(("extra_specs", "image_properties"), map(dict, _wishes(instance, spec)))),
         },
         "request": asked,
         "selection": {**selection, "resources": dict(spec.resources)},

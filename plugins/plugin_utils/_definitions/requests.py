@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import hardware_fields
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import request_fields
 
@@ -84,4 +85,21 @@ def request(definition: Mapping[str, Any]) -> dict[str, Any]:
     """Return the request of a definition with its sizes, as the lookup schedule takes it, without its server group."""
     asked = {key: definition[key] for key in KEYS if definition.get(key) is not None}
     ports = [{key: network[key] for key in request_fields.PORT_KEYS} for network in definition.get("networks") or () if network.get("vnic")]
-    return {**asked, "networks": ports} if ports else asked
+    if ports:
+        asked["networks"] = ports
+    specs = {**(asked.get("extra_specs") or {}), **_hardware_specs(definition)}
+    return {**asked, "extra_specs": specs} if specs else asked
+
+
+def _hardware_specs(definition: Mapping[str, Any]) -> dict[str, str]:
+    """Return Nova's extra specs for the TPM and the Secure Boot of a definition, which ask for hosts with their traits (N1.3).
+
+    They are recorded with the instance, so later moves ask for them again. As in its domain, these keys go over all others.
+    """
+    specs = {}
+    tpm = definition.get("tpm")
+    if tpm:
+        specs = {"hw:tpm_version": tpm["version"], "hw:tpm_model": tpm.get("model") or hardware_fields.TPM_MODELS[0]}
+    if definition.get("firmware"):
+        specs["os:secure_boot"] = "required" if definition["firmware"] == hardware_fields.SECURE_BOOT else "disabled"
+    return specs

@@ -33,6 +33,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk,
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
 
 BUILDING = "building"
+#: Classes of which no device is made.
+PLAIN_CLASSES = {"VCPU", "PCPU", "MEMORY_MB", "DISK_GB"}
 #: The purpose of a decision that is claimed, see decisions.row().
 PURPOSE = "place"
 #: Seconds until a claim expires if no instance is seen.
@@ -140,7 +142,7 @@ def _claim_mdevs(connection: Connection, chosen: Mapping[str, Place]) -> None:
 
 def _with_hardware(selections: Sequence[ClaimRequest]) -> list[str]:
     """Return the uuids of those of selections that can have cells or devices of their hosts."""
-    return [each["uuid"] for each in selections if each.get("host_request") or _says_where(each) or mdevs.may_have(each["resources"])]
+    return [each["uuid"] for each in selections if each.get("host_request") or _says_where(each) or each["resources"].keys() - PLAIN_CLASSES]
 
 
 def _requests(selections: Sequence[ClaimRequest]) -> dict[str, HostRequest]:

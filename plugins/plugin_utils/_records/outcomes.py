@@ -221,7 +221,7 @@ class MaintainedHost(TypedDict):
 
 
 class InstanceOutcome(TypedDict):
-    """What became of an instance that was to be started, stopped, rebooted, labelled or removed, as the module instance returns it.
+    """What became of an instance that was to be started, stopped, rebooted, given labels or settings, or removed, as the module instance returns it.
 
     - status: done, absent (it is not on its host) or failed. message: why.
     - domain: afterwards, as the module hypervisor_info describes it; not of one that is removed or labelled.

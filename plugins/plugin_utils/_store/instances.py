@@ -68,10 +68,12 @@ def set_labels(connection: Connection, uuid: str, found: Mapping[str, str] | Non
         bulk.update(connection, table, [{"id": row.id, "labels": found or None}])
 
 
-def policies(connection: Connection, uuids: Iterable[str]) -> dict[str, dict[str, Any] | None]:
-    """Read the policies of instances by uuid."""
+def kept(connection: Connection, uuids: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Read policy, flavor (its name) and image_name of instances by uuid."""
     table = tables.instances
-    return {row.uuid: row.policy for row in bulk.among(connection, sa.select(table.c.uuid, table.c.policy), table.c.uuid, uuids)}
+    columns = (table.c.uuid, table.c.policy, table.c.flavor, table.c.image_name)
+    rows = bulk.among(connection, sa.select(*columns), table.c.uuid, uuids)
+    return {row.uuid: {"policy": row.policy, "flavor": row.flavor, "image_name": row.image_name} for row in rows}
 
 
 def forget_nodes(connection: Connection, node_ids: Iterable[int]) -> None:

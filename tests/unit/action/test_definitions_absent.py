@@ -7,8 +7,10 @@
 from __future__ import annotations
 
 import pytest
+import sqlalchemy as sa
 from ansible.errors import AnsibleActionFail
 
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
@@ -60,3 +62,24 @@ def test_another_state_is_refused(prepared_url, file):
     file.write_text(file.read_text().replace("host: kvm1", "state: gone"))
     with pytest.raises(AnsibleActionFail, match="state must be present or absent, not 'gone'"):
         run("_definitions", path=str(file), store_url=prepared_url)
+
+
+@pytest.mark.parametrize(
+    ("item", "built_from", "removable"),
+    [
+        ({"name": "web1"}, "/web1", True),
+        ({"name": "web1", "uuid": uuid_of("web1")}, None, True),
+        # It has the name, and nobody knows that it is the one.
+        ({"name": "web1"}, None, False),
+        ({"name": "other", "uuid": uuid_of("web1")}, "/web1", False),
+        ({"name": "web1", "project": "shop"}, "/web1", False),
+    ],
+)
+def test_what_may_be_removed_provably_is_of_its_definition(prepared_url, item, built_from, removable):
+    fleets.discover(prepared_url, host("kvm1", domain("web1")))
+    with Store.open(prepared_url).write() as connection:
+        connection.execute(sa.update(tables.instances).values(definition=built_from))
+    found = run("_definitions", instances=[{"memory_mb": 64, "state": "absent", **item}], store_url=prepared_url)
+    assert found["still_there"] == [item["name"]]
+    assert found["removable"] == ([{"uuid": uuid_of("web1"), "name": "web1"}] if removable else [])
+    assert [uuid_of("web1") in line and "not removed here" in line for line in found["unproven"]] == ([] if removable else [True])

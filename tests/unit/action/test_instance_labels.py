@@ -46,7 +46,7 @@ def test_labels_are_changed_on_the_host_and_in_the_store(fleet_url, there):
     told = run("instance_labels", check=True, **given)
     assert told["changed"] is True and fleets.snapshot(fleet_url) == before and acts(there) == []
     done = run("instance_labels", **given)
-    assert done["changed"] is True and acts(there) == [("kvm1", "_domain_labels", None)], "one call for all of a host"
+    assert done["changed"] is True and acts(there) == [("kvm1", "_domain_settings", None)], "one call for all of a host"
     assert (
         [each["labels"] for each in told["instances"]]
         == [each["labels"] for each in done["instances"]]

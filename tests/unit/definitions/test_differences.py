@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, differences
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, differences, disk_files, identity
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions.devices_there import Change
+from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
 THERE = {
     "name": "web",
@@ -29,15 +31,30 @@ def wanted(**more):
     return check.instances([item], lambda item: "fleet.yml")[0]
 
 
+def resolved(**more):
+    known = [{"uuid": uuid_of("web"), "host": "kvm1", "node": "kvm1", "state": "running", **THERE}]
+    (found,) = identity.resolve([wanted(**more)], known)
+    return found
+
+
+def said(there=None, policy=None, more=None, **kept):
+    found = differences.found(
+        resolved(**(more or {})), {**THERE, **(there or {})}, {"policy": policy, "flavor": None, "image_name": None, **kept}
+    )
+    assert all(each.change is None for each in found), "without its hypervisor nothing is changed"
+    return differences.lines("web", found)
+
+
 def test_an_instance_as_it_is_defined():
-    assert differences.lines(wanted(), THERE, None) == []
-    assert differences.lines(wanted(policy={}, autostart=False), THERE, None) == []
+    assert said() == []
+    assert said(more={"policy": {}, "autostart": False}) == []
     policy = {"move": "cold", "priority": 0, "migration": {"copy_storage": "always"}}
-    assert differences.lines(wanted(policy=policy), THERE, policy) == []
+    assert said(policy=policy, more={"policy": policy}) == []
+    assert said(more={"image": "debian"}, image_name="debian") == []
 
 
 @pytest.mark.parametrize(
-    ("more", "there", "policy", "said"),
+    ("more", "there", "policy", "words"),
     [
         ({"vcpus": 16}, {}, None, "web: vcpus 2, the definition says 16"),
         ({"memory_mb": 1}, {}, None, "web: memory_mb 4096, the definition says 1"),
@@ -59,16 +76,165 @@ def test_an_instance_as_it_is_defined():
         ({"vcpus": 3, "memory_mb": 5}, {}, None, "web: vcpus 2, the definition says 3; memory_mb 4096, the definition says 5"),
     ],
 )
-def test_each_difference_is_named(more, there, policy, said):
-    assert differences.lines(wanted(**more), {**THERE, **there}, policy) == [f"{said}."]
+def test_each_difference_is_named(more, there, policy, words):
+    assert said(there, policy, more) == [f"{words}."]
+
+
+def test_flavor_and_image_of_the_store():
+    flavor = {"name": "small", "vcpus": 2, "memory_mb": 4096}
+    assert said(more={"flavor": flavor, "image": "debian"}, flavor="big") == [
+        "web: flavor big, the definition says small; image none, the definition says debian."
+    ]
 
 
 def test_an_instance_that_was_not_built_from_the_definition_is_named():
-    (said,) = differences.lines(wanted(), {**THERE, "definition": None}, None)
-    assert said == (
+    (line,) = differences.stranger(wanted(), {**THERE, "definition": None})
+    assert line == (
         "web: it was there already, and the store does not know that it was built from this definition; it is taken for it by its name."
     )
-    assert len(differences.lines(wanted(vcpus=1), {**THERE, "definition": None}, None)) == 2
+    assert differences.stranger(wanted(), THERE) == []
     # With its uuid the definition says itself which instance it means.
-    uuid = "11111111-1111-4111-8111-111111111111"
-    assert differences.lines(wanted(uuid=uuid), {**THERE, "definition": None}, None) == []
+    assert differences.stranger(wanted(uuid=uuid_of("web")), {**THERE, "definition": None}) == []
+
+
+XML = """<domain type='qemu'><name>web</name>
+<os firmware='efi'><type arch='x86_64' machine='pc-q35-7.2'>hvm</type><firmware><feature enabled='no' name='secure-boot'/></firmware><boot dev='hd'/></os>
+<cpu mode='host-model'/>
+<devices>
+ <disk type='file' device='disk'><driver name='qemu' type='qcow2' cache='none' discard='unmap'/><source file='/v/web.qcow2'/>
+  <target dev='vda' bus='virtio'/></disk>
+ <interface type='bridge'><mac address='52:54:00:00:00:01'/><source bridge='br0'/><model type='virtio'/></interface>
+ <serial type='pty'/><rng model='virtio'><backend model='random'>/dev/urandom</backend></rng>
+ <watchdog model='itco' action='reset'/>
+</devices></domain>"""
+
+
+def facts(**more):
+    layer = {"path": "/v/debian.qcow2", "real_path": "/v/debian.qcow2", "shared_id": None}
+    base = disk_files.base("web", uuid_of("web"))
+    disk = {"target": "vda", "device": "disk", "bus": "virtio", "type": "file", "format": "qcow2", "readonly": False, "real_path": None}
+    own = {**disk, "source": f"/v/{base}-vda.qcow2", "path": f"/v/{base}-vda.qcow2", "capacity_bytes": 40 * 2**30, "chain": [layer]}
+    nic = {"mac": "52:54:00:00:00:01", "type": "bridge", "source": "br0", "model": "virtio"}
+    found = {"name": "web", "uuid": uuid_of("web"), "vcpus": 2, "memory_mb": 4096, "autostart": False, "metadata": {}, "state": "running"}
+    return {**found, "disks": [own], "interfaces": [nic], "xml": XML, **more}
+
+
+def compared(more, flavors=None, kept=None, /, **there):
+    more = {"networks": [{"bridge": "br0"}], **more}
+    of_store = {"policy": None, "flavor": None, "image_name": None, **(kept or {})}
+    return differences.found(resolved(**more), THERE, of_store, facts(**there), "/srv", flavors)
+
+
+def test_a_domain_as_its_definition_says():
+    disk = {"size_gb": 40, "image": "/v/debian.qcow2", "bus": "virtio", "cache": "none", "discard": "unmap"}
+    hardware = {"firmware": "uefi", "machine": "q35", "cpu": {"mode": "host-model"}, "domain_type": "qemu", "boot": ["hd"], "rng": True}
+    assert compared({"disks": [disk], **hardware, "console": {"serial_ports": 1}, "guest_agent": False}) == []
+    assert compared({}) == [], "what the definition does not say is not compared"
+
+
+@pytest.mark.parametrize(
+    ("more", "there", "parts"),
+    [
+        ({"firmware": "uefi-secure-boot"}, {}, ["firmware uefi, the definition says uefi-secure-boot"]),
+        ({"firmware": "bios"}, {}, ["firmware uefi, the definition says bios"]),
+        ({"tpm": {"version": "2.0"}}, {}, ["tpm none, the definition says 2.0 tpm-tis"]),
+        ({"extra_specs": {"hw:tpm_version": "2.0"}}, {}, ["tpm none, the definition says 2.0 tpm-tis"]),
+        (
+            {"image": {"name": "i", "properties": {"hw_qemu_guest_agent": "yes"}}},
+            {},
+            ["image none, the definition says i", "guest_agent no, the definition says yes"],
+        ),
+        ({"machine": "pc"}, {}, ["machine pc-q35-7.2, the definition says pc"]),
+        (
+            {"graphics": {"type": "vnc"}},
+            {},
+            ["graphics none, the definition says vnc on 127.0.0.1", "video none, the definition says virtio"],
+        ),
+        ({"watchdog": {"action": "reset"}}, {}, ["watchdog none, the definition says i6300esb reset"]),
+        ({"rng": False}, {}, ["rng without limit, the definition says none"]),
+        ({"boot": ["network", "hd"]}, {}, ["boot hd, the definition says network, hd"]),
+        ({"boot_menu": True}, {}, ["boot_menu no, the definition says yes"]),
+        ({"input_bus": "usb"}, {}, ["input_bus none, the definition says keyboard usb, tablet usb"]),
+        ({"console": {"serial_ports": 2}}, {}, ["console 1 serial ports, the definition says 2 serial ports"]),
+        ({"cpu": {"model": "EPYC"}}, {}, ["cpu host-model, the definition says custom EPYC"]),
+        ({"domain_type": "kvm"}, {}, ["domain_type qemu, the definition says kvm"]),
+        ({"disks": [{"size_gb": 50}]}, {}, ["disk 1 size 40 GiB, the definition says 50 GiB"]),
+        ({"disks": [{"size_gb": 30}]}, {}, ["disk 1 size 40 GiB, the definition says 30 GiB"]),
+        ({"disks": [{"size_gb": 40, "image": "/i.qcow2"}]}, {}, ["disk 1 image /v/debian.qcow2, the definition says /i.qcow2"]),
+        (
+            {"disks": [{"size_gb": 40, "bus": "scsi", "io": "native"}]},
+            {},
+            ["disk 1 bus virtio, the definition says scsi", "disk 1 io none,"],
+        ),
+        ({"disks": []}, {}, ["the definition says none"]),
+        ({"networks": []}, {}, ["network 52:54:00:00:00:01 bridge br0, the definition says none"]),
+        ({"networks": [{"bridge": "br0", "mtu": 9000}]}, {}, ["network 1 mtu none, the definition says 9000"]),
+        ({"networks": [{"bridge": "br1", "mac": "52:54:00:00:00:01"}]}, {}, ["network 1 bridge br0, the definition says bridge br1"]),
+        ({"cdroms": [{}]}, {}, ["cdrom 1 no drive, the definition says an empty drive"]),
+        ({}, {"name": "other"}, ["name other, the definition says web"]),
+    ],
+)
+def test_what_nothing_changes_is_named_with_a_way(more, there, parts):
+    found = compared(more, **there)
+    text = differences.lines("web", found)
+    assert all(part in text[0] for part in parts) and len(found) == len(parts), text
+    assert all(each.change is None and each.way for each in found) and len(text) == 1 + len(found)
+
+
+def changes(more, *given, **there):
+    return [each.change for each in compared(more, *given, **there)]
+
+
+def test_what_can_be_changed():
+    assert changes({"vcpus": 4, "memory_mb": 1024}) == [Change("resize", {"vcpus": 4}), Change("resize", {"memory_mb": 1024})]
+    assert changes({"autostart": True}) == [Change("settings", {"autostart": True})]
+    whole = {"move": "never", "on_drain": None, "priority": None, "migration": None}
+    assert changes({"policy": {"move": "never"}}, metadata={"move": "cold", "priority": "3"}) == [Change("settings", {"policy": whole})]
+    assert changes({"labels": {"a": "b", "c": "d"}}, metadata={"labels": "a=b,c=x,own=1"}) == [Change("settings", {"labels": {"c": "d"}})]
+    base = disk_files.base("web", uuid_of("web"))
+    disk = {"format": "qcow2", "bus": "virtio", "readonly": False}
+    assert changes({"disks": [{"size_gb": 40}, {"size_gb": 5}, {"size_gb": 6, "path": "/d//x.qcow2"}]}) == [
+        Change("disk", {"path": f"/srv/{base}-vdb.qcow2", "size_gb": 5, **disk}),
+        Change("disk", {"path": "/d/x.qcow2", "size_gb": 6, **disk}),
+    ]
+    assert changes({"networks": [{"bridge": "br0"}, {"network": "default"}]}) == [
+        Change("interface", {"network": "default", "mac": None, "model": "virtio"})
+    ]
+    drive = {"device": "cdrom", "target": "sda", "source": "/a.iso", "path": "/a.iso", "real_path": "/a.iso"}
+    assert changes({"cdroms": [{"path": "/b.iso"}]}, disks=[*facts()["disks"], drive]) == [
+        Change("cdrom", {"path": "/b.iso", "target": "sda"})
+    ]
+
+
+def test_what_cannot_be_changed_is_only_named():
+    """A policy or labels that somebody else has set, media that would be ejected, devices that the modules do not attach."""
+    drive = {"device": "cdrom", "target": "sda", "source": "/a.iso", "path": "/a.iso", "real_path": "/a.iso"}
+    assert changes({}, metadata={"move": "never", "labels": "own=1"}) == [None, None]
+    assert changes({"cdroms": [{}]}, disks=[*facts()["disks"], drive]) == [None]
+    assert changes({"disks": [{"size_gb": 40}, {"size_gb": 5, "image": "/i.qcow2"}]}) == [None]
+    assert changes({"disks": [{"size_gb": 40}, {"size_gb": 5, "serial": "x"}]}) == [None]
+    assert changes({"networks": [{"bridge": "br0"}, {"bridge": "br0"}]}) == [None], "a second one without a MAC address"
+    assert changes({"networks": [{"bridge": "br0"}, {"bridge": "br1", "vlan": {"tag": 4}}]}) == [None]
+    assert changes({"vcpus": 4}, name="other") == [None, None], "it may be another domain"
+
+
+def test_a_flavor_is_given_where_it_changes_the_size():
+    of_store = {"small": {"vcpus": 1, "memory_mb": 512, "disk_gb": 0}, "same": {"vcpus": 2, "memory_mb": 4096, "disk_gb": 0}}
+    given = check.with_flavors([wanted(flavor="small")], of_store, {"web": "f"})
+    assert given[0]["vcpus"] == 2, "its own sizes go before those of the flavor"
+    small = {"flavor": "small", "vcpus": 1, "memory_mb": 512}
+    found = {each.key: each.change for each in compared(small, of_store)}
+    assert found["flavor"] == Change("resize", {"flavor": "small"}) and found["vcpus"] is not None
+    assert changes({"flavor": "same"}, of_store) == [None], "no guest is shut down for a name"
+    assert changes({"flavor": "small", "vcpus": 3}, of_store)[1] is None, "it has not the size of the flavor"
+
+
+def test_a_disk_of_an_instance_that_was_built_elsewhere_is_found():
+    """By the name of its file in another folder; one that was adopted by its place."""
+    (own,) = facts()["disks"]
+    adopted = {**own, "source": "/old/x.img", "path": "/old/x.img"}
+    assert compared({}, disks=[adopted]) == []
+    extra = {**own, "target": "vdb", "source": "/d.qcow2", "path": "/d.qcow2", "capacity_bytes": 2**30}
+    (found,) = compared({}, disks=[extra, own])
+    assert found.key == "disk vdb" and "instance_disk" in found.way
+    assert compared({"disks": [{"size_gb": 40}, {"size_gb": 1, "path": "/d.qcow2"}]}, disks=[extra, own]) == []

@@ -9,6 +9,11 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, identity, keeping
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import drivers
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet, host
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
 PLACES = {"web": "fleet.yml line 2", "web-1": "fleet.yml line 2", "web-2": "fleet.yml line 2"}
@@ -195,3 +200,35 @@ def test_the_first_disk_is_made_from_an_image_with_a_source(monkeypatch):
 def test_hardware_that_flavor_and_image_contradict_is_refused_before_a_host_is_chosen():
     with pytest.raises(DroverError, match="fleet.yml line 2: instance web"):
         resolved(memory_mb=64, image={"name": "win", "properties": {"hw_firmware_type": "bios", "os_secure_boot": "required"}})
+
+
+@pytest.mark.parametrize(
+    ("more", "specs"),
+    [
+        ({"tpm": {"version": "2.0"}}, {"hw:tpm_version": "2.0", "hw:tpm_model": "tpm-tis"}),
+        ({"tpm": {"version": "2.0", "model": "tpm-crb"}}, {"hw:tpm_version": "2.0", "hw:tpm_model": "tpm-crb"}),
+        ({"firmware": "uefi-secure-boot"}, {"os:secure_boot": "required"}),
+        # The definition decides its domain, whatever its flavor or its extra specs ask for.
+        ({"firmware": "uefi", "extra_specs": {"os:secure_boot": "required"}}, {"os:secure_boot": "disabled"}),
+        ({"tpm": {"version": "1.2"}, "extra_specs": {"hw:tpm_version": "2.0"}}, {"hw:tpm_version": "1.2", "hw:tpm_model": "tpm-tis"}),
+        ({"extra_specs": {"a": "b"}}, {"a": "b"}),
+        ({"machine": "q35"}, None),
+    ],
+)
+def test_hardware_of_a_definition_asks_for_a_host_that_has_it(more, specs):
+    (found,) = resolved(memory_mb=64, **more)
+    assert found["selection"]["extra_specs"] == specs and found["request"].get("extra_specs") == specs
+
+
+def test_a_host_without_a_tpm_or_secure_boot_is_filtered():
+    traits = ["COMPUTE_SECURITY_TPM_2_0", "COMPUTE_SECURITY_TPM_CRB", "COMPUTE_SECURITY_UEFI_SECURE_BOOT"]
+    columns = fleet(host("old"), host("new", traits=traits))
+    for more in ({"tpm": {"version": "2.0", "model": "tpm-crb"}}, {"firmware": "uefi-secure-boot"}):
+        (found,) = resolved(memory_mb=64, **more)
+        (answer,) = drivers.schedule(HostStates(columns), [RequestSpec.from_request(found["request"])], Policy.from_mapping({}))
+        assert [each["host"] for each in (answer, *answer["alternates"])] == ["new"]
+
+
+def test_extra_specs_of_a_definition_reach_its_domain():
+    (found,) = resolved(memory_mb=64, flavor="small", disks=[], extra_specs={"hw:tpm_version": "2.0"})
+    assert found["guest"]["extra_specs"] == {"trait:CUSTOM_SSD": "required", "hw:tpm_version": "2.0"}

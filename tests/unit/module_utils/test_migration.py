@@ -21,14 +21,17 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
+from ansible_collections.drover.compute.plugins.module_utils._domain_numa import parse_numa
 from ansible_collections.drover.compute.plugins.module_utils._migration import control, following, state
 from ansible_collections.drover.compute.plugins.module_utils._migration import worker as worker_module
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records, new_record
 from ansible_collections.drover.compute.plugins.module_utils._migration.turn import Turn
 from ansible_collections.drover.compute.plugins.module_utils._migration.worker import Worker
+from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
 UUID = "00000000-0000-4000-8000-000000000001"
 XML = f"<domain type='test'><name>vm</name><uuid>{UUID}</uuid><memory unit='MiB'>64</memory><os><type>hvm</type></os></domain>"
+DEST_XML, PERSIST_XML = libvirt.VIR_MIGRATE_PARAM_DEST_XML, libvirt.VIR_MIGRATE_PARAM_PERSIST_XML
 NODE = "<node>{0}<cpu><active>4</active></cpu><memory>8388608</memory></node>"
 
 
@@ -93,7 +96,8 @@ class Fleet:
         self.behave = self.succeed
         self.calls = []
         monkeypatch.setattr(libvirt, "open", self._open)
-        monkeypatch.setattr(libvirt.virDomain, "migrateToURI3", lambda domain, uri, params, flags: self._migrate(domain, flags))
+        self.parameters = {}
+        monkeypatch.setattr(libvirt.virDomain, "migrateToURI3", lambda domain, uri, params, flags: self._migrate(domain, flags, params))
         monkeypatch.setattr(worker_module, "SETTLE", 0.2)
         monkeypatch.setattr(worker_module, "SETTLE_BEFORE", 0.2)
         monkeypatch.setattr(worker_module, "RECONNECT", 0.2)
@@ -110,14 +114,16 @@ class Fleet:
             raise libvirt.libvirtError("Failed to connect socket")
         return self.connections[uri]
 
-    def _migrate(self, domain, flags):
+    def _migrate(self, domain, flags, parameters):
         self.calls.append(flags)
+        self.parameters = parameters
         return self.behave(domain, flags)
 
     def succeed(self, domain, flags=0):
         """What libvirt does when all goes well."""
         state_before, active = domain.state()[0], domain.isActive()
-        there = self.destination.defineXML(domain.XMLDesc(0))
+        given = self.parameters
+        there = self.destination.defineXML(given.get(PERSIST_XML) or given.get(DEST_XML) or domain.XMLDesc(0))
         if active:
             there.create()
             if state_before == libvirt.VIR_DOMAIN_PAUSED:
@@ -729,3 +735,97 @@ def test_a_destination_that_cannot_be_reached_leaves_a_running_instance_where_it
     record, dummy = fleet.move()
     assert (record["status"], record["source_state"]) == ("failed", "running")
     assert "was not begun" in record["message"]
+
+
+PINNED = XML.replace(
+    "<memory ",
+    """<vcpu>1</vcpu><cputune><shares>512</shares><vcpupin vcpu='0' cpuset='1'/><emulatorpin cpuset='1'/></cputune>
+    <numatune><memory mode='strict' nodeset='0'/></numatune><memory """,
+)
+THERE = {
+    "cpuset": None,
+    "vcpu_pins": {"0": [3]},
+    "emulator_pins": [3],
+    "iothread_pins": {},
+    "memory": {"mode": "strict", "nodes": [1]},
+    "cells": [{"id": 0, "cpus": [0], "memory_mb": 64, "mode": "strict", "nodes": [1]}],
+    "pages": [],
+    "locked": False,
+}
+
+
+@pytest.fixture
+def pinned(fleet, request):
+    """The domain pinned to CPU 1 and cell 0, running or off."""
+    domain = fleet.source.lookupByUUIDString(UUID)
+    domain.destroy()
+    domain.undefine()
+    domain = fleet.source.defineXML(PINNED)
+    if request.param != "shutoff":
+        domain.create()
+    return domain
+
+
+def numa_of(domain):
+    return parse_numa(parse(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)))
+
+
+@pytest.mark.parametrize("pinned", ["running", "shutoff"], indirect=True)
+def test_a_pinned_domain_gets_the_cpus_that_were_claimed_at_the_destination(fleet, pinned):
+    live = bool(pinned.isActive())
+    record, dummy = fleet.move(live=live, numa=THERE)
+    assert record["status"] == "completed", record["message"]
+    assert fleet.parameters.keys() == ({DEST_XML, PERSIST_XML} if live else {DEST_XML})
+    for text in fleet.parameters.values():
+        found = parse_numa(parse(text))
+        assert (found["vcpu_pins"], found["emulator_pins"], found["memory"]["nodes"]) == ({"0": [3]}, [3], [1])
+        assert "<shares>512</shares>" in text
+    assert numa_of(fleet.destination.lookupByUUIDString(UUID))["vcpu_pins"] == {"0": [3]}
+
+
+@pytest.mark.parametrize("pinned", ["running", "shutoff"], indirect=True)
+def test_after_a_failed_move_the_source_has_its_own_pins(fleet, pinned):
+    before, fleet.behave = numa_of(pinned), fleet.fail
+    record, dummy = fleet.move(live=bool(pinned.isActive()), numa=THERE)
+    assert record["status"] == "failed"
+    assert numa_of(fleet.source.lookupByUUIDString(UUID)) == before
+    assert before["vcpu_pins"] == {"0": [1]}
+
+
+@pytest.mark.parametrize("pinned", ["running"], indirect=True)
+def test_a_move_that_begins_again_uses_the_same_pins(fleet, pinned, monkeypatch):
+    def killed(domain, flags=0):
+        raise Killed
+
+    fleet.behave = killed
+    with pytest.raises(Killed):
+        fleet.move(live=True, migration="m1", numa=THERE)
+    first, fleet.behave = dict(fleet.parameters), fleet.succeed
+    record, dummy = fleet.move(live=True, migration="m1", numa=THERE)
+    assert record["status"] == "completed", record["message"]
+    assert fleet.parameters == first != {}
+
+
+@pytest.mark.parametrize("pinned", ["running"], indirect=True)
+def test_a_domain_bound_by_hand_is_refused_before_anything_moves(fleet, pinned):
+    record, dummy = fleet.move(live=True, numa={})
+    assert (record["status"], fleet.calls) == ("failed", [])
+    assert "its vCPUs (vcpupin)" in record["message"] and "virsh edit" in record["message"]
+    assert "as it starts next time" not in record["message"]
+    (checked,) = control.check(
+        [{"uuid": UUID, "destination": "kvm2", "destination_uri": "test:///kvm2", "numa": {}}], "test:///kvm1", fleet.records
+    )
+    assert checked["ok"] is False and "vcpupin" in checked["why"]
+
+
+@pytest.mark.parametrize("pinned", ["running"], indirect=True)
+def test_what_only_the_next_start_has_is_refused_too(fleet, pinned):
+    fleet.source.defineXML(PINNED.replace("mode='strict' nodeset='0'", "mode='preferred' nodeset='0'"))
+    record, dummy = fleet.move(live=True, numa=THERE)
+    assert (record["status"], fleet.calls) == ("failed", [])
+    assert "as it starts next time, its memory comes from cells of the host by the mode preferred" in record["message"]
+
+
+def test_a_domain_that_floats_everywhere_is_sent_as_it_is(fleet):
+    record, dummy = fleet.move(live=True, numa={})
+    assert (record["status"], fleet.parameters) == ("completed", {})

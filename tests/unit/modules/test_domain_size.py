@@ -135,3 +135,43 @@ def test_images_that_others_need_are_kept(run_module, fake_host, domain_xml, tmp
         library: "it is read-only and its name does not say that it is this instance's",
     }
     assert sorted(os.listdir(tmp_path)) == sorted(["node0.xml", "vm.iso", *(f"{name}.qcow2" for name in ("base", "far", "top", "clone"))])
+
+
+def facts(vcpus, memory_mb, cpu, pages=()):
+    return {
+        "vcpu_pins": {str(vcpu): [cpu + vcpu] for vcpu in range(vcpus)},
+        "emulator_pins": list(range(cpu, cpu + vcpus)),
+        "memory": {"mode": "strict", "nodes": [0]},
+        "cells": [{"id": 0, "cpus": list(range(vcpus)), "memory_mb": memory_mb, "mode": "strict", "nodes": [0]}],
+        "pages": [{"size_kb": size, "cells": [0]} for size in pages],
+    }
+
+
+def shown(domain):
+    return {key: domain["numa"][key] for key in ("vcpu_pins", "emulator_pins", "memory", "cells", "pages")}
+
+
+def test_the_new_size_has_its_own_cells_and_pins_and_the_old_one_gets_them_back(run_module, vm):
+    uri, connection = vm
+    old, new = facts(2, 64, 4), facts(4, 128, 8, pages=[2048])
+    given = {"uri": uri, "uuid": UUID, "state": "stopped"}
+    assert shown(run_module("domain", **given, vcpus=2, memory_mb=64, numa=old)["domain"]) == old
+    larger = {**given, "vcpus": 4, "memory_mb": 128, "numa": new}
+    told = run_module("domain", check_mode=True, **larger)
+    assert parse_shown(connection)["vcpu_pins"] == old["vcpu_pins"]
+    done = run_module("domain", **larger)
+    assert shown(told["domain"]) == shown(done["domain"]) == new
+    assert (done["domain"]["vcpus"], done["domain"]["memory_mb"]) == (4, 128)
+    assert run_module("domain", **larger)["changed"] is False
+    assert shown(run_module("domain", **given, vcpus=2, memory_mb=64, numa=old)["domain"]) == old
+    # A size without cells has no pins.
+    floating = run_module("domain", **given, vcpus=2, memory_mb=64, numa={})
+    assert (floating["changed"], floating["domain"]["numa"]) == (True, None)
+    assert run_module("domain", **given, vcpus=2, memory_mb=64, numa={})["changed"] is False
+
+
+def parse_shown(connection):
+    from ansible_collections.drover.compute.plugins.module_utils._domain_numa import parse_numa
+    from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+
+    return parse_numa(parse(connection.lookupByName("vm").XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)))

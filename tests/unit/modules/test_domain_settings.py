@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Module ``_domain_labels`` on libvirt's test driver."""
+"""Module ``_domain_settings`` on libvirt's test driver."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def change(run_module, host):
 
     def changed(labels, *numbers, **more):
         domains = [{"uuid": uuid(number)} for number in numbers or (1,)]
-        return run_module("_domain_labels", uri=uri, domains=domains, labels=labels, **more)
+        return run_module("_domain_settings", uri=uri, domains=domains, labels=labels, **more)
 
     return changed
 
@@ -115,11 +115,11 @@ def test_what_cannot_be_read_stays_unless_it_is_named(change, host):
 def test_one_that_fails_stops_no_other(run_module, host):
     uri, connection = host
     domains = [{"uuid": uuid(1), "name": "wrong"}, {"uuid": uuid(2), "name": "two"}, {"uuid": uuid(9)}]
-    result = run_module("_domain_labels", uri=uri, domains=domains, labels={"a": "b"})
+    result = run_module("_domain_settings", uri=uri, domains=domains, labels={"a": "b"})
     assert [(each["status"], each["changed"]) for each in result["domains"]] == [("failed", False), ("done", True), ("absent", False)]
     assert "is named 'one'" in result["domains"][0]["message"] and written(connection.lookupByName("one")) == ({}, {})
     many = {f"k{number}": "x" for number in range(64)}
-    found = run_module("_domain_labels", uri=uri, domains=[{"uuid": uuid(2)}], labels=many)["domains"][0]
+    found = run_module("_domain_settings", uri=uri, domains=[{"uuid": uuid(2)}], labels=many)["domains"][0]
     assert found["status"] == "failed" and "would have 65 labels, and can have 64" in found["message"]
 
 
@@ -127,7 +127,7 @@ def test_a_domain_that_moves_is_left_alone(run_module, host):
     uri, connection = host
     lock = Records().lock(uuid(1))
     try:
-        found = run_module("_domain_labels", uri=uri, domains=[{"uuid": uuid(1)}], labels={"a": "b"}, patience=0)["domains"][0]
+        found = run_module("_domain_settings", uri=uri, domains=[{"uuid": uuid(1)}], labels={"a": "b"}, patience=0)["domains"][0]
     finally:
         os.close(lock)
     assert (
@@ -159,7 +159,9 @@ def test_saved_memory_would_bring_the_old_labels_back(change, host):
     before = written(domain)
     for check_mode in (True, False):
         found = change({"a": "c"}, check_mode=check_mode)["domains"][0]
-        assert found["status"] == "failed" and "has its memory saved, and would start with the labels that it had then" in found["message"]
+        assert (
+            found["status"] == "failed" and "has its memory saved, and would start with the metadata that it had then" in found["message"]
+        )
     assert written(domain) == before
     assert change({"a": "b"})["domains"][0]["status"] == "done", "nothing is to be changed"
     domain.managedSaveRemove()

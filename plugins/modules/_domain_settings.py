@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 DOCUMENTATION = r"""
-module: _domain_labels
-short_description: Set and remove labels in the metadata of domains
+module: _domain_settings
+short_description: Set labels, the policy for moves and autostart of domains
 author:
   - The drover.compute authors (@drover-compute)
 description:
-  - Runs on the hypervisor. It changes the labels of a running domain and of its definition, so that they stay after a shutdown and go with a
-    migration. Other metadata stays as it is.
+  - Runs on the hypervisor. It changes the metadata of a running domain and of its definition, so that it stays after a shutdown and goes with
+    a migration. Other metadata stays as it is.
   - It starts from the labels that libvirt has. Each domain has its own result, and the failure of one does not stop the others.
 options:
   domains:
@@ -31,7 +31,15 @@ options:
   labels:
     description: The labels to set. A label without a value is removed. Other labels stay.
     type: dict
-    required: true
+    default: {}
+  policy:
+    description:
+      - Texts of the policy for moves, C(move), C(on_drain), C(priority) and C(migration). One without a value is removed. Others stay.
+    type: dict
+    default: {}
+  autostart:
+    description: Whether libvirt starts the domains with their host. By default that stays as it is.
+    type: bool
   patience:
     description: Seconds to wait for another call that works on a domain.
     type: int
@@ -56,7 +64,7 @@ EXAMPLES = r"""
       register: found
 
     - name: Set one label and remove another one
-      drover.compute._domain_labels:
+      drover.compute._domain_settings:
         uri: test:///default
         domains:
           - uuid: "{{ found.hypervisor.domains[0].uuid }}"
@@ -74,7 +82,7 @@ domains:
   contains:
     uuid: {description: The uuid., type: str, returned: always}
     name: {description: "The name, that of libvirt if it is known.", type: str, returned: always}
-    changed: {description: "True if a label was set or removed.", type: bool, returned: always}
+    changed: {description: "True if something was set or removed.", type: bool, returned: always}
     status: {description: "V(done), V(absent) (it is not here) or V(failed).", type: str, returned: always}
     message: {description: The error., type: str, returned: always}
     labels: {description: "The labels afterwards; in check mode those that it would have.", type: dict, returned: always}
@@ -101,12 +109,15 @@ from ansible_collections.drover.compute.plugins.module_utils._domains import rea
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
 
+#: The elements of the metadata that are the policy for moves.
+POLICY = ("move", "on_drain", "priority", "migration")
 DOMAIN_SPEC = {"uuid": {"type": "str", "required": True}, "name": {"type": "str"}}
 
 
 def _act(conn: Any, wanted: dict[str, Any], given: dict[str, Any], check_mode: bool) -> dict[str, Any]:
-    """Work on one domain and return its entry of the result, with the text of its labels before."""
-    answer: dict[str, Any] = {**wanted, "changed": False, "status": "done", "message": "", "labels": {}, "domain": None, "before": ""}
+    """Work on one domain and return its entry of the result, with lines that show it before and after."""
+    answer: dict[str, Any] = {**wanted, "changed": False, "status": "done", "message": "", "labels": {}, "domain": None}
+    answer.update(before=[], after=[])
     name = wanted["name"] or wanted["uuid"]
     alone = contextlib.nullcontext() if check_mode else _orders.alone(Records(), wanted["uuid"], name, given["patience"])
     try:
@@ -117,7 +128,7 @@ def _act(conn: Any, wanted: dict[str, Any], given: dict[str, Any], check_mode: b
             if wanted["name"] not in (None, domain.name()):
                 raise LibvirtProblem(f"the domain {wanted['uuid']} is named {domain.name()!r} on {host_name()}, not {wanted['name']!r}")
             answer["name"] = domain.name()
-            _change(domain, given["labels"], answer, check_mode)
+            _change(domain, given, answer, check_mode)
             answer["domain"] = read_domain(domain, _libvirt.is_local(given["uri"]))
     except libvirt.libvirtError as exc:
         return {**answer, "status": "failed", "message": _libvirt.text_of(exc)}
@@ -126,40 +137,77 @@ def _act(conn: Any, wanted: dict[str, Any], given: dict[str, Any], check_mode: b
     return answer
 
 
-def _change(domain: Any, changes: dict[str, Any], answer: dict[str, Any], check_mode: bool) -> None:
-    """Change the labels of a domain wherever they differ from those that it is to have, and write into the answer what was done."""
+def _change(domain: Any, given: dict[str, Any], answer: dict[str, Any], check_mode: bool) -> None:
+    """Change what of a domain differs from what it is to have, and write into the answer what was done."""
     places = _domain_metadata.places(domain)
+    steps = [*_label_steps(domain, places, given["labels"], answer), *_policy_steps(domain, places, given["policy"], answer)]
+    autostart = given["autostart"]
+    differs = autostart is not None and bool(domain.autostart()) != autostart
+    if autostart is not None:
+        answer["before"].append(f"autostart={_word(autostart != differs)}")
+        answer["after"].append(f"autostart={_word(autostart)}")
+    if differs and not domain.isPersistent():
+        raise LibvirtProblem(
+            f"{domain.name()} on {host_name()} is transient, so libvirt cannot start it with its host: define it there first"
+        )
+    if steps and domain.hasManagedSaveImage(0):
+        raise LibvirtProblem(
+            f"{domain.name()} on {host_name()} has its memory saved, and would start with the metadata that it had then: start it, or drop the "
+            "image with virsh managedsave-remove"
+        )
+    # The definition first: what failed half way is then still seen in the running domain.
+    for place in reversed(places):
+        for _place, name, text in [step for step in steps if step[0] == place]:
+            answer["changed"] = True
+            if not check_mode:
+                _domain_metadata.change(domain, place, name, text)
+    if differs:
+        answer["changed"] = True
+        if not check_mode:
+            domain.setAutostart(int(autostart))
+
+
+def _label_steps(domain: Any, places: list[int], changes: dict[str, Any], answer: dict[str, Any]) -> list[tuple[int, str, str]]:
+    """Return (place, element, text) wherever the labels differ from those that a domain is to have."""
     texts = {place: _domain_metadata.labels(domain, place) for place in places}
-    answer["before"] = texts[places[0]]
-    labels, others = _labels.read(answer["before"])
+    before = texts[places[0]]
+    labels, others = _labels.read(before)
     labels.update({key: value for key, value in changes.items() if value is not None})
     # What cannot be read stays, unless it is of a key that is given.
     others = [each for each in others if each.partition("=")[0] not in changes]
     answer["labels"] = {key: value for key, value in labels.items() if not (key in changes and changes[key] is None)}
+    if not changes:
+        return []
     if len(answer["labels"]) > _labels.MOST:
         raise LibvirtProblem(f"it would have {len(answer['labels'])} labels, and can have {_labels.MOST}")
-    wanted = (answer["labels"], sorted(others))
+    wanted, text = (answer["labels"], sorted(others)), _labels.write(answer["labels"], sorted(others))
     there = {place: _labels.read(texts[place]) for place in places}
     differing = [place for place in places if (there[place][0], sorted(there[place][1])) != wanted]
-    if differing and domain.hasManagedSaveImage(0):
-        raise LibvirtProblem(
-            f"{domain.name()} on {host_name()} has its memory saved, and would start with the labels that it had then: start it, or drop the image "
-            "with virsh managedsave-remove"
-        )
-    # The definition first: what failed half way is then still seen in the running domain.
-    for place in reversed(differing):
-        if not check_mode:
-            _domain_metadata.change(domain, place, _labels.ELEMENT, _labels.write(*wanted))
-        answer["changed"] = True
+    answer["before"].append(before)
+    answer["after"].append(_labels.write(answer["labels"]) if differing else before)
+    return [(place, _labels.ELEMENT, text) for place in differing]
+
+
+def _policy_steps(domain: Any, places: list[int], policy: dict[str, Any], answer: dict[str, Any]) -> list[tuple[int, str, str]]:
+    """Return (place, element, text) wherever a text of the policy differs; an empty one is removed."""
+    steps = []
+    for name, value in policy.items():
+        text = "" if value is None else str(value)
+        there = {place: _domain_metadata.text(domain, place, name) for place in places}
+        steps += [(place, name, text) for place in places if there[place] != text]
+        answer["before"].append(f"{name}={there[places[0]]}")
+        answer["after"].append(f"{name}={text}")
+    return steps
+
+
+def _word(value: bool) -> str:
+    return "yes" if value else "no"
 
 
 def _difference(answers: list[dict[str, Any]]) -> dict[str, str]:
-    """Return the labels before and after, one line for each domain."""
+    """Return the domains before and after, a line for each thing that was given."""
     return {
-        "before": "".join(f"{each['name'] or each['uuid']}: {each['before']}\n" for each in answers),
-        "after": "".join(
-            f"{each['name'] or each['uuid']}: {_labels.write(each['labels']) if each['changed'] else each['before']}\n" for each in answers
-        ),
+        key: "".join(f"{each['name'] or each['uuid']}: {line}\n" for each in answers for line in each[key]) for key in ("before", "after")
     }
 
 
@@ -169,7 +217,9 @@ def main() -> None:
         argument_spec={
             "uri": {"type": "str", "default": "qemu:///system"},
             "domains": {"type": "list", "elements": "dict", "required": True, "options": DOMAIN_SPEC},
-            "labels": {"type": "dict", "required": True},
+            "labels": {"type": "dict", "default": {}},
+            "policy": {"type": "dict", "default": {}},
+            "autostart": {"type": "bool"},
             "patience": {"type": "int", "default": 60},
         },
         supports_check_mode=True,
@@ -178,6 +228,9 @@ def main() -> None:
     for key, value in given["labels"].items():
         if not _labels.is_word(key) or not (value is None or _labels.is_word(value)):
             module.fail_json(msg=f"{key}={value} is no label: its key and its value have {_labels.RULE}. Nothing was changed.")
+    for key in given["policy"]:
+        if key not in POLICY:
+            module.fail_json(msg=f"{key} is no part of a policy, which has {', '.join(POLICY)}. Nothing was changed.")
     for each in given["domains"]:
         each["uuid"] = _libvirt.domain_uuid(module, each["uuid"], "changed")
     conn = _libvirt.connect(module, given["uri"])
@@ -190,6 +243,7 @@ def main() -> None:
         result["diff"] = _difference(answers)
     for each in answers:
         each.pop("before")
+        each.pop("after")
     module.exit_json(domains=answers, **result)
 
 

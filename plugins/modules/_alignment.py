@@ -1,0 +1,83 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation only: the action plugin of the same name does the work, on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: _alignment
+short_description: Compare instances with their definitions at their hypervisors, and bring them into line
+author:
+  - The drover.compute authors (@drover-compute)
+description:
+  - A step of the role P(drover.compute.place#role). It reads the domains of instances that exist, with one call for each host, and names each
+    difference to their definitions.
+  - With O(apply=true) it changes policy, labels, autostart, vCPUs and memory, attaches disks and network interfaces that are missing, and
+    changes media of CD-ROM drives. It names everything else, with the way to change it.
+  - It uses the operations of M(drover.compute.instance_disk), M(drover.compute.instance_interface), M(drover.compute.instance_cdrom) and
+    M(drover.compute.instance_resize). A resize shuts the instance down and starts it again; nothing else touches its guest.
+  - It detaches, ejects, shrinks and removes nothing.
+  - The next run continues a run that was killed.
+options:
+  definitions:
+    description: RV(drover.compute._definitions#module:instances).
+    type: list
+    elements: dict
+    required: true
+  apply:
+    description: Change what can be changed. By default nothing is changed.
+    type: bool
+    default: false
+  migration:
+    description: Options of the move, if a resize moves an instance, as in M(drover.compute.instance_migrate).
+    type: dict
+    default: {}
+extends_documentation_fragment:
+  - drover.compute.migration_options.resize
+  - drover.compute.scheduler
+  - drover.compute.store
+  - drover.compute.attributes
+  - drover.compute.attributes.actiongroup
+  - drover.compute.attributes.full
+seealso:
+  - module: drover.compute._definitions
+"""
+
+EXAMPLES = r"""
+- name: Compare instances with their definitions
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Read the definitions
+      drover.compute._definitions:
+        instances:
+          - {name: web1, vcpus: 2, memory_mb: 64}
+      register: wanted
+
+    - name: Compare
+      drover.compute._alignment:
+        definitions: "{{ wanted.instances }}"
+      register: compared
+
+    - name: Show the differences
+      ansible.builtin.debug:
+        var: compared.lines
+"""
+
+RETURN = r"""
+lines:
+  description: The differences that are left, as lines of text.
+  returned: success
+  type: list
+  elements: str
+  sample: ["web1: vcpus 1, the definition says 2."]
+problems:
+  description: What could not be changed, a sentence for each.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+"""

@@ -1,0 +1,244 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Compare instances with their definitions at their hypervisors, and bring them into line on demand.
+
+Each change is an operation that exists by itself: settings, a device that is attached, a medium that is changed, a resize. Nothing is taken
+away, and a guest is shut down for a resize only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_devices import DeviceRequest, InstanceDevices
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_operations import InstanceOperations
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize import Resize, ResizeRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_steps import ResizeSteps, has_arrived
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import ResizeSettings
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import differences
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions.devices_there import (
+    DISK,
+    INTERFACE,
+    RESIZE,
+    SETTINGS,
+    Change,
+    Difference,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import ListedInstance, NamedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import NewSize
+from ansible_collections.drover.compute.plugins.plugin_utils._store import flavors, instance_lookup, instances, orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
+
+#: Seconds that a look waits for another call that works on an instance.
+PATIENCE = 5
+#: Where the role place makes disks, unless the host has the variable drover_instances_path.
+FOLDER = "/var/lib/libvirt/images"
+#: The states of instances without a domain to compare.
+NOT_THERE = ("new", "building", "missing", "unseen")
+
+
+class _Known(NamedTuple):
+    """What the store knows of an instance. kept: see instances.kept()."""
+
+    named: NamedInstance
+    listed: ListedInstance
+    kept: Mapping[str, Any]
+
+
+class Alignment:
+    """One run over the instances of a file.
+
+    :param apply: bring them into line; otherwise they are only compared.
+    :param settings: of resizes; in check mode nothing is changed.
+    """
+
+    def __init__(self, ports: Ports, settings: ResizeSettings, apply: bool) -> None:
+        self._ports, self._settings, self._apply = ports, settings, apply
+        #: What changed: (name of an instance, before, after).
+        self.changes: list[tuple[str, dict[str, Any], dict[str, Any]]] = []
+        #: What failed, a sentence for each.
+        self.failed: list[str] = []
+
+    def run(self, definitions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """Carry it out; an instance that fails stops no other.
+
+        :param definitions: as identity.resolve() returns them.
+        :returns: a dict: changed, lines (the differences that are left), problems (sentences on what failed).
+        """
+        wanted = {each["uuid"]: each for each in definitions if each["state"] not in NOT_THERE}
+        known, of_store = self._known(list(wanted))
+        looks = self._look([each.named for each in known.values()])
+        lines, changed, left = [], False, False
+        for uuid, definition in wanted.items():
+            if uuid not in known:
+                # Somebody has removed it since the definitions were read.
+                continue
+            each = known[uuid]
+            facts, why = looks[uuid]
+            found = self._compare(definition, each, facts, of_store)
+            if facts is None:
+                lines += [f"{definition['name']}: {why}; it is compared with what the last discovery saw."]
+                if self._apply:
+                    self.failed.append(f"{definition['name']} was not changed: {why}.")
+            elif self._apply:
+                done = self._bring(definition, each, found, facts)
+                changed = changed or done
+                if done and not self._settings.check_mode:
+                    # What is shown is what is there, not what was asked for.
+                    again, of_store = self._known([uuid])
+                    facts, why = self._look([again[uuid].named])[uuid] if uuid in again else (None, "it is gone")
+                    found = self._compare(definition, again[uuid], facts, of_store) if facts is not None else []
+            left = left or any(one.change is not None for one in found)
+            lines += differences.lines(definition["name"], found)
+        if left and not self._apply:
+            lines.append(differences.APPLY)
+        return {"changed": changed, "lines": lines, "problems": self.failed}
+
+    def _known(self, uuids: Sequence[str]) -> tuple[dict[str, _Known], dict[str, dict[str, Any]]]:
+        """Return what the store knows of instances, by uuid, and its flavors by name."""
+        with self._ports.store.read() as connection:
+            gone: list[Any] = []
+            named = instance_lookup.find(connection, [{"uuid": uuid} for uuid in uuids], gone) if uuids else []
+            listed = {each["uuid"]: each for each in instances.listing(connection)}
+            kept = instances.kept(connection, uuids)
+            of_store = flavors.read_all(connection)
+        return {each["uuid"]: _Known(each, listed[each["uuid"]], kept[each["uuid"]]) for each in named if each["host"]}, of_store
+
+    def _look(self, named: Sequence[NamedInstance]) -> dict[str, tuple[dict[str, Any] | None, str]]:
+        """Look at instances, with one call for each host.
+
+        :returns: by uuid the facts of the domain, or None and why it was not seen.
+        """
+        found: dict[str, tuple[dict[str, Any] | None, str]] = {}
+        for place in dict.fromkeys((each["host"] or "", each["uri"] or DEFAULT_URI) for each in named):
+            host, uri = place
+            there = [each["uuid"] for each in named if (each["host"], each["uri"] or DEFAULT_URI) == place]
+            try:
+                looks = self._ports.hosts.hand(host).look(uri, {uuid: [] for uuid in there}, PATIENCE)
+            except DroverError as problem:
+                if "timedout" in problem.details:
+                    raise
+                found.update({uuid: (None, str(problem).rstrip(".")) for uuid in there})
+                continue
+            for uuid in there:
+                look = looks[uuid]
+                if look is None:
+                    found[uuid] = (None, f"its host {host} does not answer")
+                elif look["busy"]:
+                    found[uuid] = (None, f"another call works on it on {host}")
+                elif look["domain"] is None or look["domain"].get("uuid") != uuid:
+                    found[uuid] = (None, f"{host} does not show its domain, so drover.compute.discover has to find it")
+                else:
+                    found[uuid] = (look["domain"], "")
+        return found
+
+    def _compare(
+        self, definition: Mapping[str, Any], known: _Known, facts: Mapping[str, Any] | None, of_store: Mapping[str, Mapping[str, Any]]
+    ) -> list[Difference]:
+        folder = FOLDER
+        if facts is not None:
+            folder = self._ports.hosts.variables(known.named["host"] or "").get("drover_instances_path") or FOLDER
+        return differences.found(definition, known.listed, known.kept, facts, str(folder), of_store)
+
+    def _bring(self, definition: Mapping[str, Any], known: _Known, found: Sequence[Difference], facts: Mapping[str, Any]) -> bool:
+        """Make the changes of an instance; return whether something was changed."""
+        name = definition["name"]
+        # What an earlier run began may be there already, so that no difference is left of it.
+        begun = [self._open_resize(definition, known.named), _open_order(known.named, facts)]
+        todo = [*(each for each in begun if each is not None), *_steps(found)]
+        before: dict[str, Any] = {}
+        after: dict[str, Any] = {}
+        changed, failed = False, len(self.failed)
+        for keys, change in todo:
+            if change.kind == RESIZE and len(self.failed) > failed:
+                # Until a resize is confirmed, no other change is possible.
+                self.failed.append(f"{name} was not resized before its other changes are made.")
+                continue
+            try:
+                if not self._make(known.named, change):
+                    continue
+            except DroverError as problem:
+                if "timedout" in problem.details:
+                    raise
+                self.failed.append(str(problem))
+                continue
+            changed = True
+            before.update({each.key: each.there for each in found if each.key in keys})
+            after.update({each.key: each.wanted for each in found if each.key in keys})
+            self._say(name, keys, change, facts)
+        if before:
+            self.changes.append((name, before, after))
+        return changed
+
+    def _open_resize(self, definition: Mapping[str, Any], named: NamedInstance) -> tuple[list[str], Change] | None:
+        """Return what ends the resize to the sizes of the definition that an earlier run began."""
+        if named["migration"] is None:
+            return None
+        _instance, resize = ResizeSteps(self._ports, self._settings).find({"uuid": named["uuid"]})
+        if resize is None or has_arrived(resize):
+            return None
+        old, new = ({size: of[size] for size in ("vcpus", "memory_mb")} for of in (resize["old"], resize["new"]))
+        if new == old or any(new[size] != definition[size] for size in new):
+            return None
+        given: Mapping[str, Any] = dict(resize["given"]) if resize["given"] else {"flavor": resize["new"]["flavor"]}
+        return ["the resize that an earlier run began"], Change(RESIZE, given)
+
+    def _say(self, name: str, keys: Sequence[str], change: Change, facts: Mapping[str, Any]) -> None:
+        text = f"{name}: {'would change' if self._settings.check_mode else 'changed'} {', '.join(keys)}"
+        if change.kind == RESIZE:
+            running = facts["state"] not in ("shutoff", "crashed")
+            again = ", which shuts it down, moves it if it has no room, and starts it again" if running else ""
+            text += f"{again}. End the resize with drover.compute.instance_resize and drover_resize=confirm or revert"
+        self._ports.say(f"{text}.")
+
+    def _make(self, named: NamedInstance, change: Change) -> bool:
+        """Make one change; return whether it changed anything."""
+        wanted = {"uuid": named["uuid"], "name": named["name"]}
+        if change.kind == RESIZE:
+            given = dict(change.given)
+            size = NewSize(given["flavor"]) if "flavor" in given else NewSize(None, given)  # type: ignore[arg-type]
+            return bool(Resize(self._ports, ResizeRequest([wanted], self._settings, size)).run()["changed"])
+        if change.kind == SETTINGS:
+            operations = InstanceOperations(self._ports, self._settings.check_mode)
+            result, _differences, failed = operations.run([wanted], "set", {**change.given, "timeout": self._settings.timeout})
+            if failed:
+                raise DroverError(" ".join(failed))
+            return bool(result["changed"])
+        request = DeviceRequest(wanted, change.kind, change.given, True, self._settings.timeout)
+        return bool(InstanceDevices(self._ports, request, self._settings.check_mode).run()["changed"])
+
+
+def _steps(found: Sequence[Difference]) -> list[tuple[list[str], Change]]:
+    """Return the changes of an instance with the keys of their differences, the resize last: settings and sizes are one change each."""
+    joined: dict[str, tuple[list[str], dict[str, Any]]] = {SETTINGS: ([], {}), RESIZE: ([], {})}
+    devices = []
+    for each in found:
+        if each.change is None:
+            continue
+        if each.change.kind in joined:
+            keys, given = joined[each.change.kind]
+            keys.append(each.key)
+            given.update(each.change.given)
+        else:
+            devices.append(([each.key], each.change))
+    settings, resize = ([(keys, Change(kind, given))] if keys else [] for kind, (keys, given) in joined.items())
+    return [*settings, *devices, *resize]
+
+
+def _open_order(named: NamedInstance, facts: Mapping[str, Any]) -> tuple[list[str], Change] | None:
+    """Return what closes the order of an earlier run that attached a device: to attach one that is there."""
+    if named["task_state"] != orders.ATTACHING:
+        return None
+    keys = ["the order of an earlier run"]
+    for disk in facts["disks"]:
+        if disk.get("device", "disk") == "disk" and disk["type"] == "file" and disk["source"]:
+            given = {"path": disk["source"], **{key: disk[key] for key in ("format", "bus", "readonly", "target")}}
+            return keys, Change(DISK, given)
+    for nic in facts["interfaces"]:
+        if nic["type"] in ("bridge", "network") and nic["source"]:
+            return keys, Change(INTERFACE, {nic["type"]: nic["source"], "mac": nic["mac"], "model": nic["model"]})
+    return None

@@ -1,0 +1,275 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The disks, interfaces and CD-ROM drives of a domain beside those of its definition.
+
+Nothing here takes a device away: what a definition does not have is named. What it has more is added where the modules instance_disk,
+instance_interface and instance_cdrom can add it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+from xml.etree.ElementTree import Element
+
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files, hardware, hardware_there
+
+GIB = 2**30
+#: What is changed, and how. The first three are kinds of _conductor.instance_devices.DeviceRequest, with the options of their modules.
+DISK, INTERFACE, CDROM, SETTINGS, RESIZE = "disk", "interface", "cdrom", "settings", "resize"
+
+
+class Change(NamedTuple):
+    """What brings an instance into line. kind: one of those above. given: its options."""
+
+    kind: str
+    given: Mapping[str, Any]
+
+
+class Difference(NamedTuple):
+    """Where an instance differs from its definition.
+
+    key: what differs. there, wanted: in words. change: what is done on demand; None where nothing is. way: what a person can do instead.
+    """
+
+    key: str
+    there: str
+    wanted: str
+    change: Change | None = None
+    way: str = ""
+
+
+def disks(definition: Mapping[str, Any], facts: Mapping[str, Any], root: Element, folder: str) -> list[Difference]:
+    """Compare disks.
+
+    :param definition: as identity.resolve() returns it.
+    :param facts: of the domain, as the module hypervisor_info returns them.
+    :param root: its XML.
+    :param folder: for new disks without a path, on its host.
+    """
+    there = [disk for disk in facts["disks"] if disk.get("device", "disk") == "disk"]
+    wished = disk_files.targets(definition["disks"])
+    files = [_file_of(definition, target, disk, folder) for target, disk in wished]
+    pairs = _pairs(wished, files, there)
+    found: list[Difference] = []
+    for number, ((_target, disk), path) in enumerate(zip(wished, files), 1):
+        have = pairs.get(number)
+        if have is None:
+            found.append(_missing_disk(definition, number, disk, path))
+        else:
+            found += _differing_disk(number, disk, have, root)
+    matched = [id(each) for each in pairs.values()]
+    found += [
+        Difference(
+            f"disk {each['target']}",
+            str(each.get("path") or each["source"]),
+            "none",
+            way=f"detach it with drover.compute.instance_disk, or add it to the definition with path: {each.get('path') or each['source']}",
+        )
+        for each in there
+        if id(each) not in matched
+    ]
+    return found
+
+
+def _file_of(definition: Mapping[str, Any], target: str, disk: Mapping[str, Any], folder: str) -> str:
+    base = posixpath.join(folder, disk_files.base(definition["name"], definition["uuid"]))
+    return disk_files.normal(disk["path"]) if disk.get("path") else disk_files.by_default(base, target)
+
+
+def _pairs(
+    wished: Sequence[tuple[str, Mapping[str, Any]]], files: Sequence[str], there: Sequence[Mapping[str, Any]]
+) -> dict[int, Mapping[str, Any]]:
+    """Return the disk of the domain for each number of a disk of the definition that has one.
+
+    By its file; one without a path by the name of its file in any folder, since the instance may have been built elsewhere, else the first
+    that is left, since it may not have been built from this definition.
+    """
+    left, pairs = list(there), {}
+
+    def take(number: int, matching: list[Mapping[str, Any]]) -> None:
+        if matching and number not in pairs:
+            pairs[number] = matching[0]
+            left[:] = [each for each in left if each is not matching[0]]
+
+    for number, ((_target, disk), path) in enumerate(zip(wished, files), 1):
+        names = [{each.get("path"), each.get("real_path"), each.get("source")} for each in left]
+        if disk.get("path"):
+            take(number, [each for each, known in zip(left, names) if path in known])
+        else:
+            own = posixpath.basename(path)
+            take(number, [each for each, known in zip(left, names) if own in {posixpath.basename(name) for name in known if name}])
+    for number, (_target, disk) in enumerate(wished, 1):
+        if not disk.get("path"):
+            take(number, left[:1])
+    return pairs
+
+
+def _missing_disk(definition: Mapping[str, Any], number: int, disk: Mapping[str, Any], path: str) -> Difference:
+    # As place builds one by default: everything else is not what the module attaches.
+    odd = [key for key, plain in _PLAIN_DISK.items() if disk.get(key) and disk[key] != plain]
+    if disk.get("image"):
+        odd = ["image"]
+    change = None
+    way = f"drover.compute.instance_disk attaches none with {' and '.join(odd)}; attach it by hand, or build the instance anew"
+    if not odd:
+        # It may be the first one of a bus.
+        bus = disk.get("bus") or _asked(definition)["disk_bus"]
+        change, way = Change(DISK, {"path": path, "size_gb": disk["size_gb"], "format": "qcow2", "bus": bus, "readonly": False}), ""
+    return Difference(f"disk {number}", "none", f"{path}, {disk['size_gb']} GiB", change, way)
+
+
+#: What of a disk the module instance_disk attaches, and only that.
+_PLAIN_DISK = {"cache": "none", "discard": "unmap", "io": None, "serial": None, "iotune": None}
+
+
+def _differing_disk(number: int, disk: Mapping[str, Any], have: Mapping[str, Any], root: Element) -> list[Difference]:
+    found, key = [], f"disk {number}"
+    capacity = have.get("capacity_bytes")
+    if capacity is not None and capacity != disk["size_gb"] * GIB:
+        way = "a disk is never made smaller; correct the definition"
+        if capacity < disk["size_gb"] * GIB:
+            way = (
+                "grow it with drover.compute.instance_resize and drover_disk_gb"
+                if number == 1
+                else "grow its file while the instance is shut off"
+            )
+        found.append(Difference(f"{key} size", _gib(capacity), f"{disk['size_gb']} GiB", way=way))
+    chain, image = have.get("chain"), disk.get("image") or ""
+    if image.startswith("/") and chain is not None and image not in {name for each in chain for name in (each["path"], each["real_path"])}:
+        there = chain[0]["path"] if chain else "none"
+        found.append(Difference(f"{key} image", there, image, way=ONLY_WHEN_BUILT))
+    shown = hardware_there.of_disk(root, have.get("target"))
+    for name in ("bus", "cache", "io", "discard", "serial"):
+        if disk.get(name) and shown.get(name) != disk[name]:
+            found.append(Difference(f"{key} {name}", shown.get(name, "none"), str(disk[name]), way=ONLY_WHEN_BUILT))
+    return found
+
+
+def _gib(size: int) -> str:
+    return f"{size // GIB} GiB" if size % GIB == 0 else f"{size / GIB:.2f} GiB"
+
+
+#: What place reads of a definition only when it builds an instance.
+ONLY_WHEN_BUILT = "only a new instance gets it: change the domain with virsh edit, or remove the instance and place it again"
+
+
+def networks(definition: Mapping[str, Any], facts: Mapping[str, Any], root: Element) -> list[Difference]:
+    """Compare interfaces; for the parameters see disks()."""
+    there = list(facts["interfaces"])
+    wished = hardware.networks(_asked(definition), definition["networks"], definition["name"])
+    pairs: dict[int, Mapping[str, Any]] = {}
+    for by_mac in (True, False):
+        for number, each in enumerate(wished):
+            if number in pairs or bool(each.get("mac")) != by_mac:
+                continue
+            for nic in there:
+                same = _mac(nic) == each["mac"].lower() if by_mac else _is_in(nic, each)
+                if same:
+                    pairs[number] = nic
+                    there.remove(nic)
+                    break
+    found: list[Difference] = []
+    for number, (each, written) in enumerate(zip(wished, definition["networks"])):
+        if number in pairs:
+            found += _differing_interface(number + 1, each, written, pairs[number], root)
+        else:
+            others = [nic for nic in facts["interfaces"] if _is_in(nic, each)]
+            first = not any(_source(other) == _source(each) and not other.get("mac") for other in wished[:number])
+            found.append(_missing_interface(number + 1, each, not others and first))
+    found += [
+        Difference(
+            f"network {_mac(nic)}",
+            f"{nic['type']} {nic['source']}",
+            "none",
+            way="detach it with drover.compute.instance_interface, or add it to the definition",
+        )
+        for nic in there
+    ]
+    return found
+
+
+def _mac(nic: Mapping[str, Any]) -> str:
+    return (nic.get("mac") or "").lower()
+
+
+def _source(wanted: Mapping[str, Any]) -> tuple[str, str]:
+    return ("bridge", wanted["bridge"]) if wanted.get("bridge") else ("network", wanted["network"])
+
+
+def _is_in(nic: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    return (nic["type"], nic["source"]) == _source(wanted)
+
+
+def _missing_interface(number: int, wanted: Mapping[str, Any], alone: bool) -> Difference:
+    """:param alone: the instance has none there, so the module makes a new one without a MAC address."""
+    kind, source = _source(wanted)
+    odd = [key for key in ("queues", "mtu", "openvswitch", "vlan") if wanted.get(key) not in (None, False)]
+    change, way = None, ""
+    if odd:
+        way = f"drover.compute.instance_interface attaches none with {' and '.join(odd)}; attach it by hand, or build the instance anew"
+    elif not wanted.get("mac") and not alone:
+        way = f"it would be a further one in the {kind} {source}: give it a mac in the definition"
+    else:
+        change = Change(INTERFACE, {kind: source, "mac": wanted.get("mac"), "model": wanted["model"]})
+    return Difference(f"network {number}", "none", f"{kind} {source}", change, way)
+
+
+def _differing_interface(
+    number: int, wanted: Mapping[str, Any], written: Mapping[str, Any], nic: Mapping[str, Any], root: Element
+) -> list[Difference]:
+    found, key, (kind, source) = [], f"network {number}", _source(wanted)
+    if not _is_in(nic, wanted):
+        way = "detach it with drover.compute.instance_interface, and place attaches it again"
+        found.append(Difference(key, f"{nic['type']} {nic['source']}", f"{kind} {source}", way=way))
+    shown = hardware_there.of_interface(root, nic.get("mac"))
+    vlan = " ".join(str(tag["id"]) for tag in (wanted.get("vlan") or {}).get("tags", ()))
+    asked = {
+        "model": wanted["model"] if written.get("model") else None,
+        "mtu": wanted.get("mtu"),
+        "queues": written.get("queues"),
+        "vlan": vlan,
+    }
+    for name, value in asked.items():
+        text = "" if value is None or (name == "queues" and value == 1) else str(value)
+        if text and shown.get(name) != text:
+            found.append(Difference(f"{key} {name}", shown.get(name, "none"), text, way=ONLY_WHEN_BUILT))
+    return found
+
+
+def cdroms(definition: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Difference]:
+    """Compare the CD-ROM drives, the first of which may have the seed of cloud-init; for the parameters see disks()."""
+    drives = [disk for disk in facts["disks"] if disk.get("device") == "cdrom"]
+    seed = disk_files.base(definition["name"], definition["uuid"]) + disk_files.SEED
+    drives = [each for each in drives if posixpath.basename(each.get("source") or "") != seed]
+    found = []
+    wished = definition.get("cdroms") or []
+    for number, wanted in enumerate(wished, 1):
+        path = disk_files.normal(wanted["path"]) if wanted.get("path") else None
+        if number > len(drives):
+            way = "a running guest gets no drive: change the domain with virsh edit, or remove the instance and place it again"
+            found.append(Difference(f"cdrom {number}", "no drive", path or "an empty drive", way=way))
+            continue
+        drive = drives[number - 1]
+        names = {drive.get("source"), drive.get("path"), drive.get("real_path")} - {None}
+        if path in names or (path is None and not names):
+            continue
+        change: Change | None = Change(CDROM, {"path": path, "target": drive["target"]})
+        way = ""
+        if path is None:
+            change, way = None, f"eject it with drover.compute.instance_cdrom, target {drive['target']}"
+        found.append(Difference(f"cdrom {number}", drive.get("source") or "empty", path or "empty", change, way))
+    for each in drives[len(wished) :]:
+        if each.get("source"):
+            way = f"eject it with drover.compute.instance_cdrom, target {each['target']}, or add it to the definition"
+            found.append(Difference(f"cdrom {each['target']}", each["source"], "none", way=way))
+    return found
+
+
+def _asked(definition: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what hardware() makes of a definition."""
+    guest = definition.get("guest") or {}
+    given = (definition, guest.get("extra_specs"), guest.get("image_properties"))
+    return hardware.hardware(*given, where=definition["name"], vcpus=definition["vcpus"])

@@ -1,0 +1,193 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Instances compared with their definitions and brought into line, on a real store and hypervisors in this process."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+libvirt = pytest.importorskip("libvirt")
+
+from ansible_collections.drover.compute.plugins.module_utils import _domain_xml, _hotplug
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import instance_devices
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, leases, orders
+from ansible_collections.drover.compute.tests.unit import hypervisors
+from ansible_collections.drover.compute.tests.unit.action.running import run
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
+
+WEB = {"name": "web", "uuid": uuid_of("web"), "memory_mb": 64, "disks": [{"size_gb": 1}]}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(_hotplug, "POLL", 0.01)
+    monkeypatch.setattr(instance_devices, "GRACE", 0)
+
+
+@pytest.fixture
+def url(fleet_url, there, tmp_path):
+    there.variables["drover_instances_path"] = str(tmp_path)
+    for host in there.hosts:
+        run("compute_node", {"inventory_hostname": host}, store_url=fleet_url)
+    there.calls.clear()
+    yield fleet_url
+    with Store.open(fleet_url).read() as connection:
+        assert leases.read(connection) == []
+
+
+def align(url, *definitions, check=False, diff=False, **args):
+    wanted = run("_definitions", instances=[{**WEB, **each} for each in definitions], store_url=url)["instances"]
+    return run("_alignment", check=check, diff=diff, definitions=wanted, timeout=1, store_url=url, **args)
+
+
+def domain(there, name="web", host=None):
+    ((at, _state),) = there.where()[name]
+    assert host in (None, at)
+    return there.hosts[at].domains()[uuid_of(name)]
+
+
+def inner(there):
+    return domain(there).XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+
+
+def metadata(there):
+    return _domain_xml.parse_domain(inner(there))["metadata"]
+
+
+def test_nothing_differs(url):
+    assert align(url, {}, apply=True) == {"changed": False, "lines": [], "problems": []}
+
+
+def test_differences_are_those_of_the_host_and_not_of_the_store(url, there):
+    before = fleets.snapshot(url)
+    domain(there).setAutostart(1)
+    assert align(url, {})["lines"][0] == "web: autostart yes, the definition says no."
+    assert "drover_apply_changes=true" in align(url, {})["lines"][-1]
+    assert align(url, {"autostart": True})["lines"] == []
+    assert fleets.snapshot(url) == before
+
+
+def test_one_call_for_all_instances_of_a_host(url, there):
+    align(url, {}, {"name": "db", "uuid": uuid_of("db"), "vcpus": 3})
+    assert [(host, module.rpartition(".")[2]) for host, module, *dummy in there.calls] == [("kvm1", "_domain_order")]
+
+
+def test_settings_and_devices_are_changed_and_the_guest_runs_on(url, there, tmp_path):
+    wish = {
+        "autostart": True,
+        "policy": {"move": "never", "priority": 3},
+        "labels": {"tier": "front"},
+        "disks": [{"size_gb": 1}, {"size_gb": 1, "path": str(tmp_path / "data.qcow2")}],
+    }
+    before = fleets.snapshot(url)
+    told = align(url, wish, apply=True, check=True, diff=True)
+    assert told["changed"] is True and not told["problems"] and fleets.snapshot(url) == before
+    assert not os.path.exists(tmp_path / "data.qcow2") and "move" not in inner(there)
+    assert "the definition says move never and priority 3" in told["lines"][0], "in check mode it is as it was"
+    begun = domain(there).ID()
+    done = align(url, wish, apply=True, diff=True)
+    assert done["changed"] is True and done["problems"] == done["lines"] == [] and done["diff"] == told["diff"]
+    assert done["diff"][0]["before_header"] == "web" and done["diff"][0]["after"]["autostart"] == "yes"
+    assert domain(there).autostart() == 1 and os.path.exists(tmp_path / "data.qcow2") and domain(there).ID() == begun
+    assert metadata(there) == {"move": "never", "priority": "3", "labels": "tier=front"}
+    with Store.open(url).read() as connection:
+        assert orders.read(connection, uuid_of("web")).order_uuid is None
+    seen = fleets.snapshot(url)
+    assert align(url, wish, apply=True) == {"changed": False, "lines": [], "problems": []} and fleets.snapshot(url) == seen
+    # A policy that says something else takes the old one away whole.
+    assert align(url, {**wish, "policy": {"move": "cold"}}, apply=True)["changed"]
+    assert metadata(there) == {"move": "cold", "labels": "tier=front"}
+
+
+def test_sizes_are_changed_by_a_resize_that_waits_to_be_confirmed(url, there):
+    wish = {"vcpus": 2, "memory_mb": 32}
+    told = align(url, wish, apply=True, check=True)
+    assert told["changed"] is True and domain(there).info()[1] == 64 * 1024
+    done = align(url, wish, apply=True)
+    assert done["changed"] is True and done["lines"] == [] and domain(there).info()[1] == 32 * 1024 and domain(there).isActive()
+    assert align(url, wish, apply=True)["changed"] is False
+    # Until somebody ends it, there is no other one.
+    refused = align(url, {"vcpus": 3, "memory_mb": 32}, apply=True)
+    assert "drover_resize=confirm" in refused["problems"][0] and "vcpus 2, the definition says 3" in refused["lines"][0]
+    run("instance_resize", instances=["web"], ending="confirm", timeout=1, store_url=url)
+    assert align(url, wish, apply=True)["changed"] is False
+
+
+def test_nothing_is_detached(url, there, tmp_path):
+    extra = str(tmp_path / "extra.qcow2")
+    run("instance_disk", name="web", path=extra, size=1, timeout=0, store_url=url)
+    found = align(url, {}, apply=True)
+    assert found["changed"] is False and f"disk vdb {extra}, the definition says none" in found["lines"][0]
+    found = align(url, {"disks": []}, apply=True)
+    assert found["changed"] is False and "detach it with drover.compute.instance_disk" in found["lines"][1]
+    assert inner(there).count("<disk ") == 2
+
+
+def test_a_host_that_does_not_answer_stops_no_other(url, there):
+    there.moved(there.hosts["kvm1"], there.hosts["kvm2"], domain(there, "db"))
+    for host in there.hosts:
+        run("compute_node", {"inventory_hostname": host}, store_url=url)
+    there.hosts["kvm1"].reached = False
+    db = {"name": "db", "uuid": uuid_of("db"), "autostart": True}
+    found = align(url, {"vcpus": 4}, db, apply=True)
+    assert found["changed"] is True and domain(there, "db", "kvm2").autostart() == 1
+    assert "web was not changed: its host kvm1 does not answer." in found["problems"]
+    assert found["lines"][:2] == [
+        "web: its host kvm1 does not answer; it is compared with what the last discovery saw.",
+        "web: vcpus 1, the definition says 4.",
+    ]
+    found = align(url, {"vcpus": 4}, db)
+    assert found["problems"] == [] and len(found["lines"]) == 2, "what is only compared is no failure"
+
+
+def test_an_instance_whose_domain_is_not_there_or_has_another_name(url, there):
+    domain(there).destroy()
+    domain(there).undefine()
+    found = align(url, {"vcpus": 4}, apply=True)
+    assert "drover.compute.discover" in found["problems"][0] and found["changed"] is False
+    there.hosts["kvm1"].define("other", uuid_of("web"), disks=[])
+    found = align(url, {"vcpus": 4}, apply=True)
+    assert found["changed"] is False and "name other, the definition says web" in found["lines"][0]
+    assert "virsh domrename" in found["lines"][1]
+
+
+def test_an_instance_that_is_off_stays_off(url, there):
+    domain(there).destroy()
+    done = align(url, {"memory_mb": 128, "autostart": True}, apply=True)
+    assert done["changed"] is True and done["lines"] == [] and not domain(there).isActive() and domain(there).autostart() == 1
+
+
+def test_one_change_that_fails_stops_no_other(url, there):
+    wish = {"networks": [{"network": "nowhere"}], "autostart": True, "memory_mb": 128}
+    done = align(url, wish, apply=True)
+    assert done["changed"] is True and domain(there).autostart() == 1
+    assert "has no network nowhere" in done["problems"][0] and "network 1 none" in done["lines"][0]
+    # A resize that waits to be confirmed would stand in the way of the others.
+    assert done["problems"][1] == "web was not resized before its other changes are made." and domain(there).info()[1] == 64 * 1024
+
+
+def test_what_an_earlier_run_began_is_ended(url, there, tmp_path):
+    """The disk is attached, and the run was killed before it closed its order."""
+    path = str(tmp_path / "data.qcow2")
+    wish = {"disks": [{"size_gb": 1}, {"size_gb": 1, "path": path}]}
+    align(url, wish, apply=True)
+    with Store.open(url).write() as connection:
+        orders.begin(connection, uuid_of("web"), orders.ATTACHING, "00000000-0000-4000-8000-000000000001")
+    align(url, wish, apply=True)
+    with Store.open(url).read() as connection:
+        assert orders.read(connection, uuid_of("web")).order_uuid is None
+    assert hypervisors.disks_of(domain(there)).count(path) == 1
+
+
+def test_a_definition_of_the_same_disk_by_its_size_only(url, there, tmp_path):
+    found = align(url, {"disks": [{"size_gb": 2}]}, apply=True)
+    assert found["changed"] is False
+    assert found["lines"] == [
+        "web: disk 1 size 1 GiB, the definition says 2 GiB.",
+        "web: disk 1 size is not changed here: grow it with drover.compute.instance_resize and drover_disk_gb.",
+    ]
