@@ -142,7 +142,9 @@ def _claim_mdevs(connection: Connection, chosen: Mapping[str, Place]) -> None:
 
 def _with_hardware(selections: Sequence[ClaimRequest]) -> list[str]:
     """Return the uuids of those of selections that can have cells or devices of their hosts."""
-    return [each["uuid"] for each in selections if each.get("host_request") or _says_where(each) or each["resources"].keys() - PLAIN_CLASSES]
+    return [
+        each["uuid"] for each in selections if each.get("host_request") or _says_where(each) or each["resources"].keys() - PLAIN_CLASSES
+    ]
 
 
 def _requests(selections: Sequence[ClaimRequest]) -> dict[str, HostRequest]:
