@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import decide
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import decide, read_specs
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources, Selection
@@ -16,7 +16,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.instances 
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import NewSize, Size, Sizes
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import flavors
+from ansible_collections.drover.compute.plugins.plugin_utils._store import flavors, numa
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import which_name
 
@@ -67,6 +67,7 @@ def find_destination(
     :raises DroverError: no such flavor, a smaller disk, or no host has room.
     """
     asked, size = request(connection, instance), _size(connection, instance, new)
+    of_instance = dict(asked)
     if new is None:
         asked["ignore_hosts"] = [instance["host"]]
     elif new.flavor is not None:
@@ -84,12 +85,24 @@ def find_destination(
         except NoValidHost:
             if number == len(tries):
                 raise
+    if not selection.get("host_request"):
+        _refuse_tied(connection, instance, of_instance, policy)
     held: Resources = {}
     for amounts in allocations.read(connection, [instance["uuid"]]).get(instance["uuid"], {}).values():
         for each, amount in amounts.items():
             if each not in SIZED:
                 held[each] = held.get(each, 0) + amount
     return {**selection, "resources": {**held, **selection["resources"]}}, size
+
+
+def _refuse_tied(connection: Connection, instance: NamedInstance, asked: dict[str, Any], policy: Policy) -> None:
+    """Refuse an instance that somebody pinned by hand: nothing says what it needs elsewhere, or with another size."""
+    cells = any(uuid == instance["uuid"] for dummy, uuid in numa.of_consumers(connection, [instance["uuid"]]))
+    if cells and read_specs(connection, [asked], policy)[0].host_request.topology is None:
+        raise DroverError(
+            f"Instance {instance['name']} has CPUs or NUMA cells of {instance['host']} for itself, and neither its flavor nor its extra specs "
+            "ask for them: it would lose them. Nothing was done. Move it live, or resize it to a flavor with hw:cpu_policy."
+        )
 
 
 def size_of(instance: NamedInstance) -> Size:

@@ -21,7 +21,7 @@ from typing import Any, Literal
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, host_room, provider_trees
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, host_room, mdevs, provider_trees
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.claim_destination import ClaimDestinations, Place, class_ids
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import Amounts, InventoryKey
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, Resources
@@ -102,10 +102,12 @@ def _host_request(connection: Connection, source: Row, destination: Row, instanc
     """
     where = f"Instance {instance.name}"
     if source.id != destination.id:
-        own = [each["address"] for each in devices.of_consumers(connection, [instance.uuid]).get((source.id, instance.uuid), ())]
+        key, uuids = (source.id, instance.uuid), [instance.uuid]
+        own = [each["address"] for each in devices.of_consumers(connection, uuids).get(key, ())]
+        own += [each["uuid"] for each in mdevs.of_consumers(connection, uuids).get(key, ())]
         if own:
             raise DroverError(
-                f"{where} uses PCI devices of {source.host} ({', '.join(own)}), which no move takes along. Detach them first, or leave it there.",
+                f"{where} uses devices of {source.host} ({', '.join(own)}), which no move takes along. Detach them first, or leave it there.",
                 cause="unmovable",
             )
     if target is None:

@@ -10,12 +10,13 @@ import itertools
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import capacity, scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import capacity, resize_destination, scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import NewSize
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, devices, numa, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, devices, flavors, instance_lookup, numa, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, uuid_of
@@ -209,7 +210,7 @@ def test_an_instance_with_a_device_is_not_moved_away_from_it(prepared_url):
     (claimed,) = place(prepared_url, "a", policy=POLICY, extra_specs={"pci_passthrough:alias": "gpu:1"})
     write(prepared_url, lambda connection: connection.execute(sa.update(tables.instances).values(state="active")))
     other = {"kvm1": "kvm2", "kvm2": "kvm1"}[claimed["host"]]
-    with pytest.raises(DroverError, match="uses PCI devices of kvm.*, which no move takes along"):
+    with pytest.raises(DroverError, match="uses devices of kvm.*, which no move takes along"):
         write(prepared_url, migration_claims.begin, uuid_of("a"), other, None, "migration", NOW)
 
 
@@ -240,3 +241,20 @@ def test_how_many_more_fit_by_cells(prepared_url):
         )
         assert found["total"] == 0
         assert {each["rejected_by"] for each in found["hosts"]} == {"NUMATopologyFilter"}
+
+
+def test_one_that_is_pinned_by_hand_keeps_its_pins(prepared_url):
+    """Nobody has said what it needs in another size."""
+    fleets.discover(
+        prepared_url, node(machines.domain("a", 2, 64, machines.pins(1, 2, cell=0)), options=SETS), node(host="kvm2", options=SETS)
+    )
+    with Store.open(prepared_url).write() as connection:
+        flavors.ensure(connection, "pinned", {"vcpus": 4, "memory_mb": 64, "extra_specs": PINNED}, NOW)
+    with Store.open(prepared_url).read() as connection:
+        (found,) = instance_lookup.find(connection, ["a"])
+        policy = Policy.from_mapping({})
+        for new in (None, NewSize(None, {"memory_mb": 128})):
+            with pytest.raises(DroverError, match="neither its flavor nor its extra specs ask for them"):
+                resize_destination.find_destination(connection, found, new, None, policy, NOW)
+        selection, _size = resize_destination.find_destination(connection, found, NewSize("pinned", {}), None, policy, NOW)
+    assert selection["host_request"]["topology"]["cpu_policy"] == "dedicated"
