@@ -120,7 +120,7 @@ def test_a_driver_that_makes_none_leaves_none_defined(run_module, fake_host, gpu
 def test_what_a_failed_build_cannot_remove_is_named(run_module, fake_host, gpus, xml, monkeypatch):
     uri, dummy = fake_host()
     gpus.busy.add(OURS)
-    monkeypatch.setattr(_power, "start", lambda domain, timeout: (_ for _ in ()).throw(error(libvirt.VIR_ERR_INTERNAL_ERROR, "no")))
+    monkeypatch.setattr(_power, "start", lambda domain, timeout: (each for each in ()).throw(error(libvirt.VIR_ERR_INTERNAL_ERROR, "no")))
     result = run_module("domain", uri=uri, xml=xml(OURS), mdevs=wanted(OURS))
     assert result["begun"] is True and f"the mediated device {OURS} (" in result["msg"]
 

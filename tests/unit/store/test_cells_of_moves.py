@@ -126,8 +126,8 @@ def test_an_evacuated_instance_is_started_on_cpus_of_its_new_host(url):
 
         @contextlib.contextmanager
         def step(self):
-            with self.store.write(together=True) as connection:
-                yield connection, NOW
+            with contextlib.ExitStack() as stack:
+                yield stack.enter_context(self.store.write(together=True)), NOW
 
     with pytest.raises(DroverError, match="that was all"):
         EvacuationRestarts(Dead()).start("kvm2", [opened["uuid"]], Hypervisor(), 1, 60)
