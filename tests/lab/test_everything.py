@@ -9,16 +9,19 @@ PCI devices, virtual functions and virtual GPUs.
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import pathlib
 import re
 
 import pytest
-import yaml
 from test_devices import task
-from test_fleet import IMAGE, changed
-from test_hardware import FULL, OLD, OLD_SEEN, PASSWORD, SEEN, VNC_AUTHENTICATION, exists, fill, knock, live, see
+from test_examples import storage_network
+from test_fleet import IMAGE, SHARED, changed, said
+from test_hardware import FULL, NVRAM, OLD, OLD_SEEN, PASSWORD, SEEN, SWTPM, VNC_AUTHENTICATION, exists, fill, knock, live, see
+from test_labels import of_host
+from test_place import images, read_iso
 
 pytest_plugins = ["test_fleet", "test_pinned_guests"]
 pytestmark = pytest.mark.long
@@ -41,6 +44,7 @@ POLICY = {
         "AggregateInstanceExtraSpecsFilter",
         "AggregateImagePropertiesIsolation",
         "ImagePropertiesFilter",
+        "JsonFilter",
         "IsolatedHostsFilter",
     ],
     "isolated_hosts": ["kvm2"],
@@ -56,6 +60,11 @@ WHERE = {
     "seeded": "kvm1",
     "beside": "kvm1",
     "apart": "kvm3",
+    "asked": "kvm3",
+    "zoned": "kvm3",
+    "forced": "kvm3",
+    "not-there": "kvm3",
+    "tight": "kvm1",
 }
 #: As in test_hardware: the path in the domain, an attribute of it, and its values in order.
 SEEN_IN = {
@@ -111,7 +120,14 @@ SEEN_IN = {
         ("numatune/memnode", "mode", ["strict"]),
         ("cputune/emulatorpin", "cpuset", ["1"]),
     ],
-    "seeded": [("devices/disk[@device='cdrom']/target", "bus", ["sata"]), ("vcpu", "cpuset", ["1"])],
+    "seeded": [
+        ("devices/disk[@device='cdrom']/target", "bus", ["sata"]),
+        ("devices/disk[@device='disk']/target", "bus", ["virtio", "sata"]),
+        ("devices/disk/serial", None, ["OWN-1"]),
+        ("vcpu", "cpuset", ["1"]),
+    ],
+    "beside": [("devices/interface/source", "network", ["storage"]), ("devices/interface/mac", "address", ["52:54:00:ab:cd:05"])],
+    "zoned": [(".", "type", ["qemu"])],
 }
 #: vCPU -> CPU of the host, as virsh says it of the running domain.
 PINS = {"vault": {"0": "0", "1": "1"}, "mixed": {"0": "1", "1": "0"}, "pinned": {"0": "0"}, "apart": {"0": "1"}}
@@ -124,6 +140,21 @@ BOOKED = {
     "full": {"kvm3": {"VCPU": 1, "MEMORY_MB": 192, "DISK_GB": 4}},
     "tight": {"kvm1": {"VCPU": 1, "MEMORY_MB": 32}},
 }
+#: One more instance each, and what place says of it.
+REFUSED = [
+    ({"name": "foreign", "memory_mb": 32, "image": "arm"}, "ImagePropertiesFilter rejected 3"),
+    ({"name": "more", "memory_mb": 32, "project": "shop"}, "Project shop has a limit of 3 for instances. It uses 3, and 1 more"),
+    ({"name": "licensed", "memory_mb": 32, "resources": {"CUSTOM_LICENCE": 2}}, "CUSTOM_LICENCE"),
+    (
+        {
+            "name": "both",
+            "memory_mb": 32,
+            "image": {"properties": {"hw_cpu_policy": "dedicated"}},
+            "extra_specs": {"hw:cpu_policy": "shared"},
+        },
+        "hw_cpu_policy",
+    ),
+]
 
 
 @pytest.fixture
@@ -139,14 +170,18 @@ def prepared(fleet, pages):
     task(fleet, "resource_provider", name="kvm3", inventories={"CUSTOM_LICENCE": {"total": 3}}, traits=["CUSTOM_FAST"])
     task(fleet, "quota", project="shop", instances=3, cores=4)
     fill(fleet)
+    storage_network(fleet)
     return words
+
+
+def digits(fleet):
+    return fleet.run("kvm1", f"sha256sum {IMAGE}").split()[0]
 
 
 def written(fleet, *more):
     """The file, with the checksum and with instances that other tests have."""
-    digits = fleet.run("kvm1", f"sha256sum {IMAGE}").split()[0]
     others = [{**FULL, "vcpus": 1, "image": "windows"}, {**OLD, "requested_destination": {"host": "kvm1"}}, *more]
-    text = DEFINITIONS.read_text(encoding="utf-8").replace("CHECKSUM", f"sha256:{digits}")
+    text = DEFINITIONS.read_text(encoding="utf-8").replace("CHECKSUM", f"sha256:{digits(fleet)}")
     file = fleet.folder / "fleet.yml"
     file.write_text(text + "".join(f"  - {json.dumps(each)}\n" for each in others), encoding="utf-8")
     return file
@@ -168,7 +203,7 @@ def test_each_thing_asked_for_is_seen(fleet, prepared):
     assert {state for _host, state in where.values()} == {"running"}
     hosts = {name: host for name, (host, _state) in where.items()}
     assert {hosts.pop("web-1"), hosts.pop("web-2")} == {"kvm1", "kvm3"}
-    assert hosts.pop("tight") == "kvm1" and hosts == WHERE
+    assert hosts == WHERE
 
     for name, expected in SEEN_IN.items():
         see(live(fleet, name)[0], expected)
@@ -177,6 +212,54 @@ def test_each_thing_asked_for_is_seen(fleet, prepared):
     for name, expected in HUGE.items():
         taken = f"grep -h ^HugetlbPages: /proc/$(cat /run/libvirt/qemu/{name}.pid)/status"
         assert int(fleet.run(where[name][0], taken).split()[1]) >= expected, name
-    assert knock(fleet, "kvm3", "full") == {VNC_AUTHENTICATION}
     booked = fleet.booked()
     assert {name: booked[name] for name in BOOKED} == BOOKED
+    see_files(fleet, digits(fleet))
+    see_records(fleet)
+
+    # Nothing that runs differs from what the file asks for, and a wish that comes later does.
+    again = fleet.place(file, *prepared, "--diff", drover_apply_changes=True, **variables)
+    assert changed(again) == 0 and "the definition says" not in said(again) and fleet.where() == where, said(again)
+    file.write_text(file.read_text(encoding="utf-8").replace("tier: front", "tier: back"), encoding="utf-8")
+    assert "seeded: labels tier=front, the definition says tier=back" in said(fleet.place(file, *prepared, **variables))
+
+    before = fleet.dump()
+    for more, words in REFUSED:
+        told = fleet.place(written(fleet, more), *prepared, "--check", check=False, **variables)
+        assert told.returncode and words in said(told), said(told)
+    assert fleet.where() == where and fleet.dump() == before
+    for run in (foretold, again, told):
+        assert PASSWORD not in said(run)
+    assert not [path for path in fleet.folder.glob("store.db*") if PASSWORD.encode() in path.read_bytes()]
+
+
+def see_files(fleet, image):
+    """What of the instances is on their hosts beside the domains."""
+    domains = {domain["name"]: domain for found in fleet.look().values() for domain in found}
+    assert [name for name, domain in domains.items() if domain["autostart"]] == ["seeded"]
+    assert images(fleet, domains["seeded"]) == [("qcow2", 1, f"{SHARED}/_base/{image}"), ("qcow2", 2, None)]
+    assert images(fleet, domains["web-1"]) == [("qcow2", 1, f"{SHARED}/_base/{image}")]
+    (seed,) = domains["seeded"]["cdroms"]
+    files = read_iso(base64.b64decode(fleet.run("kvm1", f"base64 -w0 {seed}")))
+    for name, text in (
+        ("user-data", "hostname: seeded"),
+        ("meta-data", "local-hostname: seeded.example"),
+        ("network-config", "version: 2"),
+    ):
+        assert text in files[name]
+    for host, name in (("kvm2", "vault"), ("kvm3", "full")):
+        assert exists(fleet, host, f"{NVRAM}/{name}_VARS.fd") and exists(fleet, host, f"{SWTPM}/{domains[name]['uuid']}")
+    assert exists(fleet, "kvm3", f"{SHARED}/{domains['full']['uuid']}-console.log")
+    assert knock(fleet, "kvm3", "full") == {VNC_AUTHENTICATION}
+
+
+def see_records(fleet):
+    """What the domains and the store say of labels, policies, projects and sizes."""
+    assert of_host(fleet, "kvm1", "seeded") == ["tier=front"] * 2
+    text = fleet.run("kvm1", "virsh dumpxml seeded")
+    assert "<drover:move>cold</drover:move>" in text and "<drover:priority>7</drover:priority>" in text
+    text = fleet.run(fleet.where()["web-2"][0], "virsh dumpxml web-2")
+    assert all(f"<drover:{key}>{value}<" in text for key, value in (("project", "shop"), ("user", "ann"), ("flavor", "small")))
+    known = {name: given for name, *given in fleet.query("SELECT name, flavor, image_name, project FROM instances")}
+    assert known["vault"] == ["secure", "appliance", "shop"] and known["mixed"] == ["half", None, None]
+    assert "shop 3 of 3 4 of 4" in " ".join(task(fleet, "quota_info", project="shop")[1].split())
