@@ -54,11 +54,15 @@ def with_a_drive(fleet):
     fleet.playbook("discover")
 
 
-def in_a_network(fleet):
-    """Its guests release no interface while they run."""
+def storage_network(fleet):
     network = "<network><name>storage</name><bridge name='br0'/><forward mode='bridge'/></network>"
     define = f"virsh net-define /dev/stdin <<'END'\n{network}\nEND\nvirsh net-start storage"
     fleet.run("kvm1", f"virsh net-info storage || {{ {define}\n}}")
+
+
+def in_a_network(fleet):
+    """Its guests release no interface while they run."""
+    storage_network(fleet)
     fleet.make("kvm1", Domain("web1", state="shutoff"))
     fleet.playbook("discover")
 
