@@ -66,6 +66,15 @@ def holding(connection: Connection, instance_uuids: Iterable[str]) -> dict[str, 
     return {row.instance_uuid: row for row in rows}
 
 
+def holding_at(connection: Connection, node_ids: Iterable[int]) -> list[Row]:
+    """Read the migrations that hold room at nodes, at either end: open ones, and those that wait to be closed."""
+    table = tables.migrations
+    query = sa.select(table).where(table.c.status.in_(tables.HOLDING_MIGRATION))
+    ends, wanted = (table.c.source_node_id, table.c.destination_node_id), list(node_ids)
+    rows = {row.id: row for end in ends for row in bulk.among(connection, query, end, wanted)}
+    return list(rows.values())
+
+
 def lost_track_of(connection: Connection, migrations: Iterable[Row]) -> list[Row]:
     """Select the open migrations whose instance was at neither end when both were last read, and has not been seen there since."""
     lost = [row for row in migrations if row.status in tables.OPEN_MIGRATION and (row.details or {}).get("nowhere")]

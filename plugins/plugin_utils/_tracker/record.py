@@ -217,11 +217,13 @@ def _write_instances(
     files.write(connection, needs, leaving, _attaching(known))
     hardware = record_hardware.Hardware(connection, {node: domains.values() for node, domains in reported.items()})
     wanted, changed = write_taken(connection, known, result["here"], provider_ids, disk, now, hardware)
-    kept = _claimed({uuid: row for uuid, row in known.items() if uuid not in wanted}, migrations)
+    # Also those of instances that are recorded on another node, and are to come here.
+    moves = migrations_open.holding_at(connection, reported)
+    kept = _claimed({uuid: row for uuid, row in known.items() if uuid not in wanted}, moves)
     # In a resize its domain has the new cells at the old host for a while, and the old ones at the new host if it is reverted.
     resized = {
-        (node, uuid)
-        for uuid, row in migrations.items()
+        (node, row.instance_uuid)
+        for row in moves
         if row.type == migration_claims.RESIZE
         for node in (row.source_node_id, row.destination_node_id)
     }
@@ -290,14 +292,14 @@ def write_taken(
     return wanted, bool(changed or claims)
 
 
-def _claimed(known: Mapping[str, Any], migrations: Mapping[str, Any]) -> set[tuple[int, str]]:
+def _claimed(known: Mapping[str, Any], migrations: Iterable[Any]) -> set[tuple[int, str]]:
     """(node id, uuid) of instances and migrations that keep what they have of nodes that do not show them: being built, moved or missing.
 
     :param known: the instances that no host shows.
     """
     kept = {(row.compute_node_id, uuid) for uuid, row in known.items()}
-    for instance, row in migrations.items():
-        kept |= {(node, uuid) for node in (row.source_node_id, row.destination_node_id) for uuid in (instance, row.uuid)}
+    for row in migrations:
+        kept |= {(node, uuid) for node in (row.source_node_id, row.destination_node_id) for uuid in (row.instance_uuid, row.uuid)}
     return kept
 
 

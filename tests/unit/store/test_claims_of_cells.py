@@ -258,3 +258,24 @@ def test_one_that_is_pinned_by_hand_keeps_its_pins(prepared_url):
                 resize_destination.find_destination(connection, found, new, None, policy, NOW)
         selection, _size = resize_destination.find_destination(connection, found, NewSize("pinned", {}), None, policy, NOW)
     assert selection["host_request"]["topology"]["cpu_policy"] == "dedicated"
+
+
+def test_a_discovery_in_a_resize_that_was_cut_off_leaves_what_was_claimed(prepared_url):
+    """The hypervisor has the new size already, and its pins are those of the destination."""
+    before, after = (
+        machines.domain("a", number, 64, machines.pins(*cpus, cell=cell)) for number, cpus, cell in ((1, (1,), 0), (2, (5, 13), 1))
+    )
+    hosts = [node(before, options=SETS), node(host="kvm2", options=FEW)]
+    fleets.discover(prepared_url, *hosts)
+    (wanted,) = decide(prepared_url, "b", host="kvm2", extra_specs=PINNED)
+    target = {"flavor": None, "resources": wanted["resources"], "host_request": wanted["host_request"], "running": True}
+    write(prepared_url, migration_claims.begin_resize, uuid_of("a"), "kvm2", None, target, NOW)
+    held = cells(prepared_url)
+    assert held.keys() == {("kvm1", "a"), ("kvm2", "a")}
+    for state in ("running", "shutoff"):
+        fleets.discover(prepared_url, node({**after, "state": state}, options=SETS), hosts[1])
+        assert cells(prepared_url) == held
+        fleets.discover(prepared_url, node({**after, "state": state}, options=SETS))
+        assert cells(prepared_url) == held
+        fleets.discover(prepared_url, hosts[1])
+        assert cells(prepared_url) == held
