@@ -246,13 +246,14 @@ def cdroms(definition: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Diff
     drives = [each for each in drives if posixpath.basename(each.get("source") or "") != seed]
     found = []
     wished = definition.get("cdroms") or []
+    pairs = _pairs_of_drives([each.get("bus") or _asked(definition)["cdrom_bus"] for each in wished], drives)
     for number, wanted in enumerate(wished, 1):
         path = disk_files.normal(wanted["path"]) if wanted.get("path") else None
-        if number > len(drives):
+        drive = pairs.get(number)
+        if drive is None:
             way = "a running guest gets no drive: change the domain with virsh edit, or remove the instance and place it again"
             found.append(Difference(f"cdrom {number}", "no drive", path or "an empty drive", way=way))
             continue
-        drive = drives[number - 1]
         names = {drive.get("source"), drive.get("path"), drive.get("real_path")} - {None}
         if path in names or (path is None and not names):
             continue
@@ -261,11 +262,29 @@ def cdroms(definition: Mapping[str, Any], facts: Mapping[str, Any]) -> list[Diff
         if path is None:
             change, way = None, f"eject it with drover.compute.instance_cdrom, target {drive['target']}"
         found.append(Difference(f"cdrom {number}", drive.get("source") or "empty", path or "empty", change, way))
-    for each in drives[len(wished) :]:
-        if each.get("source"):
+    matched = [id(each) for each in pairs.values()]
+    for each in drives:
+        if id(each) not in matched and each.get("source"):
             way = f"eject it with drover.compute.instance_cdrom, target {each['target']}, or add it to the definition"
             found.append(Difference(f"cdrom {each['target']}", each["source"], "none", way=way))
     return found
+
+
+def _pairs_of_drives(buses: Sequence[str], drives: Sequence[Mapping[str, Any]]) -> dict[int, Mapping[str, Any]]:
+    """Return the drive of the domain for each number of a drive of the definition that has one.
+
+    By the bus, since libvirt sorts devices by their buses and keeps the order on each of them; else the first that is left, since the instance
+    may not have been built from this definition.
+
+    :param buses: of the drives of the definition, in order.
+    """
+    left, pairs = list(drives), {}
+    for by_bus in (True, False):
+        for number, bus in enumerate(buses, 1):
+            place = next((place for place, each in enumerate(left) if not by_bus or each.get("bus") == bus), None)
+            if number not in pairs and place is not None:
+                pairs[number] = left.pop(place)
+    return pairs
 
 
 def _asked(definition: Mapping[str, Any]) -> dict[str, Any]:

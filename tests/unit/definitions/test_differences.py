@@ -206,6 +206,21 @@ def test_what_can_be_changed():
     ]
 
 
+def test_drives_are_found_by_their_bus():
+    """libvirt sorts the devices of a domain by their buses, so their order there is not that of the definition."""
+    empty = {"device": "cdrom", "target": "sdc", "bus": "scsi", "source": None}
+    full = {"device": "cdrom", "target": "sdb", "bus": "sata", "source": "/a.iso", "path": "/a.iso", "real_path": "/a.iso"}
+    wished = [{"path": "/a.iso"}, {"bus": "scsi"}]
+    assert changes({"cdroms": wished}, disks=[*facts()["disks"], empty, full]) == []
+    wished[0] = {"path": "/b.iso"}
+    assert changes({"cdroms": wished}, disks=[*facts()["disks"], empty, full]) == [Change("cdrom", {"path": "/b.iso", "target": "sdb"})]
+    # One that was not built from this definition may have other buses.
+    wished = [{"path": "/a.iso", "bus": "usb"}, {"path": "/c.iso", "bus": "scsi"}]
+    assert changes({"cdroms": wished}, disks=[*facts()["disks"], empty, full]) == [Change("cdrom", {"path": "/c.iso", "target": "sdc"})]
+    (extra,) = compared({"cdroms": [{"bus": "scsi"}]}, disks=[*facts()["disks"], full, empty])
+    assert (extra.key, extra.there, extra.wanted) == ("cdrom sdb", "/a.iso", "none")
+
+
 def test_what_cannot_be_changed_is_only_named():
     """A policy or labels that somebody else has set, media that would be ejected, devices that the modules do not attach."""
     drive = {"device": "cdrom", "target": "sda", "source": "/a.iso", "path": "/a.iso", "real_path": "/a.iso"}
