@@ -37,6 +37,16 @@ def parse_numa(root: Element) -> dict[str, Any] | None:
     return {**found, "locked": locked} if locked or any(each not in (None, {}, []) for each in found.values()) else None
 
 
+def pinned_cpus(numa: dict[str, Any] | None) -> set[int]:
+    """The host CPUs that a domain has for single vCPUs, and for its emulator if that has one alone.
+
+    :param numa: what parse_numa() returned.
+    """
+    numa = numa or {}
+    allowed = [*(numa.get("vcpu_pins") or {}).values(), numa.get("emulator_pins") or []]
+    return {cpus[0] for cpus in allowed if len(cpus) == 1}
+
+
 def _cpus(element: Element | None) -> list[int] | None:
     text = element.get("cpuset") if element is not None else None
     return parse_cpu_set(text) or None

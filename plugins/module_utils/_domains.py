@@ -19,6 +19,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _files, _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._disk_facts import DiskFacts
+from ansible_collections.drover.compute.plugins.module_utils._domain_numa import pinned_cpus
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_domain, state_name, without_passwords
 from ansible_collections.drover.compute.plugins.module_utils._image_size import image_size
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtSilent, libvirt
@@ -176,6 +177,7 @@ def _add_live(entry: dict[str, Any], text: str) -> None:
     A pin that was changed on the running domain alone, or a device that was attached so, is not in the inactive form.
     """
     live = parse_domain(text)
+    entry["next_start_cpus"] = sorted(pinned_cpus(entry["numa"]) - pinned_cpus(live["numa"]))
     entry["numa"] = live["numa"]
     entry["hostdevs"] += [each for each in live["hostdevs"] if each not in entry["hostdevs"]]
 
@@ -193,6 +195,7 @@ def _from_text(texts: Sequence[str]) -> dict[str, Any]:
         "managed_save": False,
         "snapshots": False,
         **parsed,
+        "next_start_cpus": [],
         "other_files": other_files(texts, parsed["disks"]),
         "xml": texts[0],
     }

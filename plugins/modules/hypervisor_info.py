@@ -361,6 +361,7 @@ hypervisor:
         - C(numa) is null, or what ties CPUs and memory to those of the host, as the domain runs. C(cpuset) are the host's CPUs for vCPUs
           without a pin. C(cells) are the guest's, with the mode and the host cells C(nodes) of their memory. C(pages) are huge pages with
           C(size_kb), null for the default size of the host, and the cells of the guest that have them, none for all.
+          C(next_start_cpus) are CPUs that the definition of a running domain pins and that it does not run on now.
         - Of a disk, C(path) is its file or device, C(real_path) the same without symbolic links, C(shared_id) its place on shared
           storage, and C(chain) its backing chain, as read from the headers of the images. Unknown values are null. A local
           backing image of a disk on shared storage is in RV(hypervisor.images).

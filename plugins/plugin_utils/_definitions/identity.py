@@ -145,8 +145,8 @@ def leftover(absent: Iterable[Mapping[str, Any]], known: Sequence[Mapping[str, A
         marker = orders.definition_of(item.get("project"), name)
         if uuid:
             there = [each for each in known if each["uuid"] == str(uuid).lower()]
-            proven = [each for each in there if each["name"] == name]
-            reason = "has another name in its definition"
+            proven = [each for each in there if each["name"] == name and item.get("project") in (None, each.get("project"))]
+            reason = "has another name or project in its definition"
         else:
             # One of no project may be the one that is meant.
             projects = (item.get("project"), None) if item.get("project") else {each.get("project") for each in known}

@@ -21,8 +21,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import 
 STRICT = "strict"
 #: The sentence on an instance of which topology_of() is not known, after its name.
 UNKNOWN = (
-    "is tied to CPUs or NUMA cells of its host in a way that no claim makes, so it is not known what it needs elsewhere. Give it pins by a "
-    "flavor with hw:cpu_policy, or take its pins away by hand; then run drover.compute.discover."
+    "is tied to CPUs or NUMA cells of its host in a way that no claim makes, so it is not known what it needs elsewhere. Compare virsh vcpupin "
+    "--live and --config, give it its former pins again or none, and run drover.compute.discover."
 )
 
 

@@ -88,6 +88,10 @@ def from_request(value: Any, keys: Mapping[str, str], who: str) -> dict[str, int
     for name, amount in value.items():
         if name in keys:
             raise RequestError(f"{who}: 'resources' has {name}; give that as '{keys[name]}'.")
+        if name == "PCPU":
+            raise RequestError(
+                f"{who}: 'resources' has PCPU, which pins no vCPU. Ask for pinned vCPUs with the extra spec hw:cpu_policy: dedicated."
+            )
         _check_class(name, f"{who}: 'resources'")
         found[str(name)] = _amount(amount, f"{who}: 'resources.{name}'")
     return found

@@ -16,7 +16,18 @@ from ansible_collections.drover.compute.plugins.plugin_utils import _storage_ide
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import checked_facts
 
 # Kept as facts of the domain; what is not here has a column of its own.
-DOMAIN_FACTS = ("disks", "other_files", "interfaces", "hostdevs", "numa", "metadata", "managed_save", "snapshots", "title")
+DOMAIN_FACTS = (
+    "disks",
+    "other_files",
+    "interfaces",
+    "hostdevs",
+    "numa",
+    "next_start_cpus",
+    "metadata",
+    "managed_save",
+    "snapshots",
+    "title",
+)
 GIB = 1024**3
 
 

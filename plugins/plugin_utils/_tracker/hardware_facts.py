@@ -98,6 +98,7 @@ def of_domain(facts: Mapping[str, Any], where: str) -> None:
         for key in ("type", "address"):
             if not isinstance(device.get(key), (str, type(None))):
                 raise DroverError(f"{where}: hostdevs: {key} must be a text, not {shown(device[key])}.")
+    _numbers(facts, "next_start_cpus", where, CPUS - 1)
     numa = facts.get("numa")
     if numa is None:
         return

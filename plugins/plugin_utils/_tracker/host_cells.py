@@ -137,10 +137,9 @@ def cells_of_domain(domain: Mapping[str, Any], cells: Sequence[Cell]) -> tuple[l
         (vCPUs), ``pins`` ({vCPU: CPU}) and ``reserved`` (CPUs); the number of vCPUs on CPUs that the host keeps for pinned ones, and the number
         of such CPUs that it has for other threads.
     """
-    numa = domain.get("numa")
-    if not numa or not cells:
+    if not cells or not (domain.get("numa") or domain.get("next_start_cpus")):
         return [], 0, 0
-    use = _Use(domain, numa, cells)
+    use = _Use(domain, domain.get("numa") or {}, cells)
     return use.cells(), use.dedicated_vcpus(), use.dedicated_others()
 
 
@@ -172,7 +171,9 @@ class _Use:
         threads = [set(numa.get("emulator_pins") or ()), *map(set, numa.get("iothread_pins", {}).values())]
         more = [cpus - pinned for cpus in threads]
         self._emulator = {cpu for cpus in more for cpu in cpus if cpu in self._own or (len(cpus) == 1 and cpu in self._pinnable)}
-        self._reserved = (self._emulator | {cpu for each in self._floating for cpu in allowed[each]}) - pinned
+        # Nobody else gets the CPUs that its definition names and that it does not run on now: it may start again at any time.
+        later = self._pinnable.intersection(domain.get("next_start_cpus") or ())
+        self._reserved = (later | self._emulator | {cpu for each in self._floating for cpu in allowed[each]}) - pinned
 
     def dedicated_vcpus(self) -> int:
         """Return the number of vCPUs that run on CPUs of pinned vCPUs alone."""

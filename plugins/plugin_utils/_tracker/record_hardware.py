@@ -151,11 +151,16 @@ class Hardware:
         self.write_use({node: {uuid: domain}}, others - {(node, uuid)})
 
     def _use(self, node: int, domain: DomainReport) -> tuple[list[dict[str, Any]], int, int]:
-        numa_facts = domain["columns"]["facts"].get("numa")
-        if not numa_facts:
+        known = domain["columns"]["facts"]
+        if not known.get("numa") and not known.get("next_start_cpus"):
             return [], 0, 0
         amounts = domain["resources"]
-        facts = {"numa": numa_facts, "vcpus": amounts.get("VCPU"), "memory_mb": amounts.get("MEMORY_MB")}
+        facts = {
+            "numa": known.get("numa"),
+            "next_start_cpus": known.get("next_start_cpus"),
+            "vcpus": amounts.get("VCPU"),
+            "memory_mb": amounts.get("MEMORY_MB"),
+        }
         return host_cells.cells_of_domain(facts, self._cells.get(node, ()))
 
     def _devices(self, node: int, domain: DomainReport) -> list[str]:

@@ -88,6 +88,7 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
         "interfaces",
         "hostdevs",
         "numa",
+        "next_start_cpus",
         "metadata",
         "title",
         "xml",
@@ -192,6 +193,7 @@ def test_pins_and_devices_of_the_running_guest_count(run_module, domain_xml, fak
     monkeypatch.setattr(libvirt.virDomain, "XMLDesc", live)
     off, running = run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]
     assert (running["name"], running["numa"]["vcpu_pins"], off["numa"]["vcpu_pins"]) == ("vm1", {"0": [5]}, {"0": [3]})
+    assert (running["next_start_cpus"], off["next_start_cpus"]) == ([3], [])
     assert running["hostdevs"] == [{"type": "mdev", "address": "c2177883-f1bb-47f0-914d-32a22e3a8804"}]
     assert off["hostdevs"] == []
     # The next start is as the definition says.

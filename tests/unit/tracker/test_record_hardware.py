@@ -344,3 +344,14 @@ def test_a_virtual_function_behind_a_macvtap_is_owned_and_no_plan_moves_it(prepa
     # Off that interface, it is free again.
     fleets.discover(prepared_url, node(domain("web", 1, 64), domain("db", 1, 64), options=options, **machines.devices()))
     assert not any(owners(prepared_url).values())
+
+
+def test_the_cpus_of_the_next_start_are_nobody_elses(prepared_url):
+    """Somebody pinned a running guest elsewhere: after a crash it starts on the CPUs of its definition."""
+    guest = {**domain("web", 1, 64, pins(1, cell=0)), "next_start_cpus": [2]}
+    fleets.discover(prepared_url, node(guest, options=SETS))
+    (found,) = columns(prepared_url)["numa_allocations"]
+    assert (found["cells"][0]["pins"], found["cells"][0]["reserved"]) == ({"0": 1}, [2])
+    # The same where it runs without pins.
+    fleets.discover(prepared_url, node({**domain("web", 1, 64), "next_start_cpus": [2]}, options=SETS))
+    assert columns(prepared_url)["numa_allocations"][0]["cells"][0]["reserved"] == [2]
