@@ -105,21 +105,29 @@ def read(connection: Connection, places: Mapping[str, Row], some: Collection[str
     :returns: {uuid: claim}, without instances for whose domains there is nothing to say.
     """
     uuids = places.keys() if some is None else places.keys() & set(some)
-    held = numa.of_consumers(connection, uuids) if uuids else {}
     owned = devices.of_consumers(connection, uuids) if uuids else {}
     made = mdevs.of_consumers(connection, uuids) if uuids else {}
+    found: dict[str, HardwareClaim] = {uuid: {"numa": facts} for uuid, facts in numa_facts(connection, places, uuids).items()}
+    for uuid, place in places.items():
+        if (place.id, uuid) in owned:
+            found.setdefault(uuid, {})["pci_devices"] = owned[place.id, uuid]
+        if (place.id, uuid) in made:
+            found.setdefault(uuid, {})["mdevs"] = made[place.id, uuid]
+    return found
+
+
+def numa_facts(connection: Connection, places: Mapping[str, Row], some: Collection[str] | None = None) -> dict[str, dict[str, Any]]:
+    """Read what the domains of instances have to say of CPUs and cells: the fact ``numa`` by uuid, without those that say nothing.
+
+    :param places, some: as of read().
+    """
+    uuids = places.keys() if some is None else places.keys() & set(some)
+    held = numa.of_consumers(connection, uuids) if uuids else {}
     cells = compute_nodes.cells(connection, {node for node, uuid in held if places[uuid].id == node}) if held else {}
-    found: dict[str, HardwareClaim] = {}
+    found: dict[str, dict[str, Any]] = {}
     for uuid, place in places.items():
         mine = held.get((place.id, uuid))
         facts = pinning.facts_of_cells(mine, cells[place.id].numa_cells or []) if mine else pinning.facts_of_floating(place.shared_cpus)
-        claim: HardwareClaim = {}
         if facts:
-            claim["numa"] = facts
-        if (place.id, uuid) in owned:
-            claim["pci_devices"] = owned[place.id, uuid]
-        if (place.id, uuid) in made:
-            claim["mdevs"] = made[place.id, uuid]
-        if claim:
-            found[uuid] = claim
+            found[uuid] = facts
     return found

@@ -68,7 +68,7 @@ def test_safety_22_a_build_on_a_disk_of_another_is_refused_before_anything_is_be
 
 
 def test_both_ways_of_a_resize_know_of_other_hosts(fleet_url, monkeypatch):
-    facts = {**domain("base", disk_gb=1, state="shutoff"), "metadata": {}}
+    facts = {**domain("base", disk_gb=1, state="shutoff"), "metadata": {}, "xml": "<domain/>"}
 
     def hypervisor(hand, module, args):
         return {"changed": True, "domain": facts}
