@@ -14,6 +14,17 @@ from xml.etree.ElementTree import Element
 
 from ansible_collections.drover.compute.plugins.module_utils._xml import integer, parse_cpu_set, size_bytes
 
+#: The pins, NUMA cells and huge pages of a domain without any.
+NONE: dict[str, Any] = {
+    "cpuset": None,
+    "vcpu_pins": {},
+    "emulator_pins": None,
+    "iothread_pins": {},
+    "memory": None,
+    "cells": [],
+    "pages": [],
+}
+
 
 def parse_numa(root: Element) -> dict[str, Any] | None:
     """The pins, NUMA cells and huge pages of domain XML; None for a domain without any.

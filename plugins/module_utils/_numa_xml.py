@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from ansible_collections.drover.compute.plugins.module_utils._domain_numa import parse_numa
+from ansible_collections.drover.compute.plugins.module_utils._domain_numa import NONE, parse_numa
 from ansible_collections.drover.compute.plugins.module_utils._xml import (
     child_of,
     child_text,
@@ -25,17 +25,6 @@ from ansible_collections.drover.compute.plugins.module_utils._xml import (
     keep_prefixes,
     parse,
 )
-
-#: What a domain without any of it has.
-NONE: dict[str, Any] = {
-    "cpuset": None,
-    "vcpu_pins": {},
-    "emulator_pins": None,
-    "iothread_pins": {},
-    "memory": None,
-    "cells": [],
-    "pages": [],
-}
 
 
 def with_numa(text: str, facts: Mapping[str, Any]) -> str:

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils._domain_numa import parse_numa
-from ansible_collections.drover.compute.plugins.module_utils._numa_xml import NONE, iothread_pins, with_numa
+from ansible_collections.drover.compute.plugins.module_utils._domain_numa import NONE, parse_numa
+from ansible_collections.drover.compute.plugins.module_utils._numa_xml import iothread_pins, with_numa
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
 #: What every sentence on a domain that somebody has bound by hand ends with.

@@ -111,7 +111,7 @@ def read_whole_fleet(
 
 
 def read_all_columns(connection: Connection, now: float, service_down_time: float, wanted: ColumnQuery) -> FleetColumns:
-    """Read the columns of a query, with what the fit to cells and devices needs where it is asked."""
+    """Read the columns of a query. The query may name ``numa``: the hosts as the fit to cells and devices takes them."""
     if "numa" not in wanted.columns:
         return read_columns(connection, now, service_down_time, wanted)
     columns = read_columns(connection, now, service_down_time, replace(wanted, columns=wanted.columns - {"numa"} | stored_hosts.COLUMNS))

@@ -18,7 +18,7 @@ def differing(definition: Mapping[str, Any], root: Element, where: str) -> list[
 
     :param definition: as identity.resolve() returns it.
     :param root: the XML of the domain.
-    :returns: (key, what is there, what is asked for) of each that differs.
+    :returns: for each key that differs: (key, the value of the domain, the value of the definition).
     """
     guest = definition.get("guest") or {}
     sources = (guest.get("extra_specs"), guest.get("image_properties"))

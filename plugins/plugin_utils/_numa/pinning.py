@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.module_utils._domain_numa import NONE
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import (
     DEDICATED,
     ISOLATE,
@@ -84,17 +85,7 @@ def facts_of_cells(cells: Sequence[Mapping[str, Any]], host_cells: Sequence[Mapp
 
 
 def _facts(**given: Any) -> dict[str, Any]:
-    nothing: dict[str, Any] = {
-        "cpuset": None,
-        "vcpu_pins": {},
-        "emulator_pins": None,
-        "iothread_pins": {},
-        "memory": None,
-        "cells": [],
-        "pages": [],
-        "locked": False,
-    }
-    return {**nothing, **given}
+    return {**NONE, "locked": False, **given}
 
 
 def topology_of(cells: Sequence[Mapping[str, Any]], vcpus: int) -> GuestTopology | None:

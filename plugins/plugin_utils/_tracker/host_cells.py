@@ -239,7 +239,7 @@ class _Use:
     def _page_kb(self, guest: int, cell: Cell) -> int | None:
         for pages in self._numa.get("pages") or ():
             if not pages["cells"] or guest in pages["cells"]:
-                # The default size of a host is that of its smallest huge pages, unless its kernel was told another one.
+                # A domain that names no size gets the smallest huge pages, unless the kernel has another default.
                 huge = [page["size_kb"] for page in cell["pages"]][1:]
                 size: int | None = pages["size_kb"] or (huge[0] if huge else None)
                 return size

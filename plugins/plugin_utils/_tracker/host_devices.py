@@ -153,7 +153,7 @@ def mdev_types(
             continue
         total = there.get((kind["parent"], kind["type"]), 0) + int(kind.get("available_instances") or 0)
         if kind["type"] in left:
-            # Nova drops a device that would exceed it; here it gets what is left.
+            # If max_instances does not cover all that the device can make, Nova leaves the device out. Here the device makes the rest.
             total = min(total, left[kind["type"]])
             left[kind["type"]] -= total
         found.append({"parent": kind["parent"], "type": kind["type"], "resource_class": chosen["class"], "total": total})

@@ -166,6 +166,6 @@ def test_an_old_libvirt_is_named(run_module, fake_host, xml, monkeypatch):
 
 
 def test_what_others_made_is_never_removed():
-    """Whoever asks: a call of the one function that removes any."""
+    """Remove mediated devices by the one function that removes them."""
     with pytest.raises(_libvirt.LibvirtProblem, match="was not made by this collection, so it stays"):
         _ownership.remove_mdev(None, FOREIGN, True)
