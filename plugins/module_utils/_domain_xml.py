@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -192,15 +192,21 @@ def parse_metadata(root: Element) -> dict[str, str]:
     return found
 
 
-def devices_that_hold(text: str) -> list[str]:
-    """What ties a domain to its host, each in a few words: pass-through, vDPA, local file systems."""
+def devices_that_hold(text: str, but: Collection[str] = ()) -> list[str]:
+    """What ties a domain to its host, each in a few words: pass-through, vDPA, local file systems.
+
+    :param but: PCI addresses, and uuids of mediated devices, that do not.
+    """
     root = parse(text)
     reasons = []
     for device in root.findall("devices/hostdev"):
         found = parse_hostdev(device)
-        reasons.append(f"the host's {found['type']} device {found['address']} is passed through to it")
+        if found["type"] not in ("pci", "mdev") or found["address"] not in but:
+            reasons.append(f"the host's {found['type']} device {found['address']} is passed through to it")
     for nic in root.findall("devices/interface"):
-        if nic.get("type") in ("hostdev", "vdpa"):
+        address = nic.find("source/address")
+        is_free = nic.get("type") == "hostdev" and address is not None and pci_address(address) in but
+        if nic.get("type") in ("hostdev", "vdpa") and not is_free:
             reasons.append(f"its interface {parse_interface(nic)['mac']} is a device of the host ({nic.get('type')})")
     for tpm in root.findall("devices/tpm/backend"):
         if tpm.get("type") == "passthrough":

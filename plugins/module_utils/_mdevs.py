@@ -20,6 +20,9 @@ from ansible_collections.drover.compute.plugins.module_utils._libvirt import Lib
 from ansible_collections.drover.compute.plugins.module_utils._needs import is_gone, texts_of
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
+#: The options of a module for one device.
+SPEC = {key: {"type": "str", "required": True} for key in ("uuid", "parent", "type")}
+
 #: libvirt's number of 7.3.0, which defines mediated devices, with their uuid.
 DEFINES = 7003000
 
@@ -40,53 +43,55 @@ def of_texts(texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def check(conn: Any, wanted: Sequence[Mapping[str, str]], domain_uuid: str | None) -> None:
+def check(conn: Any, wanted: Sequence[Mapping[str, str]], domain_uuid: str | None, where: str | None = None) -> None:
     """Refuse mediated devices that this hypervisor cannot give to a domain.
 
     :param wanted: each with uuid, parent (libvirt's name) and type.
+    :param where: the name of the hypervisor; None if it is this machine.
     :raises LibvirtProblem: a device is another one, or is used, or cannot be made.
     """
     if not wanted:
         return
+    where = where or host_name()
     there = _read(conn)
     users = _users(conn, domain_uuid)
     missing: list[Mapping[str, str]] = []
     for each in wanted:
         found = there.get(each["uuid"])
         if each["uuid"] in users:
-            raise LibvirtProblem(f"The mediated device {each['uuid']} is in use by {users[each['uuid']]} on {host_name()}. {_ADVICE}")
+            raise LibvirtProblem(f"The mediated device {each['uuid']} is in use by {users[each['uuid']]} on {where}. {_ADVICE}")
         if found is None:
             missing.append(each)
         elif (found.facts["parent"], found.facts["type"]) != (each["parent"], each["type"]):
             raise LibvirtProblem(
-                f"The mediated device {each['uuid']} on {host_name()} is a {found.facts['type']} of {found.facts['parent']}, not a {each['type']} "
+                f"The mediated device {each['uuid']} on {where} is a {found.facts['type']} of {found.facts['parent']}, not a {each['type']} "
                 f"of {each['parent']}. {_ADVICE}"
             )
     if missing and conn.getLibVersion() < DEFINES:
         raise LibvirtProblem(
-            f"libvirt of {host_name()} cannot make mediated devices, which came with libvirt 7.3. Make them by hand, or update it."
+            f"libvirt of {where} cannot make mediated devices, which came with libvirt 7.3. Make them by hand, or update it."
         )
     for parent in sorted({each["parent"] for each in missing}):
-        _check_parent(conn, parent, [each["type"] for each in missing if each["parent"] == parent])
+        _check_parent(conn, parent, [each["type"] for each in missing if each["parent"] == parent], where)
 
 
 _ADVICE = "Run drover.compute.discover, and then place again."
 
 
-def _check_parent(conn: Any, parent: str, kinds: Sequence[str]) -> None:
+def _check_parent(conn: Any, parent: str, kinds: Sequence[str], where: str) -> None:
     """Refuse to make mediated devices of a parent that is not there or does not make so many of a type."""
     try:
         text = conn.nodeDeviceLookupByName(parent).XMLDesc(0)
     except libvirt.libvirtError as exc:
         raise LibvirtProblem(
-            f"The device {parent}, of which a mediated device is to be made, is not there on {host_name()} ({_libvirt.text_of(exc)}). {_ADVICE}"
+            f"The device {parent}, of which a mediated device is to be made, is not there on {where} ({_libvirt.text_of(exc)}). {_ADVICE}"
         ) from exc
     available = {each["type"]: each["available_instances"] for each in parse_devices([(text, True)])["mdev_types"]}
     for kind in sorted(set(kinds)):
         if available.get(kind, 0) < kinds.count(kind):
             has = ", ".join(f"{number} of {name}" for name, number in sorted(available.items()) if number) or "none"
             raise LibvirtProblem(
-                f"The device {parent} on {host_name()} cannot make {kinds.count(kind)} more of the type {kind}; it can make: {has}. {_ADVICE}"
+                f"The device {parent} on {where} cannot make {kinds.count(kind)} more of the type {kind}; it can make: {has}. {_ADVICE}"
             )
 
 

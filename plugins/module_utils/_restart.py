@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _files, _libvirt, _orders, _ownership, _power
+from ansible_collections.drover.compute.plugins.module_utils import _files, _libvirt, _mdevs, _orders, _ownership, _power
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
     VNC_PASSWORD,
     devices_that_hold,
@@ -36,7 +36,7 @@ def restart(
 ) -> dict[str, Any]:
     """Bring one domain to the state that it is to have here.
 
-    :param order: uuid, name, xml, running, autostart, files, images, order.
+    :param order: uuid, name, xml, running, autostart, files, images, pci_devices, mdevs, order.
     :returns: a dict: uuid, name, status (restarted; there: it was so already; failed: nothing of it is
         left here; uncertain: it is not known what is here), state, message.
     """
@@ -68,8 +68,11 @@ def _bring(conn: Any, order: Mapping[str, Any], timeout: float, check_mode: bool
         _refuse(conn, order, surroundings)
     if check_mode:
         return True, "running" if order["running"] else "shutoff"
+    is_new = domain is None
     try:
         if domain is None:
+            for each in order["mdevs"]:
+                _mdevs.make(conn, each)
             domain = _power.define(conn, _locked(order["xml"]))
         if bool(domain.autostart()) != bool(order["autostart"]):
             domain.setAutostart(bool(order["autostart"]))
@@ -82,6 +85,8 @@ def _bring(conn: Any, order: Mapping[str, Any], timeout: float, check_mode: bool
             if domain.isActive():
                 domain.destroy()
             _ownership.undefine(domain)
+        if is_new:
+            _mdevs.remove(conn, [each["uuid"] for each in order["mdevs"]], order["uuid"])
         raise
 
 
@@ -105,7 +110,8 @@ def _refuse(conn: Any, order: Mapping[str, Any], surroundings: Surroundings) -> 
     others = reasons(conn, order, surroundings, where)
     if others:
         raise LibvirtProblem("; ".join(others))
-    held = devices_that_hold(order["xml"])
+    _mdevs.check(conn, order["mdevs"], order["uuid"])
+    held = devices_that_hold(order["xml"], {*order["pci_devices"], *(each["uuid"] for each in order["mdevs"])})
     if has_emulated_tpm(order["xml"]):
         held.append("its emulated TPM keeps its state in a folder of the dead host")
     if held:

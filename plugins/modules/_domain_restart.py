@@ -49,6 +49,29 @@ options:
         type: list
         elements: str
         default: []
+      pci_devices:
+        description: The addresses of the PCI devices of this hypervisor that are its own. It is refused if its XML names others.
+        type: list
+        elements: str
+        default: []
+      mdevs:
+        description: Its mediated devices here. Those that are missing are made before it is defined.
+        type: list
+        elements: dict
+        default: []
+        suboptions:
+          uuid:
+            description: The uuid of the device.
+            type: str
+            required: true
+          parent:
+            description: The device that makes it, by its name in libvirt, such as C(pci_0000_84_00_0).
+            type: str
+            required: true
+          type:
+            description: The type, such as C(nvidia-35).
+            type: str
+            required: true
       order:
         description: A name of this order, any text, with which M(drover.compute._domain_order) can withdraw it.
         type: str
@@ -164,7 +187,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _restart
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _mdevs, _restart
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
 from ansible_collections.drover.compute.plugins.module_utils._restart_images import Surroundings
@@ -176,6 +199,8 @@ INSTANCE_SPEC = {
     "running": {"type": "bool", "default": True},
     "autostart": {"type": "bool", "default": False},
     "files": {"type": "list", "elements": "str", "default": []},
+    "pci_devices": {"type": "list", "elements": "str", "default": []},
+    "mdevs": {"type": "list", "elements": "dict", "default": [], "options": _mdevs.SPEC},
     "order": {"type": "str"},
     "images": {
         "type": "list",

@@ -310,7 +310,6 @@ DISK_SPEC = {
     "backing_format": {"type": "str"},
 }
 
-MDEV_SPEC = {key: {"type": "str", "required": True} for key in ("uuid", "parent", "type")}
 
 SEED_SPEC = {
     "path": {"type": "path", "required": True},
@@ -789,7 +788,7 @@ def main() -> None:
             "disks": {"type": "list", "elements": "dict", "default": [], "options": DISK_SPEC},
             "seed": {"type": "dict", "options": SEED_SPEC},
             "autostart": {"type": "bool"},
-            "mdevs": {"type": "list", "elements": "dict", "default": [], "options": MDEV_SPEC},
+            "mdevs": {"type": "list", "elements": "dict", "default": [], "options": _mdevs.SPEC},
             "graphics_password": {"type": "str", "no_log": True},
             "timeout": {"type": "int", "default": 60},
             "force": {"type": "bool", "default": False},

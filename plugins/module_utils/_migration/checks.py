@@ -10,7 +10,7 @@ Private to the collection. The order and the rules follow Nova's live-migration 
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -70,9 +70,12 @@ def _count(call: Callable[[int], Any]) -> int:
         return 0
 
 
-def device_reasons(text: str, live: bool) -> list[str]:
-    """Reasons in the instance's devices."""
-    reasons = [f"{reason}: take it away or move the instance by hand" for reason in devices_that_hold(text)]
+def device_reasons(text: str, live: bool, moving: Collection[str] = ()) -> list[str]:
+    """Reasons in the instance's devices.
+
+    :param moving: devices of its host for which others were claimed at the destination, see passthrough.names().
+    """
+    reasons = [f"{reason}: take it away or move the instance by hand" for reason in devices_that_hold(text, moving)]
     if not live and has_emulated_tpm(text):
         reasons.append("its emulated TPM keeps its state in a folder of this host, which a cold move does not take along: move it live")
     return reasons

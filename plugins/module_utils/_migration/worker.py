@@ -20,9 +20,9 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _offered, _orders, _power
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _mdevs, _offered, _orders, _power
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._migration import checks, rebinding, state
+from ansible_collections.drover.compute.plugins.module_utils._migration import checks, passthrough, rebinding, state
 from ansible_collections.drover.compute.plugins.module_utils._migration.certificates import certificate_reasons
 from ansible_collections.drover.compute.plugins.module_utils._migration.flags import flags_and_parameters, version_reasons
 from ansible_collections.drover.compute.plugins.module_utils._migration.options import contradictions, merged, time_limit
@@ -158,6 +158,7 @@ class Worker:
         self.record = new_record(move, source_uri)
         self.record["earlier"] = records.files_left(move, source_uri)
         self.options = merged(move)
+        self.devices = move.get("devices") or passthrough.NONE
         self.source: Any = None
         self.destination: Any = None
         self._stopped_once = False
@@ -331,6 +332,9 @@ class Worker:
             self.record["took_over"] = True
             # What is under way was begun with the options of then.
             self.options = merged(previous["move"])
+            if not passthrough.names(self.devices):
+                # A discovery may have seen meanwhile that the source has them no longer.
+                self.devices = previous["move"].get("devices") or passthrough.NONE
 
     def _begin_again(self) -> None:
         """Clean up after a worker that died before anything was moved, and forget it."""
@@ -338,7 +342,7 @@ class Worker:
         self.options = merged(self.move)
         storage = self.storage()
         storage.drop_probes()
-        storage.drop_copies()
+        self._drop_there(storage)
         earlier = [entry for entry in self.record["files"] if entry["made"] != "no"]
         self.record = new_record(self.move, self.source_uri)
         self.record["earlier"] = earlier
@@ -433,7 +437,7 @@ class Worker:
                 storage = self._checked(domain, here)
             copies = {"memory_mib": (domain.maxMemory() >> 10) if live else 0, "disk_mib": storage.copied_mib()}
             self.save(phase="preparing", storage=storage.word(), copies=copies)
-            storage.make_room(live)
+            self._prepare_there(storage, live)
             self._save_or_stop()
             # The look that counts: right before the deed.
             now, there = self._look()
@@ -453,7 +457,7 @@ class Worker:
             self._turn.leave()
         self.save(phase="verifying" if self.record["phase"] == "migrating" else self.record["phase"])
         if error is not None and self.record["phase"] in ("waiting", "preparing"):
-            storage.drop_copies()
+            self._drop_there(storage)
             self._look()
             self._end("failed", f"{self._title()} failed before anything was moved: {_reason(error)}.")
             return
@@ -532,6 +536,20 @@ class Worker:
                 return verdict
             time.sleep(RESUME_PAUSE)
 
+    def _prepare_there(self, storage: Storage, live: bool) -> None:
+        """Make what the destination must have before the domain comes."""
+        storage.make_room(live)
+        wanted = passthrough.made_there(self.devices)
+        _mdevs.check(self.destination, wanted, self.uuid, self.move["destination"])
+        for each in wanted:
+            _mdevs.make(self.destination, each)
+
+    def _drop_there(self, storage: Storage) -> None:
+        """Remove at the destination what was made there for the domain, which did not come."""
+        storage.drop_copies()
+        for each in _mdevs.remove(self.destination, [each["uuid"] for each in passthrough.made_there(self.devices)], self.uuid):
+            self.record["leftovers"].append(_mdev_left(each))
+
     # -- the last resort ---------------------------------------------------------------------
 
     def _shut_down_and_move(self, domain: Any) -> tuple[str, Exception | None]:
@@ -541,16 +559,16 @@ class Worker:
         """
         storage = self.storage()
         try:
-            storage.drop_copies()
+            self._drop_there(storage)
             # Its time is not that of a copy any more.
             self.save(phase="preparing", copies=None)
             self._shut_down(domain)
             text = domain.XMLDesc(0)
             self.record["files"], reasons = survey(self.source, domain, text)
-            reasons += checks.device_reasons(text, False) + storage.decide(False)
+            reasons += checks.device_reasons(text, False, passthrough.names(self.devices)) + storage.decide(False)
             if reasons:
                 raise LibvirtProblem("; ".join(reasons))
-            storage.make_room(False)
+            self._prepare_there(storage, False)
             self._save_or_stop()
             here, there = self._look()
             if here is None or state.classify(here, there) != state.HERE or here["active"]:
@@ -641,7 +659,7 @@ class Worker:
         :param flattened: targets of copied disks, which have nothing behind them any more.
         """
         numa = self.move.get("numa")
-        if numa is None and not flattened:
+        if numa is None and not flattened and not passthrough.names(self.devices):
             return {}
         flags = {}
         if live:
@@ -652,6 +670,7 @@ class Worker:
             flags[libvirt.VIR_MIGRATE_PARAM_DEST_XML] = libvirt.VIR_DOMAIN_XML_INACTIVE
         own = {name: domain.XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE | flag) for name, flag in flags.items()}
         there = {name: text if numa is None else rebound(text, numa) for name, text in own.items()}
+        there = {name: passthrough.with_devices_there(text, self.devices) for name, text in there.items()}
         if flattened:
             there = {name: _without_backing(text, flattened) for name, text in there.items()}
         return there if there != own else {}
@@ -772,6 +791,9 @@ class Worker:
             storage.name_leftovers(self.destination.lookupByUUIDString(self.uuid).XMLDesc(0))
         storage.drop_temporary()
         storage.drop_probes()
+        kept = _mdevs.remove(self.source, [each["uuid"] for each in self.devices["mdevs"]], self.uuid)
+        if kept:
+            notes.append(f"left at the source: {', '.join(_mdev_left(each) for each in kept)}")
         if self.record["leftovers"]:
             notes.append(f"left at the source: {_with_reasons(self.record)}")
         if self._abort_asked():
@@ -806,7 +828,7 @@ class Worker:
         storage = self.storage()
         storage.drop_probes()
         if there is None:
-            storage.drop_copies()
+            self._drop_there(storage)
         if error is not None:
             message = _reason(error)
         elif self._abort_asked():
@@ -842,12 +864,14 @@ def precheck(source: Any, destination: Any, domain: Any, move: Mapping[str, Any]
     reasons = checks.state_reasons(domain, move, here)
     reasons += checks.host_reasons(source, destination, move)
     reasons += checks.twin_reasons(destination, move, here, move["destination"])
-    reasons += checks.device_reasons(text, live)
+    devices = move.get("devices") or passthrough.NONE
+    reasons += checks.device_reasons(text, live, passthrough.names(devices))
     if move.get("numa") is not None:
         next_start = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE) if here["persistent"] else text
         found = rebinding.reasons(text, move["numa"])
         reasons += found or [f"as it starts next time, {reason}" for reason in rebinding.reasons(next_start, move["numa"])]
     if live:
+        reasons += passthrough.live_reasons((source, destination), devices, merged(move))
         reasons += checks.cpu_reasons(source, destination, text)
         reasons += checks.memory_reasons(destination, domain, move["destination"])
         reasons += contradictions(merged(move)) + version_reasons(source, destination, merged(move), move["destination"])
@@ -856,7 +880,7 @@ def precheck(source: Any, destination: Any, domain: Any, move: Mapping[str, Any]
         if move.get("on_timeout") == "shutdown" and not here["persistent"]:
             reasons.append("on_timeout is shutdown, but it is transient and would be gone once it is shut down: choose another on_timeout")
     reasons += _offered.reasons(destination, text, move["destination"])
-    reasons += checks.network_reasons(destination, text, move["destination"])
+    reasons += checks.network_reasons(destination, passthrough.with_devices_there(text, devices), move["destination"])
     reasons += missing_secrets(destination, text, move["destination"])
     files, storage_reasons = survey(source, domain, text)
     storage.record["files"] = files
@@ -904,6 +928,10 @@ def _without_backing(text: str, targets: Collection[str]) -> str:
                 disk.remove(layer)
     keep_prefixes(text)
     return ET.tostring(root, encoding="unicode")
+
+
+def _mdev_left(each: Mapping[str, str]) -> str:
+    return f"the mediated device {each['uuid']} ({each['reason']})"
 
 
 def _undefine_quietly(conn: Any, uuid: str) -> None:

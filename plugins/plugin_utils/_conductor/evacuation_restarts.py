@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
+from ansible_collections.drover.compute.plugins.module_utils._migration import passthrough
 from ansible_collections.drover.compute.plugins.module_utils._migration.rebinding import rebound
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import LEAVE, LOST, RESTART, RESUME, DeadHost
@@ -18,7 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuati
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import columns_for_moves, read_all_columns
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claimed_cells
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claimed_cells, claimed_devices
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.evacuation import RAN, files_of, images_of, plan_evacuation
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import StorageOfNode
@@ -123,6 +124,7 @@ class EvacuationRestarts:
         with self._store.read() as connection:
             wanted = evacuations.orders(connection, migrations, destination)
             numa = claimed_cells.read(connection, {order["uuid"]: order["node_id"] for order in wanted})
+            devices = claimed_devices.read(connection, {order["uuid"]: (order["source_id"], order["node_id"]) for order in wanted})
         try:
             hand.reach()
         except DroverError as problem:
@@ -141,7 +143,9 @@ class EvacuationRestarts:
             of_uri = {order["uuid"]: order for order in wanted if order["uri"] == uri}
             given = {
                 "uri": uri,
-                "instances": [_instance(order, numa.get(order["uuid"])) for order in of_uri.values()],
+                "instances": [
+                    _instance(order, numa.get(order["uuid"]), devices.get(order["uuid"], passthrough.NONE)) for order in of_uri.values()
+                ],
                 "at_once": at_once,
                 "timeout": timeout,
             }
@@ -195,15 +199,18 @@ def _each(answer: certainty.Answer, uuids: Collection[str]) -> list[RestartAnswe
     return [{"uuid": uuid, "status": status, "message": answer.message} for uuid in uuids]
 
 
-def _instance(order: RestartOrder, numa: Mapping[str, Any] | None) -> dict[str, Any]:
+def _instance(order: RestartOrder, numa: Mapping[str, Any] | None, devices: Mapping[str, Any]) -> dict[str, Any]:
     """Return an instance as the module _domain_restart takes it.
 
     :param numa: what was claimed for it there; its domain was bound to CPUs and cells of the dead host.
+    :param devices: the fact ``devices`` of its move.
     """
     return {
         "uuid": order["uuid"],
         "name": order["name"],
-        "xml": _xml_there(order["xml"], numa),
+        "xml": _xml_there(order["xml"], numa, devices),
+        "pci_devices": [each["address_there"] for each in devices["pci"]],
+        "mdevs": passthrough.made_there(devices),
         "running": order["state"] in RAN,
         "autostart": bool(order["autostart"]),
         "files": files_of(order["disks"]),
@@ -212,11 +219,11 @@ def _instance(order: RestartOrder, numa: Mapping[str, Any] | None) -> dict[str, 
     }
 
 
-def _xml_there(text: str | None, numa: Mapping[str, Any] | None) -> str | None:
-    if text is None or numa is None:
-        return text
+def _xml_there(text: str | None, numa: Mapping[str, Any] | None, devices: Mapping[str, Any]) -> str | None:
+    if text is None:
+        return None
     try:
-        return rebound(text, numa)
+        return passthrough.with_devices_there(text if numa is None else rebound(text, numa), devices)
     except ValueError:
         # The destination refuses it, and says why.
         return text

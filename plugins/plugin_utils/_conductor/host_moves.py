@@ -208,7 +208,7 @@ def _by_uri(orders: Iterable[AnyOrder]) -> dict[str, list[AnyOrder]]:
 def _move(order: UnopenedOrder, options: Options | None = None) -> dict[str, Any]:
     """Return a move as the module _domain_migration takes it."""
     known: Mapping[str, Any] = order
-    keys = ("uuid", "name", "migration", "destination", "destination_uri", "live", "begin", "numa")
+    keys = ("uuid", "name", "migration", "destination", "destination_uri", "live", "begin", "numa", "devices")
     move = {key: known[key] for key in keys if known.get(key) is not None}
     if order["migration_address"]:
         move["migrate_uri"] = f"tcp://{order['migration_address']}"

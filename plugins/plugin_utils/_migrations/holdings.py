@@ -20,13 +20,14 @@ from typing import Any, Literal
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claimed_devices
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, host_room, mdevs, provider_trees
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.claim_destination import ClaimDestinations, Place, class_ids
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import Amounts, InventoryKey
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, Resources
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import ResizeTarget
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, devices, files, numa, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, files, numa, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import EVACUATION, RESIZE
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
 
@@ -66,7 +67,7 @@ def swap(
     shared = {key: amount for key, amount in old.items() if key[0] not in tree}
     places = [Place(destination, given)] if given and allocations.total(given) == resources else []
     places.append(Place(destination))
-    request = _host_request(connection, source, destination, instance, target)
+    request, made = _host_request(connection, source, destination, instance, target)
     requests = {} if request.is_empty else {instance.uuid: request}
     destinations = ClaimDestinations(connection, places, {each.name: each for each in groups}, shared, requests)
     group = groups[0] if groups else None
@@ -84,6 +85,8 @@ def swap(
         host_room.leave(connection, destination.id, instance.uuid)
     if destinations.room is not None:
         destinations.room.write()
+    if made:
+        _claim_mdevs(connection, instance, made, new)
     if not both and move_type not in (RESIZE, EVACUATION):
         return {}
     details: dict[str, Any] = {"old": {"holds": _portable(connection, old)}, "new": {"holds": _portable(connection, new)}}
@@ -95,26 +98,47 @@ def swap(
     return details
 
 
-def _host_request(connection: Connection, source: Row, destination: Row, instance: Row, target: ResizeTarget | None) -> HostRequest:
-    """Return what an instance needs of the cells of its destination.
+def _host_request(
+    connection: Connection, source: Row, destination: Row, instance: Row, target: ResizeTarget | None
+) -> tuple[HostRequest, int]:
+    """Return what an instance needs of the cells and devices of its destination, and how many mediated devices it needs there.
 
-    :raises DroverError: that is not known; or it has devices of its host, and would leave them.
+    :raises DroverError: that is not known, or it would get other devices than it has.
     """
-    where = f"Instance {instance.name}"
-    if source.id != destination.id:
-        key, uuids = (source.id, instance.uuid), [instance.uuid]
-        own = [each["address"] for each in devices.of_consumers(connection, uuids).get(key, ())]
-        own += [each["uuid"] for each in mdevs.of_consumers(connection, uuids).get(key, ())]
-        if own:
-            raise DroverError(
-                f"{where} uses devices of {source.host} ({', '.join(own)}), which no move takes along. Detach them first, or leave it there.",
-                cause="unmovable",
-            )
+    pci, made = claimed_devices.requests_of(connection, source.id, instance)
+    stays = source.id == destination.id
     if target is None:
-        return host_room.request_of(connection, source.id, instance.uuid, instance.vcpus, instance.name)
+        request = host_room.request_of(connection, source.id, instance.uuid, instance.vcpus, instance.name)
+        return replace(request, pci=pci), made
+    where = f"Instance {instance.name}"
     request = HostRequest.from_data(target["host_request"], where) if target.get("host_request") else HostRequest()
+    if target["flavor"] != instance.flavor and request.pci != tuple(each for each in pci if not claimed_devices.is_port(each)):
+        raise DroverError(
+            f"{where} cannot be resized to {target['flavor']}: that flavor asks for other PCI devices than the instance has "
+            "(pci_passthrough:alias), and a resize changes none. Choose a flavor with the same aliases, or place a new instance.",
+            cause="unmovable",
+        )
     # It keeps its devices where it stays.
-    return replace(request, pci=()) if source.id == destination.id else request
+    return replace(request, pci=() if stays else pci), 0 if stays else made
+
+
+def _claim_mdevs(connection: Connection, instance: Row, made: int, new: Amounts) -> None:
+    """Give an instance mediated devices at its destination, by its allocations there.
+
+    :param made: how many it has where it is.
+    :raises DroverError: they are not as many.
+    """
+    names = _class_names(connection, new)
+    by_provider: dict[int, dict[str, int]] = {}
+    for (provider, class_id), amount in new.items():
+        by_provider.setdefault(provider, {})[names[class_id]] = amount
+    found = mdevs.claim(connection, {instance.uuid: by_provider}).get(instance.uuid, [])
+    if len(found) != made:
+        raise DroverError(
+            f"Instance {instance.name} has {made} mediated devices, and {len(found)} are allocated to it at its destination. Detach those that no "
+            "claim gave it first, or leave it there.",
+            cause="unmovable",
+        )
 
 
 def _apart(connection: Connection, instance: str, held: Amounts) -> tuple[Amounts, Amounts]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.module_utils._migration import passthrough
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claimed_cells
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claimed_cells, claimed_devices
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claim_nodes
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MoveOrder, UnopenedOrder
@@ -78,6 +79,7 @@ def _orders(connection: Connection, *conditions: sa.ColumnElement[bool]) -> list
     )
     rows = connection.execute(query).all()
     numa = claimed_cells.read(connection, {row.instance_uuid: row.destination_node_id for row in rows})
+    devices = claimed_devices.read(connection, {row.instance_uuid: (row.source_node_id, row.destination_node_id) for row in rows})
     return [
         {
             "migration": row.uuid,
@@ -95,6 +97,7 @@ def _orders(connection: Connection, *conditions: sa.ColumnElement[bool]) -> list
             "migration_options": migration_options(row.policy),
             # A destination that is gone gets nothing.
             "numa": numa.get(row.instance_uuid, {}),
+            "devices": devices.get(row.instance_uuid, passthrough.NONE),
             # A node that is gone is not disabled; libvirt there answers for itself.
             "begin": not (row.disabled or row.forced_down or row.last_error),
         }
@@ -147,6 +150,7 @@ def unopened(connection: Connection, move: Move) -> UnopenedOrder:
     source = claim_nodes.find(connection, move["from_host"], move.get("from_node"))
     destination = claim_nodes.find(connection, move["host"], move.get("node"))
     numa = claimed_cells.read(connection, {move["uuid"]: source.id})
+    devices = claimed_devices.read(connection, {move["uuid"]: (source.id, source.id)})
     return {
         "uuid": move["uuid"],
         "name": move["name"],
@@ -159,5 +163,6 @@ def unopened(connection: Connection, move: Move) -> UnopenedOrder:
         "live": move["live"],
         # Nothing is claimed there yet: the check sees whether the domain is as the store knows it.
         "numa": numa.get(move["uuid"], {}),
+        "devices": devices.get(move["uuid"], passthrough.NONE),
         "migration_options": migration_options(policy),
     }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claimed_cells
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claimed_cells, claimed_devices
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders as migration_orders
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import Resize, Size, Sizes
 from ansible_collections.drover.compute.plugins.plugin_utils._store import tables
@@ -40,6 +40,11 @@ def describe(connection: Connection, migration_uuid: str) -> Resize:
     new = claimed_cells.read(connection, {row.instance_uuid: row.destination_node_id}).get(row.instance_uuid, {})
     former = row.uuid if same_host else row.instance_uuid
     old = claimed_cells.read(connection, {former: row.source_node_id}).get(former, {})
+    ends = (row.source_node_id, row.destination_node_id)
+    devices, devices_back = (
+        claimed_devices.read(connection, {row.instance_uuid: each}).get(row.instance_uuid) if not same_host else None
+        for each in (ends, ends[::-1])
+    )
     in_cells = bool(old.get("cells") or new.get("cells"))
     return {
         "migration": row.uuid,
@@ -58,10 +63,10 @@ def describe(connection: Connection, migration_uuid: str) -> Resize:
         "new": _size(details.get("new") or {}, sizes.get("new") or {}, new if in_cells else None),
         "given": details.get("given", Sizes()),
         "order": {
-            **_order(row, row.destination, row.destination_migration_uri, row.destination_migration_address, new),
+            **_order(row, row.destination, row.destination_migration_uri, row.destination_migration_address, new, devices),
             "migration": row.uuid,
         },
-        "back": _order(row, row.source, row.source_migration_uri, row.source_migration_address, old),
+        "back": _order(row, row.source, row.source_migration_uri, row.source_migration_address, old, devices_back),
         "migration_options": migration_orders.migration_options(row.policy),
     }
 
@@ -78,7 +83,9 @@ def _size(columns: Mapping[str, Any], size: Mapping[str, int], numa: dict[str, A
     return known if numa is None else {**known, "numa": numa}
 
 
-def _order(row: Row, destination: str, uri: str | None, address: str | None, numa: dict[str, Any]) -> dict[str, Any]:
+def _order(
+    row: Row, destination: str, uri: str | None, address: str | None, numa: dict[str, Any], devices: dict[str, Any] | None
+) -> dict[str, Any]:
     """Return the arguments of the module _domain_migration for a move."""
     order = {
         "uuid": row.instance_uuid,
@@ -88,5 +95,6 @@ def _order(row: Row, destination: str, uri: str | None, address: str | None, num
         "migrate_uri": f"tcp://{address}" if address else None,
         "live": False,
         "numa": numa,
+        "devices": devices,
     }
     return {key: value for key, value in order.items() if value is not None}

@@ -25,6 +25,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests impor
     Alias,
     PciRequest,
     affinity_policy,
+    request_of_data,
     requests_of_flavor,
 )
 
@@ -75,10 +76,7 @@ class HostRequest:
             topology, pci = data["topology"], data["pci"]
             return cls(
                 topology=_topology(topology) if topology is not None else None,
-                pci=tuple(
-                    PciRequest(int(each["count"]), tuple(tuple(sorted(spec.items())) for spec in each["specs"]), str(each["policy"]))
-                    for each in pci
-                ),
+                pci=tuple(request_of_data(each) for each in pci),
                 physnets=frozenset(data["physnets"]),
                 is_tunneled=bool(data["is_tunneled"]),
                 needs_threads=bool(data["needs_threads"]),

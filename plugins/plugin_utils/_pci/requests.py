@@ -48,6 +48,14 @@ class PciRequest:
         return all(any(name == key and str(found).lower() == value for name, found in spec) for spec in self.specs)
 
 
+def request_of_data(data: Mapping[str, Any]) -> PciRequest:
+    """Make a request of its plain data, as HostRequest.as_data() returns it.
+
+    :raises KeyError, TypeError, ValueError: it is not of that form.
+    """
+    return PciRequest(int(data["count"]), tuple(tuple(sorted(spec.items())) for spec in data["specs"]), str(data["policy"]))
+
+
 @dataclass(frozen=True)
 class Alias:
     """A name for devices: alternatives as in PciRequest, and their policy."""

@@ -16,7 +16,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._errors import Drov
 from ansible_collections.drover.compute.plugins.plugin_utils._numa import pinning, stored_hosts
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import NumaHosts
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import mdevs, providers
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import providers
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import HardwareClaim
 from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes, devices, numa
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row
@@ -106,7 +106,7 @@ def read(connection: Connection, places: Mapping[str, Row], some: Collection[str
     """
     uuids = places.keys() if some is None else places.keys() & set(some)
     owned = devices.of_consumers(connection, uuids) if uuids else {}
-    made = mdevs.of_consumers(connection, uuids) if uuids else {}
+    made = devices.mdevs_of_consumers(connection, uuids) if uuids else {}
     found: dict[str, HardwareClaim] = {uuid: {"numa": facts} for uuid, facts in numa_facts(connection, places, uuids).items()}
     for uuid, place in places.items():
         if (place.id, uuid) in owned:

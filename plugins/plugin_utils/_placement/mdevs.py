@@ -50,16 +50,6 @@ def claim(connection: Connection, wanted: Mapping[str, Mapping[int, Mapping[str,
     return found
 
 
-def of_consumers(connection: Connection, uuids: Collection[str]) -> dict[tuple[int, str], list[ClaimedMdev]]:
-    """Read the mediated devices that consumers have, for their domains: {(node id, uuid of the consumer): devices, by parent}."""
-    table, consumers = tables.mdevs, tables.consumers
-    query = sa.select(table, consumers.c.uuid.label("owner")).join(consumers, consumers.c.id == table.c.consumer_id)
-    found: dict[tuple[int, str], list[ClaimedMdev]] = {}
-    for row in bulk.among(connection, query.order_by(table.c.parent, table.c.uuid), consumers.c.uuid, uuids):
-        found.setdefault((row.compute_node_id, row.owner), []).append({"uuid": row.uuid, "parent": row.parent, "type": row.type})
-    return found
-
-
 def _makers(connection: Connection, provider_ids: Collection[int]) -> dict[int, Row]:
     """Return the rows of the table mdev_types by the providers of the devices that make them."""
     table, kinds, nodes = tables.resource_providers, tables.mdev_types, tables.compute_nodes

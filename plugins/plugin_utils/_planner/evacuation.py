@@ -77,9 +77,9 @@ def why_lost(instance: EvacuatedInstance, node: NodeStorage) -> str | None:
     ]
     if local:
         return f"its disk {', '.join(local)} is on the dead host alone; it waits there, untouched"
-    if instance["hostdevs"]:
-        names = ", ".join(f"{each.get('type')} {each.get('address')}" for each in instance["hostdevs"])
-        return f"it uses devices of the dead host ({names}); define it elsewhere by hand without them"
+    if instance["own_devices"]:
+        names = ", ".join(f"{each.get('type')} {each.get('address')}" for each in instance["own_devices"])
+        return f"it uses devices of the dead host that no claim gave it ({names}); define it elsewhere by hand without them"
     if instance["managed_save"]:
         return "its saved memory image (managed save) is on the dead host alone; it waits there, untouched"
     return None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.pinning import UNKNOWN, topology_of
+from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import request_of_data
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import HostDevice, PlannedInstance
 
 #: States of a domain that moves without being stopped (N9.2: running or paused).
@@ -73,9 +74,15 @@ def why_unmovable(instance: PlannedInstance) -> str | None:
         return kept
     if state not in LIVE_STATES + COLD_STATES:
         return STATE_REASONS.get(state, f"its state is {state or 'unknown'}")
-    hostdevs = instance.get("hostdevs") or []
-    if hostdevs:
-        return f"it uses devices of its host ({', '.join(_device(each) for each in hostdevs)}); detach them first"
+    own = instance.get("own_devices") or []
+    if own:
+        return f"it uses devices of its host that no claim gave it ({', '.join(_device(each) for each in own)}); detach them first"
+    fixed = [each for each in instance.get("pci_requests") or () if not request_of_data(each).always_asks("live_migratable", "true")]
+    if fixed and is_live(instance):
+        return (
+            f"it uses devices of its host ({', '.join(_device(each) for each in instance['hostdevs'])}), with which it cannot move while it runs; "
+            "shut it down, or give it the migration policy 'cold': then it moves to a host with such devices"
+        )
     cells = instance.get("cells")
     if cells is not None and topology_of(cells, instance["vcpus"] or 0) is None:
         return f"it {UNKNOWN}".rstrip(".")

@@ -180,6 +180,10 @@ class PlannedInstance(InstanceAmounts):
     autostart: bool
     disks: list[Disk]
     hostdevs: list[HostDevice]
+    #: Those of hostdevs that no claim gave it.
+    own_devices: list[HostDevice]
+    #: What its claim asked of the PCI devices of its host, as in HostRequest.as_data(); empty where it has none of them.
+    pci_requests: list[dict[str, Any]]
     managed_save: bool
     snapshots: bool
     #: Names of instances on its node that are backed by a disk of it that is not known to be shared.

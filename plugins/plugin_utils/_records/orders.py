@@ -42,6 +42,9 @@ class UnopenedOrder(MoveEnds):
     live: bool
     #: The fact ``numa`` of its domain at the destination; before the migration is in the store, the one that it has to have here.
     numa: dict[str, Any]
+    #: Which device of the destination takes the place of which one here, see module_utils._migration.passthrough; before the migration is in
+    #: the store, each takes its own.
+    devices: dict[str, Any]
     #: Arguments of the module _domain_migration: what the source has to know of other hosts' storage and files.
     files: NotRequired[dict[str, Any]]
 
@@ -130,6 +133,8 @@ class RestartOrder(BegunRestart):
     """What the destination of an evacuation needs to know to start an instance."""
 
     status: str
+    #: The id of the dead host's node.
+    source_id: int
     #: Of the destination: its id, and the uuid of its resource provider.
     node_id: int
     provider: str

@@ -15,7 +15,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._errors import Inva
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import GuestConstraints
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.pinning import topology_of
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest, read_request
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import Alias, PciRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import Alias, PciRequest, request_of_data
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Recorded
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import resource_specs
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import RequestError
@@ -284,7 +284,7 @@ class RequestSpec:
 
         :param instance: mapping with name, uuid, vcpus, memory_mb and disk_gb, and if known
             availability_zone, server_group, project, user, flavor (name), extra_specs, image (properties), image_name, and cells: what it
-            has of the NUMA cells of its host.
+            has of the NUMA cells of its host, and pci_requests: what its claim asked of its PCI devices.
         :raises RequestError: an extra spec of its flavor cannot be read.
         """
         amounts = resource_classes.to_resources(instance)
@@ -303,7 +303,10 @@ class RequestSpec:
             flavor=Flavor(flavor, specs) if flavor else None,
             own_specs={} if flavor else specs,
             image=Image(name or "", dict(image or {})) if image or name else None,
-            host_request=HostRequest(topology_of(cells, instance["vcpus"])) if cells else HostRequest(),
+            host_request=HostRequest(
+                topology_of(cells, instance["vcpus"]) if cells else None,
+                tuple(request_of_data(each) for each in instance.get("pci_requests") or ()),
+            ),
         )
 
 

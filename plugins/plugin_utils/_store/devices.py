@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import ClaimedMdev
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import Mdev, MdevType, PciDevice
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
@@ -205,7 +206,7 @@ def of_consumers(connection: Connection, uuids: Collection[str]) -> dict[tuple[i
     """Read the PCI devices that consumers have, for their domains.
 
     :returns: {(node id, uuid): devices with address, request (the number of the request that it meets, None where no claim gave it),
-        managed (whether libvirt changes its driver), dev_type and interface (on the host, or None)}.
+        managed (whether libvirt changes its driver), dev_type, interface (on the host, or None) and live_migratable}.
     """
     found: dict[tuple[int, str], list[dict[str, Any]]] = {}
     table = tables.pci_devices
@@ -216,8 +217,18 @@ def of_consumers(connection: Connection, uuids: Collection[str]) -> dict[tuple[i
             "managed": row.tags.get("managed") != "false",
             "dev_type": row.dev_type,
             "interface": row.interface,
+            "live_migratable": row.tags.get("live_migratable") == "true",
         }
         found.setdefault((row.compute_node_id, row.owner), []).append(device)
+    return found
+
+
+def mdevs_of_consumers(connection: Connection, uuids: Collection[str]) -> dict[tuple[int, str], list[ClaimedMdev]]:
+    """Read the mediated devices that consumers have, for their domains: {(node id, uuid of the consumer): devices, by parent}."""
+    table = tables.mdevs
+    found: dict[tuple[int, str], list[ClaimedMdev]] = {}
+    for row in bulk.among(connection, _with_owner(table).order_by(table.c.parent, table.c.uuid), tables.consumers.c.uuid, uuids):
+        found.setdefault((row.compute_node_id, row.owner), []).append({"uuid": row.uuid, "parent": row.parent, "type": row.type})
     return found
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceAmounts, PlannedInstance
@@ -54,6 +54,7 @@ def read_instances(connection: Connection, hosts: Collection[str] | None = None,
     node_of: dict[str, int] = {}
     tied: set[str] = set()
     direct: set[str] = set()
+    asked: dict[str, list[dict[str, Any]]] = {}
     for row in connection.execute(_of_hosts(query, hosts, but)):
         facts, policy = row.facts or {}, row.policy or {}
         extra_specs = {**(row.flavor_specs or {}), **(row.extra_specs or {})}
@@ -62,6 +63,8 @@ def read_instances(connection: Connection, hosts: Collection[str] | None = None,
             tied.add(row.uuid)
         if any(nic.get("type") == "direct" for nic in facts.get("interfaces") or ()):
             direct.add(row.uuid)
+        if row.uuid in direct or facts.get("hostdevs"):
+            asked[row.uuid] = (row.host_request or {}).get("pci") or []
         found.append(
             {
                 "uuid": row.uuid,
@@ -94,6 +97,8 @@ def read_instances(connection: Connection, hosts: Collection[str] | None = None,
                 "autostart": bool(row.autostart),
                 "disks": facts.get("disks", []),
                 "hostdevs": list(facts.get("hostdevs") or ()),
+                "own_devices": [],
+                "pci_requests": [],
                 "managed_save": bool(facts.get("managed_save")),
                 "snapshots": bool(facts.get("snapshots")),
                 "backs": [],
@@ -101,19 +106,40 @@ def read_instances(connection: Connection, hosts: Collection[str] | None = None,
         )
     for each, names in zip(found, _backed(connection, found)):
         each["backs"] = names
-    # A virtual function that a domain names by its network interface is no device in its XML.
-    owned = devices.of_consumers(connection, direct) if direct else {}
-    for each in found:
-        if each["uuid"] in direct:
-            known = {device["address"] for device in each["hostdevs"]}
-            mine = owned.get((node_of[each["uuid"]], each["uuid"]), ())
-            each["hostdevs"] += [{"type": "pci", "address": device["address"]} for device in mine if device["address"] not in known]
+    if asked:
+        _add_devices(connection, [each for each in found if each["uuid"] in asked], node_of, asked, direct)
     in_cells = numa.of_consumers(connection, None if hosts is None else node_of)
     for each in found:
         cells = in_cells.get((node_of[each["uuid"]], each["uuid"]), [])
         if cells or each["uuid"] in tied:
             each["cells"] = cells
     return found
+
+
+def _add_devices(
+    connection: Connection,
+    instances: Sequence[PlannedInstance],
+    node_of: Mapping[str, int],
+    asked: Mapping[str, list[dict[str, Any]]],
+    direct: Collection[str],
+) -> None:
+    """Complete the devices of instances that may have some of their hosts.
+
+    :param asked: {uuid: what its claim asked of PCI devices}.
+    :param direct: uuids of those with an interface on a network device of the host.
+    """
+    pci, mdevs = devices.of_consumers(connection, asked), devices.mdevs_of_consumers(connection, asked)
+    for each in instances:
+        uuid, key = each["uuid"], (node_of[each["uuid"]], each["uuid"])
+        mine, requests = pci.get(key, []), asked[each["uuid"]]
+        if uuid in direct:
+            # A virtual function that a domain names by its network interface is no device in its XML.
+            known = {device["address"] for device in each["hostdevs"]}
+            each["hostdevs"] += [{"type": "pci", "address": device["address"]} for device in mine if device["address"] not in known]
+        given = {device["address"] for device in mine if device["request"] is not None and device["request"] < len(requests)}
+        given |= {device["uuid"] for device in mdevs.get(key, ())}
+        each["own_devices"] = [device for device in each["hostdevs"] if device.get("address") not in given]
+        each["pci_requests"] = requests if mine else []
 
 
 def _backed(connection: Connection, instances: Sequence[PlannedInstance]) -> list[list[str]]:

@@ -90,7 +90,7 @@ def test_a_host_with_several_compute_nodes_is_emptied_whole():
     ("more", "says"),
     [
         ({"move_policy": "never"}, "its migration policy is 'never'"),
-        ({"hostdevs": [{"type": "pci", "address": "0000:3b:00.0"}]}, "devices of its host (pci 0000:3b:00.0)"),
+        ({"own_devices": [{"type": "pci", "address": "0000:3b:00.0"}]}, "devices of its host that no claim gave it (pci 0000:3b:00.0)"),
         ({"snapshots": True}, "it has snapshots"),
         ({"state": "shutoff", "managed_save": True}, "managed save"),
         ({"state": "shutoff", "persistent": False}, "not persistent"),
@@ -287,7 +287,7 @@ def test_lines_are_a_table_for_people():
     guests = [
         guest("web1", memory_mb=512),
         guest("database", memory_mb=64, state="shutoff"),
-        guest("gpu", hostdevs=[{"type": "pci", "address": "0000:3b:00.0"}]),
+        guest("gpu", own_devices=[{"type": "pci", "address": "0000:3b:00.0"}]),
     ]
     plan, _columns = drain(THREE, guests, limits={"per_source": 1})
     assert plan["lines"] == [
@@ -298,7 +298,7 @@ def test_lines_are_a_table_for_people():
         "Expected to take about 9 s.",
         "Copies 512 MiB: memory at 110 MiB/s, assumed.",
         "Cannot move:",
-        "  gpu (running): it uses devices of its host (pci 0000:3b:00.0); detach them first",
+        "  gpu (running): it uses devices of its host that no claim gave it (pci 0000:3b:00.0); detach them first",
     ]
 
 

@@ -25,7 +25,7 @@ def file(path, *behind):
 
 
 def instance(*disks):
-    return {"name": "vm", "state": "running", "xml": "<domain/>", "disks": list(disks), "hostdevs": [], "managed_save": False}
+    return {"name": "vm", "state": "running", "xml": "<domain/>", "disks": list(disks), "own_devices": [], "managed_save": False}
 
 
 def sees(disk, here, there):

@@ -105,5 +105,5 @@ def test_interfaces_that_are_devices_of_the_host_stay(url):
     guests = [domain("nic", 1, 64, devices=[("pci", "0000:3b:02.1")]), domain("vdpa", 1, 64, devices=[("vdpa", "/dev/vhost-vdpa-0")])]
     moves, unmovable = drain(url, kvm1(*guests), other("kvm2"))
     assert moves == {}
-    assert "devices of its host (pci 0000:3b:02.1)" in unmovable["nic"]
-    assert "devices of its host (vdpa /dev/vhost-vdpa-0)" in unmovable["vdpa"]
+    assert "devices of its host that no claim gave it (pci 0000:3b:02.1)" in unmovable["nic"]
+    assert "devices of its host that no claim gave it (vdpa /dev/vhost-vdpa-0)" in unmovable["vdpa"]

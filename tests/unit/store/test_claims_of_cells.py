@@ -204,16 +204,6 @@ def test_an_evacuation_holds_both_until_the_dead_host_is_back(prepared_url):
     assert list(cells(prepared_url)) == [("kvm2", "a")]
 
 
-def test_an_instance_with_a_device_is_not_moved_away_from_it(prepared_url):
-    hosts = [node(host=name, options={"pci_device_specs": GPU}, **machines.devices()) for name in ("kvm1", "kvm2")]
-    fleets.discover(prepared_url, *hosts)
-    (claimed,) = place(prepared_url, "a", policy=POLICY, extra_specs={"pci_passthrough:alias": "gpu:1"})
-    write(prepared_url, lambda connection: connection.execute(sa.update(tables.instances).values(state="active")))
-    other = {"kvm1": "kvm2", "kvm2": "kvm1"}[claimed["host"]]
-    with pytest.raises(DroverError, match="uses devices of kvm.*, which no move takes along"):
-        write(prepared_url, migration_claims.begin, uuid_of("a"), other, None, "migration", NOW)
-
-
 @pytest.mark.parametrize("given", ["pinned", 7, {"topology": 3}, {"topology": {"cells": [{}]}, "pci": []}])
 def test_a_request_for_cells_that_nobody_made_is_refused(prepared_url, given):
     fleets.discover(prepared_url, node(options=SETS))

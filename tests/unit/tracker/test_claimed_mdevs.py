@@ -41,8 +41,8 @@ def claim(url, name, amount=1, parent=PARENT, resource_class="VGPU"):
     fleets.claim(url, fleets.selection(name, "kvm1"))
     with Store.open(url).write() as connection:
         found = mdevs.claim(connection, {uuid_of(name): {provider_of(connection, parent): {resource_class: amount, "VCPU": 1}}})
-        (place,) = mdevs.of_consumers(connection, [uuid_of(name)]) or [None]
-        of_consumers = mdevs.of_consumers(connection, [uuid_of(name)]).get(place, [])
+        (place,) = devices.mdevs_of_consumers(connection, [uuid_of(name)]) or [None]
+        of_consumers = devices.mdevs_of_consumers(connection, [uuid_of(name)]).get(place, [])
     assert sorted(found.get(uuid_of(name), []), key=str) == sorted(of_consumers, key=str)
     return [each["uuid"] for each in found.get(uuid_of(name), [])]
 

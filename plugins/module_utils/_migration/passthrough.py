@@ -1,0 +1,132 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The devices of its host that a domain has, at the other end of a move: those that were claimed there take their places.
+
+Private to the collection. The fact ``devices`` of a move has ``pci``: a list of address, address_there, interface, interface_there (of the
+host's network, or None) and live_migratable (of both devices); and ``mdevs``: a list of uuid and there (uuid, parent and type of the device
+that has yet to be made there).
+"""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_hostdev
+from ansible_collections.drover.compute.plugins.module_utils._xml import keep_prefixes, parse, pci_address
+
+#: The fact of a domain without devices.
+NONE: dict[str, list[Any]] = {"pci": [], "mdevs": []}
+#: From which versions of libvirt and QEMU on a guest with such devices moves while it runs, as they number themselves.
+#: Source: Nova's compute manager, see N12.7.
+_VERSIONS = {"pci": ((10000000, "libvirt 10.0.0"), (8002002, "QEMU 8.2.2")), "mdevs": ((8006000, "libvirt 8.6.0"), (8001000, "QEMU 8.1.0"))}
+
+
+def names(devices: Mapping[str, Any]) -> set[str]:
+    """What the domain calls its devices here: PCI addresses, and uuids of mediated devices."""
+    return {each["address"] for each in devices["pci"]} | {each["uuid"] for each in devices["mdevs"]}
+
+
+def made_there(devices: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The mediated devices that the other host has to have, each with uuid, parent and type."""
+    return [each["there"] for each in devices["mdevs"]]
+
+
+def with_devices_there(text: str, devices: Mapping[str, Any]) -> str:
+    """Domain XML with the devices of another host; where the guest sees each of them stays as it is.
+
+    :param devices: see the module.
+    """
+    if not devices["pci"] and not devices["mdevs"]:
+        return text
+    root = parse(text)
+    addresses = {each["address"]: each["address_there"] for each in devices["pci"]}
+    interfaces = {each["interface"]: each["interface_there"] for each in devices["pci"] if each["interface"] and each["interface_there"]}
+    uuids = {each["uuid"]: each["there"]["uuid"] for each in devices["mdevs"]}
+    for device in root.findall("devices/hostdev"):
+        found = parse_hostdev(device)
+        address = device.find("source/address")
+        if address is None:
+            continue
+        if found["type"] == "pci" and found["address"] in addresses:
+            _write(address, addresses[found["address"]])
+        elif found["type"] == "mdev" and found["address"] in uuids:
+            address.set("uuid", uuids[found["address"]])
+    for nic in root.findall("devices/interface"):
+        source = nic.find("source")
+        if source is None:
+            continue
+        address = source.find("address")
+        if nic.get("type") == "hostdev" and address is not None and pci_address(address) in addresses:
+            _write(address, addresses[pci_address(address)])
+        elif nic.get("type") == "direct" and source.get("dev") in interfaces:
+            source.set("dev", interfaces[str(source.get("dev"))])
+    keep_prefixes(text)
+    return ET.tostring(root, encoding="unicode")
+
+
+def _write(address: Element, wanted: str) -> None:
+    """Write a PCI address such as ``0000:3b:02.1``."""
+    domain, bus, rest = wanted.split(":")
+    slot, function = rest.split(".")
+    for key, value in (("domain", domain), ("bus", bus), ("slot", slot), ("function", function)):
+        address.set(key, f"0x{value}")
+
+
+def live_reasons(ends: Iterable[Any], devices: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
+    """Why a guest with its devices does not move while it runs, each a few words.
+
+    :param ends: libvirt's connections to the source and the destination.
+    """
+    if not devices["pci"] and not devices["mdevs"]:
+        return []
+    fixed = [each["address"] for each in devices["pci"] if not each["live_migratable"]]
+    if fixed:
+        return [f"it has devices of its host that do not move while it runs ({', '.join(fixed)}): shut it down, then it moves with others"]
+    found = []
+    for kind in ("pci", "mdevs"):
+        if not devices[kind]:
+            continue
+        (libvirt_least, libvirt_name), (qemu_least, qemu_name) = _VERSIONS[kind]
+        if any(conn.getLibVersion() < libvirt_least or conn.getVersion() < qemu_least for conn in ends):
+            what = "PCI devices" if kind == "pci" else "mediated devices"
+            found.append(
+                f"it has {what} of its host, and moves with them while it runs only from {libvirt_name} and {qemu_name} on, at both ends: "
+                "shut it down, then it moves with others"
+            )
+    if options.get("post_copy"):
+        found.append("it has devices of its host, with which QEMU does no post-copy: leave post_copy out")
+    return found
+
+
+def pairs(
+    here: Sequence[Mapping[str, Any]],
+    there: Sequence[Mapping[str, Any]],
+    mdevs: Sequence[Mapping[str, Any]],
+    mdevs_there: Sequence[Mapping[str, Any]],
+) -> dict[str, list[dict[str, Any]]]:
+    """The fact ``devices`` of a move. A device that has none at the other end is left out.
+
+    :param here, there: PCI devices with address, request (its number), interface and live_migratable.
+    :param mdevs, mdevs_there: with uuid, parent and type.
+    """
+    found: dict[str, list[dict[str, Any]]] = {"pci": [], "mdevs": []}
+    for number in sorted({each["request"] for each in here if each["request"] is not None}):
+        mine, others = ([each for each in end if each["request"] == number] for end in (here, there))
+        for one, other in zip(mine, others):
+            found["pci"].append(
+                {
+                    "address": one["address"],
+                    "address_there": other["address"],
+                    "interface": one["interface"],
+                    "interface_there": other["interface"],
+                    "live_migratable": one["live_migratable"] and other["live_migratable"],
+                }
+            )
+    by_type = [sorted(end, key=lambda each: (each["type"], each["parent"], each["uuid"])) for end in (mdevs, mdevs_there)]
+    found["mdevs"] = [{"uuid": one["uuid"], "there": dict(other)} for one, other in zip(*by_type)]
+    return found

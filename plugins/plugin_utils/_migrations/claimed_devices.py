@@ -1,0 +1,61 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The devices of its host that an instance has, at either end of a move."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.module_utils._migration import passthrough
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import PciRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._store import devices
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row
+
+
+def read(connection: Connection, ends: Mapping[str, tuple[int | None, int | None]]) -> dict[str, dict[str, Any]]:
+    """Read which device takes the place of which.
+
+    :param ends: {uuid of an instance: ids of the nodes that it leaves and goes to}.
+    :returns: {uuid: the fact ``devices`` of its move}, without instances that have none.
+    """
+    pci, mdevs = devices.of_consumers(connection, ends), devices.mdevs_of_consumers(connection, ends)
+    found = {}
+    for uuid, (source, destination) in ends.items():
+        if source is None or destination is None:
+            continue
+        here, there = (source, uuid), (destination, uuid)
+        fact = passthrough.pairs(pci.get(here, ()), pci.get(there, ()), mdevs.get(here, ()), mdevs.get(there, ()))
+        if passthrough.names(fact):
+            found[uuid] = fact
+    return found
+
+
+def requests_of(connection: Connection, node: int, instance: Row) -> tuple[tuple[PciRequest, ...], int]:
+    """Return what an instance needs of the PCI devices of another host, to have there what it has on its node, and how many mediated
+    devices it has.
+
+    :raises DroverError: it has devices that no claim gave it.
+    """
+    key, uuids = (node, instance.uuid), [instance.uuid]
+    pci = devices.of_consumers(connection, uuids).get(key, [])
+    mdevs = devices.mdevs_of_consumers(connection, uuids).get(key, [])
+    stored: tuple[PciRequest, ...] = ()
+    if pci and instance.host_request:
+        stored = HostRequest.from_data(instance.host_request, f"Instance {instance.name}").pci
+    odd = [each["address"] for each in pci if each["request"] is None or each["request"] >= len(stored)]
+    if odd:
+        raise DroverError(
+            f"Instance {instance.name} uses devices that no claim gave it ({', '.join(odd)}), so nobody knows what it needs elsewhere. Detach "
+            "them first, or leave it there.",
+            cause="unmovable",
+        )
+    return stored, len(mdevs)
+
+
+def is_port(request: PciRequest) -> bool:
+    """Tell whether a request is for the device of a network port, which no flavor asks for."""
+    return all("physical_network" in dict(spec) for spec in request.specs)
