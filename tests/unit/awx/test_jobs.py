@@ -246,7 +246,7 @@ def test_instances_are_names_with_commas(fleet):
 
 
 def test_abort_of_migrations_wants_an_instance_or_a_host(fleet):
-    assert "Say whose migrations are to be aborted" in sentence(fleet("migration-abort"))
+    assert "Which migrations?" in sentence(fleet("migration-abort"))
     succeeded(fleet("migration-abort", drover_host="kvm1"))
     succeeded(fleet("migration-abort", drover_instances="on-kvm1"))
 
