@@ -118,6 +118,12 @@ numa:
       mapping lets the domain float over all CPUs there. By default what the domain says of them stays as it is.
     - A domain that was bound to its host by hand is refused.
   type: dict
+resized:
+  description:
+    - True for a resize: the domain gets exactly what C(numa) says when it has arrived, with its size. Until then all of it is bound to all CPUs
+      and NUMA cells that were claimed, whatever it was bound to before.
+  type: bool
+  default: false
 used_elsewhere:
   description: Files that domains of other hypervisors use. They are never deleted at the source.
   type: list

@@ -210,6 +210,7 @@ MOVE_SPEC = {
     "live": {"type": "bool"},
     "autostart": {"type": "bool"},
     "numa": {"type": "dict"},
+    "resized": {"type": "bool", "default": False},
     "will_stop": {"type": "bool", "default": False},
     "begin": {"type": "bool", "default": True},
     "used_elsewhere": {"type": "list", "elements": "str", "default": []},

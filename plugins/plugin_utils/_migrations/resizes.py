@@ -41,6 +41,8 @@ def describe(connection: Connection, migration_uuid: str) -> Resize:
     former = row.uuid if same_host else row.instance_uuid
     old = claimed_cells.read(connection, {former: row.source_node_id}).get(former, {})
     in_cells = bool(old.get("cells") or new.get("cells"))
+    # It gets its size where it arrives: no host shows CPUs of another one, and what it has there is of another size until then.
+    resized = {"resized": True} if in_cells else {}
     return {
         "migration": row.uuid,
         "uuid": row.instance_uuid,
@@ -60,8 +62,9 @@ def describe(connection: Connection, migration_uuid: str) -> Resize:
         "order": {
             **_order(row, row.destination, row.destination_migration_uri, row.destination_migration_address, new),
             "migration": row.uuid,
+            **resized,
         },
-        "back": _order(row, row.source, row.source_migration_uri, row.source_migration_address, old),
+        "back": {**_order(row, row.source, row.source_migration_uri, row.source_migration_address, old), **resized},
         "migration_options": migration_orders.migration_options(row.policy),
     }
 
