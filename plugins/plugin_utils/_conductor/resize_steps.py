@@ -16,7 +16,7 @@ from ansible_collections.drover.compute.plugins.module_utils._migration import r
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import refusals, used_files
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_destination import find_destination, size_of
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_destination import find_destination, size_of, wanted_size
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import ResizeSettings
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
@@ -103,12 +103,13 @@ class ResizeSteps:
             return Step(False, None)
         settings, now, purpose = self._settings, self._clock.time(), "migrate" if new is None else "resize"
         hand = self._hand(instance["host"])
+        have = size_of(instance)
         with refusals.kept(self._store, purpose, self._actor, now), self._store.read() as connection:
+            if new is not None and host in (None, instance["host"]) and wanted_size(connection, instance, new) == have:
+                # Without a look for room: both sizes need not fit there.
+                return Step(False, None)
             selection, size = find_destination(connection, instance, new, host, settings.policy, now, settings.service_down_time)
             cells = numa.of_consumers(connection, [instance["uuid"]])
-        have = size_of(instance)
-        if have == size and host in (None, instance["host"]) and new is not None:
-            return Step(False, None)
         if selection["host"] != instance["host"] and not settings.despite_policy:
             _refuse_by_policy(instance, selection["host"])
         # Which cells it gets is known once they are claimed; the look only tells whether the size can be changed.

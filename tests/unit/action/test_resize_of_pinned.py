@@ -116,6 +116,11 @@ def test_each_host_sees_only_the_cpus_that_are_claimed_there(there, prepared_url
     assert seen == {("kvm1", 0), ("kvm2", 2)}
 
 
+def test_one_that_has_the_size_needs_no_room_for_both(there, prepared_url):
+    resize(there, prepared_url, flavor="large", host="kvm2", ending="confirm")
+    assert resize(there, prepared_url, flavor="large", host="kvm2", ending="confirm")["changed"] is False
+
+
 @pytest.mark.parametrize(("flavor", "host", "there_then"), [("large", "kvm2", {2}), ("wide", "kvm3", {0, 2}), ("floating", "kvm2", {4})])
 @pytest.mark.parametrize("moment", [("after", 1), ("before", 2), ("after", 2), ("before", 3)])
 def test_a_resize_that_is_killed_leaves_no_foreign_cpus(there, prepared_url, monkeypatch, moment, flavor, host, there_then):
