@@ -203,6 +203,15 @@ def test_a_guest_that_does_not_shut_down_keeps_its_size_and_its_room(fleet_url, 
     assert at(there, "kvm1")["vcpus"] == 1
 
 
+def test_a_paused_guest_is_not_resized(fleet_url, there):
+    """It would come back running."""
+    there.hosts["kvm1"].domains()[uuid_of("web")].suspend()
+    before = fleets.snapshot(fleet_url)
+    with pytest.raises(AnsibleActionFail, match="web on kvm1 is paused.*resume it, or shut it off, first"):
+        resize(fleet_url, flavor="big", host="kvm2")
+    assert fleets.snapshot(fleet_url) == before and there.where()["web"] == [("kvm1", "paused")]
+
+
 def test_another_resize_has_to_wait(fleet_url, there):
     step(fleet_url, "begun", flavor="big", host="kvm2")
     assert "is being resized or moved cold to kvm2 already" in failure(
