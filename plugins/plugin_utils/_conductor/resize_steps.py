@@ -114,6 +114,11 @@ class ResizeSteps:
             _refuse_by_policy(instance, selection["host"])
         # Which cells it gets is known once they are claimed; the look only tells whether the size can be changed.
         facts = self._look(hand, instance, {**size, "numa": {}} if selection.get("host_request") or cells else size)
+        if facts["state"] == "paused":
+            raise DroverError(
+                f"Instance {instance['name']} on {instance['host']} is paused. It would be shut down, and come back running. Nothing was done: "
+                "resume it, or shut it off, first."
+            )
         if selection["host"] != instance["host"] and not cells:
             _refuse_bound(instance, selection["host"], facts)
         old = {key: facts[key] for key in ("vcpus", "memory_mb")}
