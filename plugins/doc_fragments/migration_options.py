@@ -120,7 +120,7 @@ numa:
   type: dict
 resized:
   description:
-    - True for a resize: the domain gets exactly what C(numa) says when it has arrived, with its size. Until then all of it is bound to all CPUs
+    - True for a resize. The domain gets exactly what C(numa) says when it has arrived, with its size. Until then all of it is bound to all CPUs
       and NUMA cells that were claimed, whatever it was bound to before.
   type: bool
   default: false
