@@ -118,6 +118,19 @@ numa:
       mapping lets the domain float over all CPUs there. By default what the domain says of them stays as it is.
     - A domain that was bound to its host by hand is refused.
   type: dict
+devices:
+  description:
+    - The devices that were claimed at the destination for those that the domain has here. A C(pci) list of C(address), C(address_there),
+      C(interface), C(interface_there) and C(live_migratable), and an C(mdevs) list of C(uuid) and C(there), which has the C(uuid), C(parent) and
+      C(type) of the device that is made there.
+    - A domain with another device of its host is refused.
+  type: dict
+resized:
+  description:
+    - True for a resize. The domain gets exactly what C(numa) says when it has arrived, with its size. Until then all of it is bound to all CPUs
+      and NUMA cells that were claimed, whatever it was bound to before.
+  type: bool
+  default: false
 used_elsewhere:
   description: Files that domains of other hypervisors use. They are never deleted at the source.
   type: list

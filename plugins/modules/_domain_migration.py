@@ -211,6 +211,7 @@ MOVE_SPEC = {
     "autostart": {"type": "bool"},
     "numa": {"type": "dict"},
     "devices": {"type": "dict"},
+    "resized": {"type": "bool", "default": False},
     "will_stop": {"type": "bool", "default": False},
     "begin": {"type": "bool", "default": True},
     "used_elsewhere": {"type": "list", "elements": "str", "default": []},

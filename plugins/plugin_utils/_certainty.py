@@ -10,7 +10,7 @@ instance be started somewhere else, takes a Proof; only the functions here make 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 #: What an answer comes to: it was done, nothing was begun, or nobody knows.
@@ -76,6 +76,14 @@ def is_absent(host: str, look: Mapping[str, Any] | None) -> Proof | None:
     if look is None or look["busy"] or look["domain"] is not None:
         return None
     return Proof(f"{host} shows no domain of it, and what it was ordered to do can no longer begin.")
+
+
+def has_vanished(proofs: Iterable[Proof]) -> Proof:
+    """A Proof that an instance is nowhere that it may be: each of these hosts is without it.
+
+    :param proofs: of is_absent(), for each of them.
+    """
+    return Proof(" ".join(proof.sentence for proof in proofs))
 
 
 def has_not_left(host: str, look: Mapping[str, Any] | None) -> Proof | None:

@@ -14,6 +14,7 @@ import re
 import xml.etree.ElementTree as ET
 
 import pytest
+from test_fleet import eventually
 
 pytest_plugins = ["test_fleet"]
 pytestmark = pytest.mark.long
@@ -26,6 +27,9 @@ ENOUGH = 128
 #: The first two CPUs are for pinned guests alone.
 #: kvm2 reserves a CPU by the other way of sharing them.
 SETS = {"drover_cpu_dedicated_set": "0-1", "drover_reserved_host_cpus": 0, "drover_instances_path": "/srv/shared/instances"}
+
+#: A guest without a system does not heed the power button.
+OFF = {"drover_instance": "small", "drover_instance_timeout": 1, "drover_instance_force": True, **SETS}
 
 MOUNT = "mkdir -p /run/hugepages && mount -t hugetlbfs hugetlbfs /run/hugepages && service libvirtd restart"
 UNMOUNT = "umount /run/hugepages && service libvirtd restart"
@@ -150,16 +154,76 @@ def shape(fleet, name):
 def test_a_pinned_guest_is_resized_and_back(fleet):
     fleet.playbook("discover", *variables(SETS))
     fleet.place([{**guest("small"), "requested_destination": {"host": "kvm1"}}], **SETS)
-    off = {"drover_instance": "small", "drover_instance_timeout": 1, "drover_instance_force": True, **SETS}
     assert shape(fleet, "small") == (1, 64, ["0"])
     # It stays where it is, and has both sizes until that is confirmed: so the new one has the other CPU.
-    fleet.playbook("instance_resize", *variables({**off, "drover_memory_mb": 128}))
+    fleet.playbook("instance_resize", *variables({**OFF, "drover_memory_mb": 128}))
     assert (fleet.where()["small"], shape(fleet, "small")) == (("kvm1", "running"), (1, 128, ["1"]))
-    fleet.playbook("instance_resize", *variables({**off, "drover_resize": "revert"}))
+    fleet.playbook("instance_resize", *variables({**OFF, "drover_resize": "revert"}))
     assert (fleet.where()["small"], shape(fleet, "small")) == (("kvm1", "running"), (1, 64, ["0"]))
     # Two vCPUs do not fit there beside the old one.
-    fleet.playbook("instance_resize", *variables({**off, "drover_vcpus": 2}))
+    fleet.playbook("instance_resize", *variables({**OFF, "drover_vcpus": 2}))
     host, state = fleet.where()["small"]
     assert (host != "kvm1", state, shape(fleet, "small")) == (True, "running", (2, 64, ["0", "1"]))
-    fleet.playbook("instance_resize", *variables({**off, "drover_resize": "revert"}))
+    fleet.playbook("instance_resize", *variables({**OFF, "drover_resize": "revert"}))
     assert (fleet.where()["small"], shape(fleet, "small")) == (("kvm1", "running"), (1, 64, ["0"]))
+
+
+def cut_off(fleet, **size):
+    """Begin to resize the guest small of kvm1 at kvm2, and kill that when it is shut off."""
+    run = fleet.start("instance_resize", *variables({**OFF, **size, "drover_destination": "kvm2"}))
+    eventually(lambda: fleet.where().get("small", ("", ""))[1] == "shutoff")
+    run.kill()
+
+
+def next_pins(fleet, host, name="small"):
+    """The CPUs of its vCPUs in its definition."""
+    return re.findall(r"^ *\d+ +(\S+)", fleet.run(host, f"virsh vcpupin {name} --config"), re.MULTILINE)
+
+
+def test_a_resize_that_is_cut_off_leaves_no_foreign_cpus(fleet):
+    fleet.playbook("discover", *variables(SETS))
+    fleet.place([{**guest("small"), "requested_destination": {"host": "kvm1"}}], **SETS)
+    cut_off(fleet, drover_vcpus=2)
+    assert fleet.where()["small"] == ("kvm1", "shutoff") and next_pins(fleet, "kvm1") == ["0"]
+    # Another one gets the CPU beside it, and it may be started by hand all the same.
+    fleet.playbook("discover", *variables(SETS))
+    fleet.place([{**guest("other"), "requested_destination": {"host": "kvm1"}}], **SETS)
+    fleet.run("kvm1", "virsh start small")
+    assert {name: pins(fleet, name) for name in ("small", "other")} == {"small": ("kvm1", "0", "0"), "other": ("kvm1", "1", "1")}
+    assert "pins_unclaimed" not in fleet.playbook("audit", *variables(SETS)).stdout
+    # It goes on, and back.
+    fleet.playbook("instance_resize", *variables({**OFF, "drover_vcpus": 2, "drover_destination": "kvm2"}))
+    assert (fleet.where()["small"], shape(fleet, "small")) == (("kvm2", "running"), (2, 64, ["0", "1"]))
+    fleet.playbook("instance_resize", *variables({**OFF, "drover_resize": "revert"}))
+    assert (fleet.where()["small"], shape(fleet, "small")) == (("kvm1", "running"), (1, 64, ["0"]))
+
+    # What somebody pins by hand while a resize is open is named.
+    cut_off(fleet, drover_vcpus=2)
+    fleet.run("kvm1", "virsh vcpupin small 0 1 --config")
+    fleet.playbook("discover", *variables(SETS))
+    said = fleet.playbook("audit", *variables(SETS), check=False).stdout
+    assert "pins_unclaimed" in said and "CPU 1 is claimed for other" in said
+
+
+def test_a_resized_guest_whose_domain_is_gone_is_removed(fleet):
+    fleet.playbook("discover", *variables(SETS))
+    fleet.place([{**guest("small"), "requested_destination": {"host": "kvm1"}}], **SETS)
+    for host, more in (("kvm2", {"drover_vcpus": 2, "drover_destination": "kvm2"}), ("kvm1", {"drover_memory_mb": 128})):
+        if "small" not in fleet.where():
+            fleet.place([{**guest("small"), "requested_destination": {"host": "kvm1"}}], **SETS)
+        fleet.playbook("instance_resize", *variables({**OFF, **more}))
+        assert fleet.where()["small"] == (host, "running")
+        assert "waits to be confirmed" in fleet.refused("instance_delete", *variables(OFF))
+        (disk,) = re.findall(r"/srv/shared/instances/\S+vda\S*", fleet.run(host, "virsh domblklist small"))
+        fleet.run(host, "virsh destroy small && virsh undefine small")
+        fleet.playbook("discover", *variables(SETS))
+        assert "instance_missing" in fleet.playbook("audit", *variables(SETS), check=False).stdout
+        for ending in ("confirm", "revert"):
+            assert "drover.compute.instance_delete" in fleet.refused("instance_resize", *variables({**OFF, "drover_resize": ending}))
+        said = fleet.playbook("instance_delete", *variables(OFF)).stdout
+        assert f"Kept {disk}: its domain is gone" in said
+        assert fleet.run(host, f"ls {disk}").strip() == disk
+        assert fleet.query("SELECT count(*) FROM numa_allocations") == [(0,)] and fleet.booked() == {}
+        assert fleet.query("SELECT name FROM instances") == []
+        fleet.run(host, f"rm {disk}")
+        fleet.playbook("audit", *variables(SETS))

@@ -397,6 +397,56 @@ class Revert(Resize):
         run.task("localhost", "instance_resize", instances=["web"], timeout=1, force=True, ending="revert")
 
 
+class PinnedResize(Resize):
+    """web has the first CPU of its host, and beside the second; the first one of its destination is another one's."""
+
+    size = (1, 128)
+
+    def prepare(self, world):
+        # The CPUs that the test driver calls online.
+        world.fleet.variables.update(drover_cpu_dedicated_set="0,2", drover_cpu_shared_set="4")
+        for host in world.fleet.hosts.values():
+            host.show_cells((0, 2, 4))
+        super().prepare(world)
+        sizes = {"vcpus": 1, "memory_mb": 128, "disk_gb": 0, "extra_specs": {"hw:cpu_policy": "dedicated"}}
+        with Store.open(world.url).write() as connection:
+            flavors.ensure(connection, "big", sizes, fleets.NOW)
+        for name, host, cpu in (("web", "kvm1", 0), ("beside", "kvm1", 2), ("db", "kvm2", 0)):
+            world.fleet.hosts[host].pin(uuid_of(name), 1, cpu)
+        world.discover()
+
+    def check(self, world):
+        super().check(world)
+        domain = world.fleet.hosts["kvm2"].domains()[uuid_of("web")]
+        assert parse_numa(parse(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)))["vcpu_pins"] == {"0": [2]}
+        with Store.open(world.url).read() as connection:
+            held = numa.of_consumers(connection, [uuid_of("web")]).values()
+        assert [[cell["pins"] for cell in cells] for cells in held] == [[{"0": 2}]]
+
+
+class DeleteWithoutDomain(Resize):
+    """web waits for its resize to be confirmed, and somebody has undefined its domain: it is removed, and its disk stays."""
+
+    after, place = None, None
+
+    def prepare(self, world):
+        super().prepare(world)
+        Run(world).task("localhost", "instance_resize", instances=["web"], timeout=1, force=True, flavor="big", host="kvm2")
+        domain = world.fleet.hosts["kvm2"].domains()[uuid_of("web")]
+        domain.destroy()
+        domain.undefine()
+        world.discover()
+
+    def run(self, run):
+        run.task("localhost", "instance", state="absent", instances=["web"], timeout=1)
+
+    def check(self, world):
+        Operation.check(self, world)
+        assert os.path.exists(os.path.join(world.disks, "web.qcow2")), "its disk is gone"
+        with Store.open(world.url).read() as connection:
+            assert [row["name"] for row in instances.listing(connection) if row["name"] == "web"] == []
+
+
 class Rolling(Operation):
     """Role rolling for kvm1: it is emptied, rebooted, brought back, and its instances come home."""
 
@@ -524,6 +574,7 @@ OPERATIONS = {
     "evacuate": Evacuate,
     "resize": Resize,
     "resize on the same host": ResizeHere,
+    "resize of a pinned one": PinnedResize,
     "revert": Revert,
     "place": Place,
     "place from an image": PlaceFromImage,
@@ -532,6 +583,7 @@ OPERATIONS = {
     "stop": Stop,
     "reboot": Reboot,
     "delete": Delete,
+    "delete without a domain": DeleteWithoutDomain,
     "label": Label,
     "live move": LiveMove,
     "live move of a pinned one": PinnedMove,

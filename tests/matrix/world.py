@@ -24,7 +24,9 @@ import sqlalchemy as sa
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
 from ansible_collections.drover.compute.plugins.module_utils import _hotplug, _power
+from ansible_collections.drover.compute.plugins.module_utils._domain_numa import parse_numa, pinned_cpus
 from ansible_collections.drover.compute.plugins.module_utils._migration import record as migration_record
+from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import lease_holder as actor_module
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import building, instance_devices
@@ -286,15 +288,21 @@ class World:
     # What must hold
 
     def check_running(self):
-        """No instance, and no definition, runs twice; whatever a domain needs is there as it was."""
+        """No instance, and no definition, runs twice; no two definitions of a host have one CPU; whatever a domain needs is there as it was."""
         names = {}
         for host in self.fleet.hosts.values():
+            users = {}
             for uuid, domain in host.domains().items():
+                for cpu in pinned_cpus(parse_numa(parse(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)))):
+                    users.setdefault(cpu, []).append(domain.name())
                 if host.on and domain.state()[0] == libvirt.VIR_DOMAIN_RUNNING:
                     names.setdefault(domain.name(), []).append((host.name, uuid))
                 for path in hypervisors.disks_of(domain):
                     if path in self.contents and not os.path.exists(path):
                         raise Violation(f"{path}, which {domain.name()} on {host.name} needs, is gone")
+            for cpu, pinned in users.items():
+                if len(pinned) > 1:
+                    raise Violation(f"CPU {cpu} of {host.name} is in the definitions of {pinned}")
         for name, places in names.items():
             if len(places) > 1 and name not in self.by_hand:
                 raise Violation(f"{name} runs on {places}")

@@ -378,7 +378,9 @@ class Fleet:
             destination.connection.defineXML(text)
             domain.undefine()
             return
-        texts = text, given.get(libvirt.VIR_MIGRATE_PARAM_PERSIST_XML) or domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+        # An offline move has one definition for both, also where somebody has just started the domain.
+        one = given.get(libvirt.VIR_MIGRATE_PARAM_DEST_XML) or domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+        texts = text, given.get(libvirt.VIR_MIGRATE_PARAM_PERSIST_XML) or one
         paused = domain.state()[0] == libvirt.VIR_DOMAIN_PAUSED
         self.moving[uuid] = source
         try:

@@ -52,6 +52,26 @@ def rebound(text: str, facts: Mapping[str, Any]) -> str:
     return with_numa(text, wanted)
 
 
+def confined(text: str, facts: Mapping[str, Any]) -> str:
+    """Domain XML of a guest that gets another size when it has arrived, on the CPUs and cells that were claimed for that size.
+
+    Its vCPUs and NUMA cells are still those of the old size, so no single one of them has a place: all of it may use all that was claimed,
+    and nothing else.
+
+    :param facts: as for :func:`rebound`.
+    """
+    present = {**NONE, **(parse_numa(parse(text)) or {})}
+    claimed = sorted({cpu for cpus in (facts.get("vcpu_pins") or {}).values() for cpu in cpus})
+    wanted = {
+        "cpuset": claimed or facts.get("cpuset"),
+        "emulator_pins": facts.get("emulator_pins"),
+        "memory": facts.get("memory"),
+        "cells": [{**cell, "mode": None, "nodes": []} for cell in present["cells"]],
+        "pages": present["pages"],
+    }
+    return with_numa(text, wanted)
+
+
 def reasons(text: str, facts: Mapping[str, Any]) -> list[str]:
     """Why a domain cannot be bound to another host as it is bound to this one, each a few words.
 

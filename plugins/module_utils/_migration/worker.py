@@ -26,7 +26,7 @@ from ansible_collections.drover.compute.plugins.module_utils._migration import c
 from ansible_collections.drover.compute.plugins.module_utils._migration.certificates import certificate_reasons
 from ansible_collections.drover.compute.plugins.module_utils._migration.flags import flags_and_parameters, version_reasons
 from ansible_collections.drover.compute.plugins.module_utils._migration.options import contradictions, merged, time_limit
-from ansible_collections.drover.compute.plugins.module_utils._migration.rebinding import rebound
+from ansible_collections.drover.compute.plugins.module_utils._migration.rebinding import confined, rebound
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import (
     BEFORE,
     SETTLED,
@@ -669,7 +669,8 @@ class Worker:
         else:
             flags[libvirt.VIR_MIGRATE_PARAM_DEST_XML] = libvirt.VIR_DOMAIN_XML_INACTIVE
         own = {name: domain.XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE | flag) for name, flag in flags.items()}
-        there = {name: text if numa is None else rebound(text, numa) for name, text in own.items()}
+        bind = confined if self.move.get("resized") else rebound
+        there = {name: text if numa is None else bind(text, numa) for name, text in own.items()}
         there = {name: passthrough.with_devices_there(text, self.devices) for name, text in there.items()}
         if flattened:
             there = {name: _without_backing(text, flattened) for name, text in there.items()}
@@ -866,7 +867,7 @@ def precheck(source: Any, destination: Any, domain: Any, move: Mapping[str, Any]
     reasons += checks.twin_reasons(destination, move, here, move["destination"])
     devices = move.get("devices") or passthrough.NONE
     reasons += checks.device_reasons(text, live, passthrough.names(devices))
-    if move.get("numa") is not None:
+    if move.get("numa") is not None and not move.get("resized"):
         next_start = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE) if here["persistent"] else text
         found = rebinding.reasons(text, move["numa"])
         reasons += found or [f"as it starts next time, {reason}" for reason in rebinding.reasons(next_start, move["numa"])]

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.operations import DOING, Operations, refuse
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_removal import ResizeRemoval, is_resized
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import InstanceOutcome
 from ansible_collections.drover.compute.plugins.plugin_utils._store import instance_lookup
 
@@ -23,6 +25,7 @@ class InstanceOperations:
     """One run on the instances of several hosts. A host that fails stops no other."""
 
     def __init__(self, ports: Ports, check_mode: bool = False) -> None:
+        self._ports = ports
         self._store, self._hosts, self._leasing, self._say = ports.store, ports.hosts, ports.leasing, ports.say
         self._check_mode = check_mode
         #: Of all instances; the differences that modules returned; sentences on what failed.
@@ -44,18 +47,19 @@ class InstanceOperations:
             found = instance_lookup.find(connection, wanted, unknown)
         if unknown:
             self._say(f"Not in the store, so there is nothing to remove: {', '.join(unknown)}")
-        for host in dict.fromkeys(each["host"] for each in found):
-            there = [each for each in found if each["host"] == host]
-            try:
+        resized = [each for each in found if state == "absent" and is_resized(each)]
+        others = [each for each in found if each not in resized]
+        for instance in resized:
+            with self._noted():
+                self._remove_resized(instance, options["timeout"])
+        for host in dict.fromkeys(each["host"] for each in others):
+            there = [each for each in others if each["host"] == host]
+            with self._noted():
                 if host is None:
                     for each in there:
                         refuse(each, state)
                 else:
                     self._work(host, [instance_lookup.as_named(each) for each in there], state, options)
-            except DroverError as problem:
-                if "timedout" in problem.details:
-                    raise
-                self.failed.append(str(problem))
         result: dict[str, Any] = {"changed": any(each["changed"] for each in self.outcomes), "instances": self.outcomes}
         if state == "absent":
             removed = [each for each in self.outcomes if each["status"] == "done"]
@@ -64,18 +68,34 @@ class InstanceOperations:
                 self._say_removed(outcome)
         return result, self.differences, self.failed
 
+    @contextlib.contextmanager
+    def _noted(self) -> Iterator[None]:
+        """Note what fails, and go on; not where the time of the whole run is over."""
+        try:
+            yield
+        except DroverError as problem:
+            if "timedout" in problem.details:
+                raise
+            self.failed.append(str(problem))
+
+    def _remove_resized(self, instance: NamedInstance, patience: int) -> None:
+        """Remove an instance whose resize is open, if its domain is gone; else it is refused."""
+        removal = ResizeRemoval(self._ports, patience, self._check_mode)
+        with self._held(removal.hosts(instance["uuid"]), "absent", 4 * patience + SPARE_OF_HOST):
+            self.outcomes.append(removal.remove(instance["uuid"]))
+
     def _work(self, host: str, wanted: Sequence[Any], state: str, options: Mapping[str, Any]) -> None:
-        with self._held(host, state, len(wanted) * (options["timeout"] + SPARE) + SPARE_OF_HOST):
+        with self._held([host], state, len(wanted) * (options["timeout"] + SPARE) + SPARE_OF_HOST):
             operations = Operations(self._store, self._hosts.hand(host), host, self._check_mode)
             outcomes, differences, failed = operations.carry_out(wanted, state, options)
         self.outcomes += outcomes
         self.differences += differences
         self.failed += failed
 
-    def _held(self, host: str, state: str, seconds: int) -> contextlib.AbstractContextManager[None]:
+    def _held(self, hosts: Sequence[str], state: str, seconds: int) -> contextlib.AbstractContextManager[None]:
         if self._check_mode:
             return contextlib.nullcontext()
-        return self._leasing.held([host], f"{DOING[state]} instances", seconds)
+        return self._leasing.held(hosts, f"{DOING[state]} instances", seconds)
 
     def _say_removed(self, outcome: InstanceOutcome) -> None:
         word = "would remove" if self._check_mode else "removed"

@@ -66,7 +66,7 @@ def find_destination(
     :returns: the resources of the selection are all that the instance shall hold.
     :raises DroverError: no such flavor, a smaller disk, or no host has room.
     """
-    asked, size = request(connection, instance), _size(connection, instance, new)
+    asked, size = request(connection, instance), wanted_size(connection, instance, new)
     of_instance = dict(asked)
     if new is None:
         asked["ignore_hosts"] = [instance["host"]]
@@ -114,7 +114,12 @@ def size_of(instance: NamedInstance) -> Size:
     }
 
 
-def _size(connection: Connection, instance: NamedInstance, new: NewSize | None) -> Size:
+def wanted_size(connection: Connection, instance: NamedInstance, new: NewSize | None) -> Size:
+    """Return the size that an instance gets.
+
+    :param new: None for a cold migration, which keeps the size.
+    :raises DroverError: no such flavor, or a smaller disk.
+    """
     if new is None:
         return size_of(instance)
     if new.flavor is None:

@@ -16,7 +16,7 @@ from ansible_collections.drover.compute.plugins.module_utils._migration import r
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import refusals, used_files
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_destination import find_destination, size_of
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_destination import find_destination, size_of, wanted_size
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import ResizeSettings
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
@@ -31,6 +31,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.engine impor
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain, record
 
 LOST = "The resize stays open: run this again when the host is back, and it goes on."
+#: The way out where an instance is nowhere any more.
+REMOVE = "If it is really gone, remove what is left of it with drover.compute.instance_delete."
 
 
 class Step(NamedTuple):
@@ -101,16 +103,22 @@ class ResizeSteps:
             return Step(False, None)
         settings, now, purpose = self._settings, self._clock.time(), "migrate" if new is None else "resize"
         hand = self._hand(instance["host"])
+        have = size_of(instance)
         with refusals.kept(self._store, purpose, self._actor, now), self._store.read() as connection:
+            if new is not None and host in (None, instance["host"]) and wanted_size(connection, instance, new) == have:
+                # Without a look for room: both sizes need not fit there.
+                return Step(False, None)
             selection, size = find_destination(connection, instance, new, host, settings.policy, now, settings.service_down_time)
             cells = numa.of_consumers(connection, [instance["uuid"]])
-        have = size_of(instance)
-        if have == size and host in (None, instance["host"]) and new is not None:
-            return Step(False, None)
         if selection["host"] != instance["host"] and not settings.despite_policy:
             _refuse_by_policy(instance, selection["host"])
         # Which cells it gets is known once they are claimed; the look only tells whether the size can be changed.
         facts = self._look(hand, instance, {**size, "numa": {}} if selection.get("host_request") or cells else size)
+        if facts["state"] == "paused":
+            raise DroverError(
+                f"Instance {instance['name']} on {instance['host']} is paused. It would be shut down, and come back running. Nothing was done: "
+                "resume it, or shut it off, first."
+            )
         if selection["host"] != instance["host"] and not cells:
             _refuse_bound(instance, selection["host"], facts)
         old = {key: facts[key] for key in ("vcpus", "memory_mb")}
@@ -158,7 +166,7 @@ class ResizeSteps:
         return _foretell(hand, given, sentence)["domain"]
 
     def leave(self, resize: Resize) -> Step:
-        """Shut it down at its host and give it the new size there."""
+        """Shut it down at its host, and give it the new size where it stays there."""
         if resize["status"] not in ("accepted", "running"):
             return Step(False, resize)
         return self._off(resize, resize["source"], resize["source_uri"], resize["new"], resize["migration"])
@@ -169,11 +177,16 @@ class ResizeSteps:
             return Step(False, resize)
         host, uri = resize["destination"], resize["destination_uri"]
         hand = self._hand(host)
-        given = self._sized(resize, uri, resize["new"])
-        done = self._domain(hand, host, {**given, "state": "present", "order": resize["migration"]}, resize)
-        proof = certainty.is_shown(host, done["domain"]["state"])
+        given = {**self._named(resize, uri), "state": "present", "order": resize["migration"]}
+        proof = certainty.is_shown(host, self._domain(hand, host, given, resize)["domain"]["state"])
         with self._store.write(together=True) as connection:
             migration_claims.finish(connection, resize["migration"], proof, "shutoff", self._clock.time())
+        try:
+            self._domain(hand, host, {**self._sized(resize, uri, resize["new"]), "state": "present"}, resize)
+        except DroverError as problem:
+            raise DroverError(
+                f"{problem} It is there with another size. {_again(resize)} Or revert it with drover_resize=revert."
+            ) from None
         facts = self._power(hand, host, uri, resize, "It has the new size there, and can be confirmed or reverted.")
         with self._store.write(together=True) as connection:
             record.record_seen(connection, resize["uuid"], host, domain.describe(facts), self._clock.time())
@@ -221,7 +234,7 @@ class ResizeSteps:
                 migration_claims.note_nowhere(connection, resize["migration"], self._clock.time())
             raise DroverError(
                 f"Instance {resize['name']}: neither {source} nor {destination} has it, so somebody moved or removed it. Nothing was taken "
-                "back. Run drover.compute.discover: if another host has it, that ends the resize."
+                f"back. Run drover.compute.discover: if another host has it, that ends the resize. {REMOVE}"
             )
 
     # Afterwards
@@ -234,7 +247,17 @@ class ResizeSteps:
         given: dict[str, Any] = {"uri": resize["destination_uri"], "uuid": resize["uuid"], "name": resize["name"], "state": "present"}
         if resize["new"]["disk_gb"]:
             given["disk_gb"] = resize["new"]["disk_gb"]
-        done = self._domain(self._hand(host), host, given, resize)
+        hand = self._hand(host)
+        try:
+            done = self._domain(hand, host, given, resize)
+        except DroverError as problem:
+            if problem.details.get("absent"):
+                self._refuse_gone(hand, resize)
+                raise DroverError(
+                    f"Instance {resize['name']} is not on {host} any more: {resize['source']} has it, so its resize cannot be confirmed. "
+                    "Nothing was done: run drover.compute.instance_resize with drover_resize=revert."
+                ) from None
+            raise
         if not self._settings.check_mode:
             proof = certainty.is_shown(host, done["domain"]["state"])
             with self._store.write(together=True) as connection:
@@ -244,10 +267,33 @@ class ResizeSteps:
         return Step(True, {**resize, "status": "confirmed"}, difference)
 
     def leave_again(self, resize: Resize) -> Step:
-        """Shut it down where it is now and give it the old size there."""
+        """Shut it down where it is now, and give it the old size where that is its host of before."""
         if resize["status"] != "finished":
             _refuse_unfinished(resize)
         return self._off(resize, resize["destination"], resize["destination_uri"], resize["old"], None)
+
+    def _refuse_gone(self, hand: Hand, resize: Resize) -> None:
+        """Refuse to end a finished resize of which its destination has nothing, unless its source has the instance.
+
+        :param hand: of the destination.
+        :raises DroverError: the source has nothing either, or does not answer.
+        """
+        name, source, destination = resize["name"], resize["source"], resize["destination"]
+        nowhere, state = f"{destination} has no domain", "absent"
+        if not resize["same_host"]:
+            foreseen = hand.foretell("_domain_migration", {"uri": resize["destination_uri"], "start": [resize["back"]]})
+            (found,) = foreseen.get("moves") or [{}]
+            nowhere, state = f"neither {source} nor {destination} has a domain", found.get("destination_state")
+        if state is None:
+            raise DroverError(
+                f"Instance {name} is not on {destination} any more, and {source} does not answer, so it may be there. Nothing was done: "
+                f"run this again when {source} answers."
+            )
+        if state == "absent":
+            raise DroverError(
+                f"Instance {name}: {nowhere} of it, so somebody moved or removed it. Nothing was done. {REMOVE} Else define it on {destination} "
+                "again from its disk, and run this again."
+            )
 
     def revert(self, resize: Resize) -> Step:
         """See it where it was, with its old size and state, and give it its room there back."""
@@ -267,14 +313,21 @@ class ResizeSteps:
     # Parts
 
     def _off(self, resize: Resize, host: str, uri: str, size: Size, order: str | None) -> Step:
-        given = {**self._sized(resize, uri, size), "state": "stopped", "order": order}
+        """Shut it down. On its way to another host its definition stays as it is: that host has CPUs for the size, and not this one."""
+        given = self._sized(resize, uri, size) if resize["same_host"] else self._named(resize, uri)
+        given |= {"state": "stopped", "order": order}
+        hand = self._hand(host)
         try:
-            result = self._domain(self._hand(host), host, given, resize)
+            result = self._domain(hand, host, given, resize)
         except DroverError as problem:
-            if problem.details.get("absent") and not resize["same_host"]:
-                # A run that was killed had moved it already.
-                return Step(False, resize)
-            raise
+            if not problem.details.get("absent"):
+                raise
+            if resize["status"] == "finished":
+                self._refuse_gone(hand, resize)
+            if resize["same_host"]:
+                raise
+            # A run that was killed had moved it already.
+            return Step(False, resize)
         if resize["nowhere"] and not self._settings.check_mode:
             with self._store.write() as connection:
                 migration_claims.note_nowhere(connection, resize["migration"], self._clock.time(), nowhere=False)
@@ -303,15 +356,21 @@ class ResizeSteps:
         """Return the arguments of the module domain that give an instance a size."""
         in_cells = {"numa": size["numa"]} if "numa" in size else {}
         return {
+            **self._named(instance, uri),
             **in_cells,
+            "vcpus": size["vcpus"],
+            "memory_mb": size["memory_mb"],
+            "flavor": size["flavor"] or "",
+        }
+
+    def _named(self, instance: NamedInstance | Resize, uri: str | None) -> dict[str, Any]:
+        """Return the arguments of the module domain that say which one, and how it is shut down."""
+        return {
             "uri": uri,
             "uuid": instance["uuid"],
             "name": instance["name"],
             "timeout": self._settings.timeout,
             "force": self._settings.force,
-            "vcpus": size["vcpus"],
-            "memory_mb": size["memory_mb"],
-            "flavor": size["flavor"] or "",
         }
 
     @staticmethod

@@ -28,6 +28,11 @@ def elsewhere(connection: Connection, uuid: str, host: str, paths: Collection[st
     return _meant(names, files.needed(connection, names, host), uuid)
 
 
+def of_instance(connection: Connection, uuid: str) -> list[str]:
+    """Return the paths of the disks that an instance had when it was last seen, sorted."""
+    return sorted({path for path, _identity in _own(connection, [uuid])[uuid]})
+
+
 def refuse_taken(connection: Connection, uuid: str, name: str, host: str, paths: Collection[str]) -> None:
     """Refuse to build an instance with a disk that is another's, on whichever host."""
     for path, user in _users(connection, uuid, host, paths):

@@ -287,6 +287,21 @@ def undo(connection: Connection, uuid: str, proof: certainty.Proof, message: str
     _set_status(connection, uuid, status, message, now)
 
 
+def abandon(connection: Connection, uuid: str, proof: certainty.Proof, message: str, now: float) -> None:
+    """Close a resize whose instance is nowhere any more; the instance holds room at its destination alone then, until it is forgotten.
+
+    :param proof: neither end has the instance, nor gets it any more.
+    :raises DroverError: another run has closed it.
+    """
+    certainty.require(proof)
+    migration = _migration(connection, uuid)
+    if migration.status not in (*tables.OPEN_MIGRATION, "finished"):
+        raise DroverError(f"The resize of {migration.instance_name} is {migration.status} by now. Nothing was removed: run this again.")
+    _hold_instance(connection, migration)
+    holdings.settle(connection, migration, "new", now)
+    _set_status(connection, uuid, "failed", message, now)
+
+
 def note_nowhere(connection: Connection, uuid: str, now: float, nowhere: bool = True) -> None:
     """Record that neither end of a move has just shown the instance; or, with ``nowhere`` False, that it is moved again."""
     note(connection, uuid, {"nowhere": clock.now(connection) if nowhere else None}, now)

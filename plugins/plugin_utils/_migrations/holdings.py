@@ -94,6 +94,9 @@ def swap(
         names = ("flavor", *resource_classes.KEYS.values())
         details["old"].update({name: getattr(instance, name) for name in names})
         details["new"].update({"flavor": target["flavor"], **resource_classes.to_sizes(resources)})
+        if target.get("sizes"):
+            # Pinned vCPUs are no VCPU.
+            details["new"]["vcpus"] = target["sizes"]["new"]["vcpus"]
         details.update({name: target[name] for name in ("running", "sizes", "given") if name in target})
     return details
 

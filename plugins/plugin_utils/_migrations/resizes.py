@@ -46,6 +46,8 @@ def describe(connection: Connection, migration_uuid: str) -> Resize:
         for each in (ends, ends[::-1])
     )
     in_cells = bool(old.get("cells") or new.get("cells"))
+    # It gets its size where it arrives: no host shows CPUs of another one, and what it has there is of another size until then.
+    resized = {"resized": True} if in_cells else {}
     return {
         "migration": row.uuid,
         "uuid": row.instance_uuid,
@@ -65,8 +67,12 @@ def describe(connection: Connection, migration_uuid: str) -> Resize:
         "order": {
             **_order(row, row.destination, row.destination_migration_uri, row.destination_migration_address, new, devices),
             "migration": row.uuid,
+            **resized,
         },
-        "back": _order(row, row.source, row.source_migration_uri, row.source_migration_address, old, devices_back),
+        "back": {
+            **_order(row, row.source, row.source_migration_uri, row.source_migration_address, old, devices_back),
+            **resized,
+        },
         "migration_options": migration_orders.migration_options(row.policy),
     }
 

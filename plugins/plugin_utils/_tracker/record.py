@@ -214,20 +214,22 @@ def _write_instances(
         node: {uuid: domain_facts.files(found["columns"], facts.get(node) or {}) for uuid, found in domains.items()}
         for node, domains in reported.items()
     }
-    files.write(connection, needs, leaving, _attaching(known))
+    # Where the domain of a resized instance is gone, nothing else tells which files were its own.
+    resized = [uuid for uuid, migration in migrations.items() if migration.status == "finished"]
+    files.write(connection, needs, [*leaving, *resized], _attaching(known))
     hardware = record_hardware.Hardware(connection, {node: domains.values() for node, domains in reported.items()})
     wanted, changed = write_taken(connection, known, result["here"], provider_ids, disk, now, hardware)
     # Also those of instances that are recorded on another node, and are to come here.
     moves = migrations_open.holding_at(connection, reported)
     kept = _claimed({uuid: row for uuid, row in known.items() if uuid not in wanted}, moves)
-    # In a resize its domain has the new cells at the old host for a while, and the old ones at the new host if it is reverted.
-    resized = {
+    # In a resize its domain has its old size where it arrives, until it gets the other one there.
+    both_ends = {
         (node, row.instance_uuid)
         for row in moves
         if row.type == migration_claims.RESIZE
         for node in (row.source_node_id, row.destination_node_id)
     }
-    changed |= hardware.write_use(reported, kept, resized)
+    changed |= hardware.write_use(reported, kept, both_ends)
     orders.forget(connection, [known[uuid] for uuid in wanted if uuid in known])
     allocations.confirm(connection, result["here"])
     lost = [known[uuid] for uuid in result["missing"] if known[uuid].state != "missing"]

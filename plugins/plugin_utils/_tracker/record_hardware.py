@@ -126,7 +126,7 @@ class Hardware:
 
         :param shown: all domains of these nodes.
         :param keep: (node id, uuid) of consumers that keep what they have: claimed, and not shown yet.
-        :param resized: those that keep what was claimed, whatever they show: in a resize they may show the cells of the other size.
+        :param resized: those that keep what was claimed, whatever they show: in a resize they may show those of the other size.
         """
         keep = (set(keep) - {(node, uuid) for node, domains in shown.items() for uuid in domains}).union(resized)
         cells = {

@@ -149,11 +149,12 @@ def test_a_resize_step_by_step(fleet_url, there):
     # Each step may be taken twice.
     for changed in (True, False):
         assert step(fleet_url, "left")["changed"] is changed
-    assert at(there, "kvm1")["vcpus"] == 2
+    assert at(there, "kvm1")["vcpus"] == 1, "the claim of its new size is at the other host"
     move(there, "web", "kvm1", "kvm2")
     assert step(fleet_url, "left")["changed"] is False, "it has gone already"
     for changed in (True, False):
         assert step(fleet_url, "arrived", "kvm2")["changed"] is changed
+    assert at(there, "kvm2")["vcpus"] == 2
     assert at(there, "kvm2")["state"] == "running" and states(fleet_url)["web"] == "running"
     assert step(fleet_url, "begun", flavor="big")["changed"] is False
     assert fleets.holdings(fleet_url) == held, "both until it is confirmed"
@@ -184,11 +185,11 @@ def test_a_resize_that_is_reverted(fleet_url, there):
     move(there, "web", "kvm1", "kvm2")
     step(fleet_url, "arrived", "kvm2")
     back = step(fleet_url, "leaving_again", "kvm2")["resize"]["back"]
-    assert back["destination"] == "kvm1" and at(there, "kvm2")["vcpus"] == 1
+    assert back["destination"] == "kvm1" and at(there, "kvm2")["vcpus"] == 2
     assert "Nothing was taken back" in failure("kvm1", "_resize", fleet_url, state="reverted", instance="web")
     move(there, "web", "kvm2", "kvm1")
     step(fleet_url, "reverted")
-    assert at(there, "kvm1")["state"] == "running"
+    assert (at(there, "kvm1")["state"], at(there, "kvm1")["vcpus"]) == ("running", 1)
     assert fleets.holdings(fleet_url)[uuid_of("web")] == {"kvm1": SMALL} and fleets.where(fleet_url)["web"] == "kvm1"
 
 
@@ -200,6 +201,15 @@ def test_a_guest_that_does_not_shut_down_keeps_its_size_and_its_room(fleet_url, 
     step(fleet_url, "undone", message="it did not shut down")
     assert fleets.holdings(fleet_url) == before and states(fleet_url)["web"] == "running"
     assert at(there, "kvm1")["vcpus"] == 1
+
+
+def test_a_paused_guest_is_not_resized(fleet_url, there):
+    """It would come back running."""
+    there.hosts["kvm1"].domains()[uuid_of("web")].suspend()
+    before = fleets.snapshot(fleet_url)
+    with pytest.raises(AnsibleActionFail, match="web on kvm1 is paused.*resume it, or shut it off, first"):
+        resize(fleet_url, flavor="big", host="kvm2")
+    assert fleets.snapshot(fleet_url) == before and there.where()["web"] == [("kvm1", "paused")]
 
 
 def test_another_resize_has_to_wait(fleet_url, there):

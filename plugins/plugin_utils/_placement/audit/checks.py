@@ -37,6 +37,12 @@ def examine_instances(seen: Snapshot, found: Findings) -> None:
             if not held:
                 why = "It has an open migration and holds no room at its destination."
                 found.add("allocation_missing", why, "leaves it: its migration is open", what)
+            waiting = [row for row in seen.open[uuid] if row.status == "finished"]
+            if waiting and not shown:
+                why = (
+                    f"Its resize from {waiting[0].source} to {waiting[0].destination} waits to be confirmed, and no host shows its domain."
+                )
+                found.add("instance_missing", why, "leaves it: the domain may come back, and its disk may be there", what)
             continue
         gone = not shown and instance.state != BUILDING
         if gone:

@@ -53,6 +53,11 @@ KINDS = {
         "problem",
         "Give the vCPUs CPUs of the set (virsh vcpupin with --live and --config), or change drover_cpu_dedicated_set of the host.",
     ),
+    "pins_unclaimed": (
+        "problem",
+        "Do not start it there by hand. Run the command that moves it again, which gives it its own CPUs: drover.compute.instance_resize for a "
+        "resize, or else the drain of its source host.",
+    ),
     "pages_exceeded": (
         "problem",
         "Not all of them can run at the same time. Give the host more pages, or move one that is shut off to another host.",

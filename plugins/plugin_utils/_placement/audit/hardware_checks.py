@@ -18,24 +18,30 @@ _DEVICES = ("pci", "mdev", "vdpa")
 
 
 def examine(seen: Snapshot, found: Findings) -> None:
-    """Find CPUs and devices that several instances have, CPUs outside the set for pinned vCPUs, and more pages than there are."""
+    """Find CPUs and devices that several instances have, pins to CPUs that are not for that, and more pages than there are."""
     for node in sorted(seen.numa):
         _overlaps(seen, found, node)
         _pages(seen, found, node)
     for uuid, places in seen.domains.items():
         for node in places:
             _outside(seen, found, uuid, node)
+            _unclaimed(seen, found, uuid, node)
     _devices(seen, found)
 
 
-def _overlaps(seen: Snapshot, found: Findings, node: int) -> None:
+def _users(seen: Snapshot, node: int) -> dict[int, set[str]]:
+    """Return the instances that a CPU of a node is claimed for, by CPU."""
     users: dict[int, set[str]] = {}
-    for each in seen.numa[node]:
+    for each in seen.numa.get(node, ()):
         for cell in each["cells"]:
             for cpu in (*cell["pins"].values(), *cell["reserved"]):
                 users.setdefault(cpu, set()).add(_instance(seen, each["uuid"]))
+    return users
+
+
+def _overlaps(seen: Snapshot, found: Findings, node: int) -> None:
     shared: dict[tuple[str, ...], list[int]] = {}
-    for cpu, uuids in users.items():
+    for cpu, uuids in _users(seen, node).items():
         if len(uuids) > 1:
             shared.setdefault(tuple(sorted(uuids)), []).append(cpu)
     for together, cpus in sorted(shared.items()):
@@ -58,6 +64,36 @@ def _outside(seen: Snapshot, found: Findings, uuid: str, node: int) -> None:
     if pins - pinnable:
         why = f"It is pinned to {_cpus(pins - pinnable)}, which {seen.host(node)} does not keep for pinned vCPUs."
         found.add("pins_outside", why, "leaves it: only the host can change pins", _what(seen, [uuid], node))
+
+
+def _unclaimed(seen: Snapshot, found: Findings, uuid: str, node: int) -> None:
+    """Find CPUs of an instance that moves which are not claimed for it at that end, as it runs or as it starts next time.
+
+    Else a discovery claims what a domain has.
+    """
+    moves, domain, cells = seen.open.get(uuid), seen.domains[uuid][node], _cells(seen, node)
+    if not moves:
+        return
+    numa = domain.numa or {}
+    pinnable = {cpu for cell in cells for cpu in cell["pcpus"]}
+    # On others shared vCPUs may float.
+    own = pinnable - {cpu for cell in cells for cpu in cell["cpus"]}
+    sets = [*(numa.get("vcpu_pins") or {}).values(), numa.get("emulator_pins") or [], numa.get("cpuset") or []]
+    named = {cpu for cpus in sets for cpu in cpus if cpu in (pinnable if len(cpus) == 1 else own)}
+    named |= pinnable.intersection(domain.next_start_cpus or ())
+    users = _users(seen, node)
+    foreign = {cpu for cpu in named if uuid not in users.get(cpu, ())}
+    if not foreign:
+        return
+    taken = {cpu for cpu in foreign if cpu in users}
+    why = (
+        f"It is pinned to {_cpus(foreign)} of {seen.host(node)}, not claimed for it there, while its migration from {moves[0].source} to "
+        f"{moves[0].destination} is open."
+    )
+    if taken:
+        others = set().union(*(users[cpu] for cpu in taken))
+        why += f" {_cpus(taken)} {'is' if len(taken) == 1 else 'are'} claimed for {_names(seen, others)}."
+    found.add("pins_unclaimed", why, "leaves it: only the host can change pins", _what(seen, [uuid], node))
 
 
 def _pages(seen: Snapshot, found: Findings, node: int) -> None:

@@ -149,7 +149,8 @@ def _domains(connection: Connection) -> dict[str, dict[int, Row]]:
     found: dict[str, dict[int, Row]] = {}
     facts = tables.domains.c.facts
     query = _columns(tables.domains, "uuid compute_node_id name state")
-    for row in connection.execute(query.add_columns(facts["hostdevs"].label("hostdevs"), facts["numa"].label("numa"))):
+    known = [facts[name].label(name) for name in ("hostdevs", "numa", "next_start_cpus")]
+    for row in connection.execute(query.add_columns(*known)):
         found.setdefault(row.uuid, {})[row.compute_node_id] = row
     return found
 

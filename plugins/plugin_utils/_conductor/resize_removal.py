@@ -1,0 +1,122 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Remove an instance whose resize is open and whose domain somebody has undefined: there is nothing to confirm or to revert any more.
+
+Both ends of the resize have to show that they have no domain of it. Its files stay: only its domain told which were its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.operations import refuse
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import resizes
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import Resize
+from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import InstanceOutcome
+from ansible_collections.drover.compute.plugins.plugin_utils._store import drained, instance_lookup
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Store
+
+#: What the closed migration says, for people who look later.
+MESSAGE = "Its domain was gone, and the instance was removed."
+KEPT = "its domain is gone, and nothing else says that the file is its own: look at it, and remove it by hand"
+
+
+def is_resized(instance: NamedInstance) -> bool:
+    """Return whether an instance on a host has a resize that is open, or that waits to be confirmed."""
+    migration = instance["migration"]
+    return migration is not None and migration["type"] == migration_claims.RESIZE and instance["host"] is not None
+
+
+class ResizeRemoval:
+    """The removal of such instances, one after the other.
+
+    :param patience: seconds to wait for other calls that work on a domain.
+    """
+
+    def __init__(self, ports: Ports, patience: int, check_mode: bool = False) -> None:
+        self._store: Store = ports.store
+        self._hosts, self._clock, self._patience, self._check_mode = ports.hosts, ports.clock, patience, check_mode
+
+    def hosts(self, uuid: str) -> list[str]:
+        """Return the hosts whose leases remove() needs.
+
+        :raises DroverError: as of remove().
+        """
+        _instance, resize = self._read(uuid)
+        return list(dict.fromkeys((resize["source"], resize["destination"])))
+
+    def _read(self, uuid: str) -> tuple[NamedInstance, Resize]:
+        with self._store.read() as connection:
+            (instance,) = instance_lookup.find(connection, [uuid])
+            migration = instance["migration"]
+            if migration is None or not is_resized(instance):
+                raise DroverError(
+                    f"Instance {instance['name']}: another run has just ended its resize. Nothing was removed: run this again."
+                )
+            return instance, resizes.describe(connection, migration["uuid"])
+
+    def remove(self, uuid: str) -> InstanceOutcome:
+        """Remove an instance of which neither end of its resize has anything.
+
+        :raises DroverError: one of them does not answer, or has its domain, or another run has ended the resize; nothing was removed.
+        """
+        instance, resize = self._read(uuid)
+        name = instance["name"]
+        ends = {resize["source"]: resize["source_uri"], resize["destination"]: resize["destination_uri"]}
+        self._refuse_shown_elsewhere(instance, ends)
+        # First without a withdrawal: the resize goes on where its domain is there.
+        proofs = self._look(instance, ends, [])
+        if not self._check_mode:
+            proofs = self._look(instance, ends, [resize["migration"]])
+        with self._store.read() as connection:
+            files = used_files.of_instance(connection, uuid)
+        if not self._check_mode:
+            proof, now = certainty.has_vanished(proofs), self._clock.time()
+            with self._store.write(together=True) as connection:
+                migration_claims.abandon(connection, resize["migration"], proof, MESSAGE, now)
+                claims.forget(connection, [uuid], proof, now)
+                for host in ends:
+                    drained.settle(connection, host, [uuid])
+        kept = [{"path": path, "reason": KEPT} for path in files]
+        return {
+            "uuid": uuid,
+            "name": name,
+            "changed": True,
+            "status": "done",
+            "message": "",
+            "removed_disks": [],
+            "kept_disks": kept,
+        }
+
+    @staticmethod
+    def _refuse_shown_elsewhere(instance: NamedInstance, ends: Iterable[str]) -> None:
+        others = [each for each in instance["nodes"] if each.partition("/")[0] not in ends]
+        if others:
+            raise DroverError(
+                f"Instance {instance['name']} was resized, and {' and '.join(others)} shows its domain, which somebody took there. It is not "
+                f"removed: take it back to {instance['host']} by hand, or undefine it there and run drover.compute.discover, and then this again."
+            )
+
+    def _look(self, instance: NamedInstance, ends: dict[str, str], withdrawn: list[str]) -> list[certainty.Proof]:
+        proofs = []
+        for host, uri in ends.items():
+            found = self._hosts.hand(host).look(uri, {instance["uuid"]: withdrawn}, self._patience)[instance["uuid"]]
+            if found is None:
+                raise DroverError(
+                    f"Instance {instance['name']} has a resize that is open, and {host} does not answer, so it may have its domain. It is not "
+                    f"removed: run this again when {host} answers."
+                )
+            proof = certainty.is_absent(host, found)
+            if proof is None:
+                refuse(instance, "absent")
+                raise DroverError(f"Instance {instance['name']}: {host} is at work on it. It is not removed: run this again later.")
+            proofs.append(proof)
+        return proofs
