@@ -21,7 +21,7 @@ class Child(NamedTuple):
     """A provider with one inventory, of whole pieces, or without any.
 
     parent: the uuid of another one of these; None for the root. traits: that it has by discovery. reported: those that it had so; all others
-    are the operator's.
+    are the operator's. keeps_reserved: what is reserved there stays so.
     """
 
     name: str
@@ -30,6 +30,7 @@ class Child(NamedTuple):
     total: int
     traits: Collection[str]
     reported: Collection[str]
+    keeps_reserved: bool = False
 
 
 def uuid_of(root: str, key: str) -> str:
@@ -62,9 +63,13 @@ def write(connection: Connection, wanted: Mapping[int, Mapping[str, Child]], is_
     ]
     bulk.update(connection, table, new)
     reported = {ids[uuid]: child.reported for uuid, child in children.items()}
+    kept = _reserved(connection, [ids[uuid] for uuid, child in children.items() if child.keeps_reserved])
     providers.set_inventories(
         connection,
-        {ids[uuid]: {child.resource_class: _inventory(child.total)} if child.resource_class else {} for uuid, child in children.items()},
+        {
+            ids[uuid]: {child.resource_class: _inventory(child.total, kept.get(ids[uuid], 0))} if child.resource_class else {}
+            for uuid, child in children.items()
+        },
     )
     changed = providers.set_traits(
         connection,
@@ -81,5 +86,9 @@ def write(connection: Connection, wanted: Mapping[int, Mapping[str, Child]], is_
     return bool(new or stale - used or changed)
 
 
-def _inventory(total: int) -> Any:
-    return {"total": total, "reserved": 0, "min_unit": 1, "max_unit": total, "step_size": 1, "allocation_ratio": 1.0}
+def _reserved(connection: Connection, provider_ids: Collection[int]) -> dict[int, int]:
+    return {row.provider_id: row.reserved for row in providers.inventories(connection, provider_ids)} if provider_ids else {}
+
+
+def _inventory(total: int, reserved: int) -> Any:
+    return {"total": total, "reserved": reserved, "min_unit": 1, "max_unit": total, "step_size": 1, "allocation_ratio": 1.0}

@@ -67,7 +67,7 @@ def test_the_first_spec_that_matches_gives_the_tags():
         ({"address": {"bus": "["}}, "in a regular expression"),
         ({"address": "3b:00.0", "devname": "ens1"}, "has address and devname"),
         ({"managed": "perhaps"}, "managed is 'perhaps'. It must be true or false"),
-        ({"one_time_use": "true"}, "one_time_use, which drover does not have"),
+        ({"one_time_use": "once"}, "one_time_use is 'once'. It must be true or false"),
         ({"tag": ["a"]}, "the tag tag must be a text or a number"),
     ],
 )
