@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.provider_names import key_of
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import discovered_children, providers
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import providers
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection
 
@@ -20,14 +19,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import C
 def is_marked(device: Mapping[str, Any]) -> bool:
     """Tell whether a device is for one use only."""
     return device["tags"].get("one_time_use") == "true"
-
-
-def provider_of(root: str, device: Mapping[str, Any]) -> str:
-    """Return the uuid of the provider of a PCI device.
-
-    :param root: the uuid of the compute node.
-    """
-    return discovered_children.uuid_of(root, key_of(device))
 
 
 def reserve(connection: Connection, uuids: Collection[str]) -> bool:

@@ -85,7 +85,11 @@ class Hardware:
         self._known = {key: [*facts_of.get(key, ()), *pci.get(key, ())] for key in shown}
         # {node: {address: uuid of the provider}} of devices for one use only.
         self._once = {
-            key: {each["address"]: one_time_use.provider_of(row.uuid, each) for each in pci.get(key, ()) if one_time_use.is_marked(each)}
+            key: {
+                each["address"]: discovered_children.provider_of(row.uuid, each)
+                for each in pci.get(key, ())
+                if one_time_use.is_marked(each)
+            }
             for key, row in rows.items()
         }
         # {node: {device: (uuid of the provider, resource class)}}.
@@ -94,7 +98,7 @@ class Hardware:
         self._nested: dict[int, set[str]] = {}
         for key, row in rows.items():
             found = {
-                each["address"]: (discovered_children.uuid_of(row.uuid, provider_names.key_of(each)), provider_names.class_of(each))
+                each["address"]: (discovered_children.provider_of(row.uuid, each), provider_names.class_of(each))
                 for each in pci.get(key, ())
                 if provider_names.is_reported(each)
             }

@@ -37,6 +37,9 @@ class Rules:
             numbers = sorted(single[suffix] for suffix in suffixes)
             if len(numbers) > 1:
                 self._add(numbers[-1], _Subtree(topology, numbers))
+        for alike in query.alike:
+            for one, other in zip(alike, alike[1:]):
+                self._add(single[other], _InOrder(single[one], single[other]))
         self._add_sums(slots)
 
     def keep(self, rows: IntArray, number: int) -> BoolArray | None:
@@ -80,6 +83,17 @@ class _Apart:
 
     def __call__(self, rows: IntArray) -> BoolArray:
         return np.logical_and.reduce(rows[:, self._before] != rows[:, [self._number]], axis=1)
+
+
+class _InOrder:
+    """A group has no provider that comes before that of another group."""
+
+    def __init__(self, before: int, number: int) -> None:
+        self._before, self._number = before, number
+
+    def __call__(self, rows: IntArray) -> BoolArray:
+        found: BoolArray = rows[:, self._before] <= rows[:, self._number]
+        return found
 
 
 class _Subtree:
