@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, identity
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import devices as guest_devices
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, claims, selections
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.claim_destination import ClaimDestinations, Place
@@ -52,7 +55,8 @@ def host(*found, name="kvm1", specs=None, **more):
 def decide(url, *names, policy=None, alias="gpu:1", **more):
     asked = {"vcpus": 2, "memory_mb": 64, "disk_gb": 1, "extra_specs": {"pci_passthrough:alias": alias, **more.pop("specs", {})}, **more}
     with Store.open(url).read() as connection:
-        return scheduling.decide(connection, [{"name": each, "uuid": uuid_of(each), **asked} for each in names], Policy.from_mapping(policy or POLICY), NOW)  # fmt: skip
+        requests = [{"name": each, "uuid": uuid_of(each), **asked} for each in names]
+        return scheduling.decide(connection, requests, Policy.from_mapping(policy or POLICY), NOW)
 
 
 def write(url, function, *arguments):
@@ -285,7 +289,8 @@ def test_a_device_for_one_use_is_given_once(prepared_url):
     fleets.discover(prepared_url, report)
     with pytest.raises(NoValidHost):
         decide(prepared_url, "b")
-    write(prepared_url, lambda connection: connection.execute(sa.update(tables.inventories).where(tables.inventories.c.total == 1).values(reserved=0)))  # fmt: skip
+    freed = sa.update(tables.inventories).where(tables.inventories.c.total == 1).values(reserved=0)
+    write(prepared_url, lambda connection: connection.execute(freed))
     fleets.claim(prepared_url, *decide(prepared_url, "b"))
     assert agree(prepared_url) == {"b": 1}
 
@@ -332,3 +337,47 @@ def test_destinations_serve_a_move(prepared_url):
         place = found.choose(uuid_of("a"), "a", selection["resources"], found.places)
         ids = {row.id: row.name for row in connection.execute(sa.select(tables.resource_providers))}
         assert {ids[provider] for provider, _class in place.amounts} == {"kvm2", "kvm2_0000:82:00.0"}
+
+
+def test_a_definition_with_an_alias_gets_the_device_in_its_domain(prepared_url):
+    """From the text of the file to the devices that the domain names."""
+    text = """
+        flavors: [{name: gpu, vcpus: 2, memory_mb: 64, extra_specs: {"pci_passthrough:alias": "gpu:1,vf:2"}}]
+        instances: [{name: a, flavor: gpu}]
+    """
+    document = yaml.safe_load(text)
+    flavors = {each["name"]: each for each in document["flavors"]}
+    wanted = check.with_flavors(check.instances(document["instances"], lambda item: "fleet.yml"), flavors, {"a": "fleet.yml"})
+    (found,) = identity.resolve(wanted, [], [], flavors, {}, {"a": "fleet.yml"})
+    fleets.discover(prepared_url, host(gpu(1), gpu(2), *functions("3b", 2)))
+    request = {**found["request"], "uuid": uuid_of("a"), "flavor": {"name": "gpu", **flavors["gpu"]}}
+    with Store.open(prepared_url).read() as connection:
+        (selection,) = scheduling.decide(connection, [request], Policy.from_mapping(POLICY), NOW)
+    (claimed,) = fleets.claim(prepared_url, selection)
+    networks, hostdevs = guest_devices.with_devices([], claimed["pci_devices"], [], "Instance a")
+    with Store.open(prepared_url).read() as connection:
+        owned = {each["address"] for rows in devices.read_pci(connection).values() for each in rows if each["owner"] == uuid_of("a")}
+    named = {"{domain}:{bus}:{slot}.{function}".format(**each["address"]).replace("0x", "") for each in hostdevs}
+    assert networks == [] and named == owned and len(owned) == 3
+    assert agree(prepared_url) == {"a": 3}
+
+
+def test_instances_that_had_devices_before_get_allocations_by_discovery(prepared_url):
+    """As Nova heals them when the host begins to report its devices."""
+    found = [gpu(1), gpu(2), *functions("3b", 2)]
+    fleets.discover(prepared_url, host(*found, pci_report_in_placement=False))
+    claimed = [fleets.claim(prepared_url, *decide(prepared_url, name, policy=WITHOUT, alias="gpu:1,vf:1"))[0] for name in "ab"]
+    assert given(prepared_url)[1] == {}
+    guests = [domain(each["name"], 2, 64, devices=[("pci", device["address"]) for device in each["pci_devices"]]) for each in claimed]
+    # One whose domain is not defined yet has its devices, and gets the allocations when the host shows it: nobody else gets them meanwhile.
+    report = host(*found)
+    report["hypervisor"]["domains"] = guests[:1]
+    fleets.discover(prepared_url, report)
+    assert list(given(prepared_url)[1]) == ["a"]
+    with pytest.raises(NoValidHost, match="too few free PCI devices"):
+        decide(prepared_url, "c")
+    report["hypervisor"]["domains"] = guests
+    fleets.discover(prepared_url, report)
+    assert agree(prepared_url) == {"a": 2, "b": 2}
+    with pytest.raises(NoValidHost):
+        decide(prepared_url, "c")

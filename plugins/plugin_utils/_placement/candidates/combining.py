@@ -22,6 +22,8 @@ class Rules:
 
     def __init__(self, topology: ProviderArrays, query: Query, slots: Sequence[Slot]) -> None:
         self._topology = topology
+        #: Whether not all candidates are wanted.
+        self.has_alike = bool(query.alike)
         self._at: dict[int, list[Rule]] = {}
         spread = [number for number, slot in enumerate(slots) if not slot.suffix]
         single = {slot.suffix: number for number, slot in enumerate(slots) if slot.suffix}

@@ -48,7 +48,8 @@ class Group:
 class Query:
     """groups: by suffix, in the order given, the group without a suffix first. same_subtrees: sets of suffixes.
 
-    alike: suffixes of groups that ask the same. Of candidates that differ only in which of them gets which provider, one is enough.
+    alike: suffixes of groups that ask the same. Of candidates that differ only in which of them gets which provider, one is found; and of
+    very many candidates of one root, some (search.MOST_ALIKE).
     """
 
     groups: dict[str, Group] = field(default_factory=dict)
