@@ -14,7 +14,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray
 from ansible_collections.drover.compute.plugins.plugin_utils._numa import stored_hosts
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import discovered_children
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import provider_uuids
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import batch, query, response
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, Selection
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns
@@ -186,7 +186,7 @@ class ProviderCapacity:
     def candidates(self, spec: RequestSpec, node: int) -> Iterator[Candidate]:
         """Find what a request for PCI devices could take on a node, the best first."""
         if node not in self._keys:
-            self._keys[node] = discovered_children.keys_of(self._states.uuid[node], self._states.devices(node))
+            self._keys[node] = provider_uuids.keys_of(self._states.uuid[node], self._states.devices(node))
         suffixes = [suffix for group in spec.host_request.device_groups for suffix in group]
         for each in self._capacity.candidates(self._query(spec, None), node):
             mappings = {suffix: each["mappings"][suffix] for suffix in suffixes}
@@ -217,5 +217,5 @@ def _query(spec: RequestSpec, resource_class: str | None = None) -> query.Query:
     spread = {name: n for name, n in spread.items() if n and resource_class in (None, name)}
     if spread:
         groups = {"": query.Group("", spread), **groups}
-    alike = [[suffix for suffix in suffixes if suffix in groups] for suffixes in spec.host_request.device_groups]
-    return query.Query(groups, spec.group_policy, alike=alike)
+    equal = [[suffix for suffix in suffixes if suffix in groups] for suffixes in spec.host_request.device_groups]
+    return query.Query(groups, spec.group_policy, equal_groups=equal)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import PciRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import discovered_children, providers
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import provider_uuids, providers
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import ProviderInventory
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, Mappings, Resources
 from ansible_collections.drover.compute.plugins.plugin_utils._store import tables
@@ -44,7 +44,7 @@ class DeviceProviders:
         held: Mapping[int, Mapping[str, ProviderInventory]],
     ) -> None:
         self._connection, self._held = connection, held
-        self._keys = {node.id: discovered_children.keys_of(node.uuid, devices.get(node.id, ())) for node in nodes if node.nested}
+        self._keys = {node.id: provider_uuids.keys_of(node.uuid, devices.get(node.id, ())) for node in nodes if node.nested}
         self.ids = providers.ids(connection, {uuid for keys in self._keys.values() for uuid in keys}) if any(self._keys.values()) else {}
 
     def request_on(self, node: int, request: HostRequest, given: Allocations, mappings: Mappings | None) -> HostRequest:

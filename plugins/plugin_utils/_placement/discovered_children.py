@@ -5,17 +5,12 @@
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.provider_names import is_reported, key_of
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, provider_trees, providers
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
-
-# Of our own, so that no uuid made from the same text elsewhere is taken for one of these.
-_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://drover.compute/nested-providers")
 
 
 class Child(NamedTuple):
@@ -32,24 +27,6 @@ class Child(NamedTuple):
     traits: Collection[str]
     reported: Collection[str]
     keeps_reserved: bool = False
-
-
-def uuid_of(root: str, key: str) -> str:
-    """Return the uuid of a provider by that of its compute node: the same in every discovery.
-
-    :param key: see nested_providers.NestedProvider.
-    """
-    return str(uuid.uuid5(_NAMESPACE, f"{root}/{key}"))
-
-
-def provider_of(root: str, device: Mapping[str, Any]) -> str:
-    """Return the uuid of the provider of a PCI device by that of its compute node."""
-    return uuid_of(root, key_of(device))
-
-
-def keys_of(root: str, devices: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """Return the keys of the providers of PCI devices by their uuids; whether the host reports them is not asked."""
-    return {uuid_of(root, key): key for key in {key_of(each) for each in devices if is_reported(each)}}
 
 
 def write(connection: Connection, wanted: Mapping[int, Mapping[str, Child]], is_ours: Callable[[int, str, str], bool]) -> bool:

@@ -16,7 +16,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._errors import Drov
 from ansible_collections.drover.compute.plugins.plugin_utils._numa import pinning, stored_hosts
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import NumaHosts
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import discovered_children, mdevs, one_time_use, providers
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import mdevs, one_time_use, provider_uuids, providers
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import HardwareClaim
 from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes, devices, numa
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row
@@ -74,8 +74,8 @@ class HostRoom:
             numbers = {device["address"]: number for number, each in enumerate(placed["pci"]) for device in each["devices"]}
             if numbers:
                 devices.take(self._connection, node, uuid, numbers)
-                once = [each for each in self.devices[node] if each["address"] in numbers and one_time_use.is_marked(each)]
-                one_time_use.reserve(self._connection, {discovered_children.provider_of(self._uuids[node], each) for each in once})
+                for_one_use = [each for each in self.devices[node] if each["address"] in numbers and one_time_use.is_marked(each)]
+                one_time_use.reserve(self._connection, {provider_uuids.provider_of(self._uuids[node], each) for each in for_one_use})
 
 
 def request_of(connection: Connection, node: int, uuid: str, vcpus: int, name: str) -> HostRequest:

@@ -79,7 +79,7 @@ def test_groups_that_are_alike_are_not_told_apart(store):
     asked = query.from_mapping({"groups": {each: {"resources": {"CUSTOM_VF": 1}} for each in suffixes}, "group_policy": "none"})
     every = made(store, asked, provider("a", {"VCPU": 4}), *(provider(name, {"CUSTOM_VF": 2}, parent="a") for name in ("b", "c", "d")))
     apart = {tuple(sorted(map(str, each["allocations"].items()))) for each in every.candidates(asked, 0)}
-    alike = query.Query(asked.groups, asked.group_policy, alike=[suffixes])
+    alike = query.Query(asked.groups, asked.group_policy, equal_groups=[suffixes])
     found = [tuple(sorted(map(str, each["allocations"].items()))) for each in every.candidates(alike, 0)]
     assert len(found) == len(set(found)) == 7 and set(found) == apart
     assert every.fits(alike).tolist() == [True, False]
@@ -92,7 +92,7 @@ def test_very_many_candidates_of_groups_that_are_alike_take_no_measureless_time(
     """Twelve groups over twelve cards: 1,352,078 ways without order, of which some are enough."""
     suffixes = [f"_{number:02}" for number in range(12)]
     groups = {each: query.Group(each, {"CUSTOM_VF": 1}) for each in suffixes}
-    asked = query.Query(groups, "none", alike=[suffixes])
+    asked = query.Query(groups, "none", equal_groups=[suffixes])
     cards = [provider(f"card{number:02}", {"CUSTOM_VF": 8}, parent="a") for number in range(12)]
     found = made(store, asked, provider("a", {"VCPU": 4}), *cards)
     rows = list(found.candidates(asked, 0))

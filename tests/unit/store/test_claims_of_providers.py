@@ -15,7 +15,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._definitions import
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, claims, selections
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.claim_destination import ClaimDestinations, Place
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.discovered_children import provider_of
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.provider_uuids import provider_of
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost, RequestError
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, devices, tables

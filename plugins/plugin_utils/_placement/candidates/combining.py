@@ -23,7 +23,7 @@ class Rules:
     def __init__(self, topology: ProviderArrays, query: Query, slots: Sequence[Slot]) -> None:
         self._topology = topology
         #: Whether not all candidates are wanted.
-        self.has_alike = bool(query.alike)
+        self.has_equal_groups = bool(query.equal_groups)
         self._at: dict[int, list[Rule]] = {}
         spread = [number for number, slot in enumerate(slots) if not slot.suffix]
         single = {slot.suffix: number for number, slot in enumerate(slots) if slot.suffix}
@@ -39,8 +39,8 @@ class Rules:
             numbers = sorted(single[suffix] for suffix in suffixes)
             if len(numbers) > 1:
                 self._add(numbers[-1], _Subtree(topology, numbers))
-        for alike in query.alike:
-            for one, other in zip(alike, alike[1:]):
+        for equal in query.equal_groups:
+            for one, other in zip(equal, equal[1:]):
                 self._add(single[other], _InOrder(single[one], single[other]))
         self._add_sums(slots)
 

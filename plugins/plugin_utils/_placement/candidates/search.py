@@ -107,7 +107,7 @@ def _product(options: Sequence[Option], anchors: BoolArray, rules: combining.Rul
         kept = rules.keep(rows, number)
         if kept is not None:
             rows, owner = rows[kept], owner[kept]
-        if rules.has_alike:
+        if rules.has_equal_groups:
             kept = _some_of_each(owner)
             rows, owner = rows[kept], owner[kept]
     return owner, rows
