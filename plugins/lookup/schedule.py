@@ -118,6 +118,11 @@ _raw:
           documentation of the scheduler.
       type: dict
       returned: where providers had to be chosen
+    mappings:
+      description: The resource groups of the PCI devices that it asks for, by suffix, each with a list of the uuid of the provider that gives
+        the device.
+      type: dict
+      returned: with pci_in_placement in the policy, if it asks for PCI devices by an alias
     server_group: {description: "C(name), C(policy) and C(max_server_per_host) of the server group.", type: dict, returned: always}
     availability_zone: {description: The requested zone., type: str, returned: always}
     project: {description: The project of the request., type: str, returned: always}
@@ -134,8 +139,8 @@ _raw:
       type: dict
       returned: if it needs any
     alternates:
-      description: Other hosts of the same cell, best first, each with C(host), C(node), C(provider) and C(weight), and C(allocations) if
-        returned.
+      description: Other hosts of the same cell, best first, each with C(host), C(node), C(provider) and C(weight), and C(allocations) and
+        C(mappings) if returned.
       type: list
       elements: dict
       returned: always

@@ -43,6 +43,7 @@ options:
       - A selection with an C(explanation) is recorded as a decision of the scheduler.
       - A selection, and each of its alternates, may have C(allocations), a mapping of provider uuids to amounts by resource class. Exactly
         these are claimed. Their sum must be C(resources).
+      - C(mappings), beside C(allocations), say which provider gives which PCI device, as the lookup returned them.
       - Without C(allocations) each class is claimed on the host's own providers, or else on a sharing provider.
     type: list
     elements: dict
@@ -71,7 +72,7 @@ options:
     type: list
     elements: str
   alternates:
-    description: The remaining alternates, each with C(host) and C(node), and C(allocations) if the lookup returned them.
+    description: The remaining alternates, each with C(host) and C(node), and C(allocations) and C(mappings) if the lookup returned them.
     type: list
     elements: dict
   host:

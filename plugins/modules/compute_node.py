@@ -115,7 +115,8 @@ options:
         interface. C(address) is a pattern such as V(0000:3b:*.*), or a mapping of C(domain), C(bus), C(slot) and C(function) to regular
         expressions. The address of a physical function also means its virtual functions.
       - C(physical_network), C(trusted), C(remote_managed), C(managed) and C(live_migratable) are tags that requests compare.
-        C(resource_class) and C(traits) are for O(pci_report_in_placement).
+        C(resource_class) and C(traits) are for O(pci_report_in_placement). C(one_time_use) needs it too. The provider of such a device is
+        reserved once an instance has had the device, until an operator sets C(reserved) to 0.
     type: list
     elements: dict
   pci_report_in_placement:

@@ -22,7 +22,7 @@ from ansible_collections.drover.compute.plugins.module_utils._xml import keep_pr
 #: The fact of a domain without devices.
 NONE: dict[str, list[Any]] = {"pci": [], "mdevs": []}
 #: From which versions of libvirt and QEMU on a guest with such devices moves while it runs, as they number themselves.
-#: Source: Nova's compute manager, see N12.7.
+#: Source: Nova's compute manager, see N12.8.
 _VERSIONS = {"pci": ((10000000, "libvirt 10.0.0"), (8002002, "QEMU 8.2.2")), "mdevs": ((8006000, "libvirt 8.6.0"), (8001000, "QEMU 8.1.0"))}
 
 

@@ -8,18 +8,19 @@ The scheduler gets plain columns and knows no database; the store knows no sched
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray
 from ansible_collections.drover.compute.plugins.plugin_utils._numa import stored_hosts
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import provider_uuids
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import batch, query, response
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, Selection
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceAmounts, PlannedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import drivers
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import Candidate, HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_fields import is_line
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
@@ -152,7 +153,7 @@ def provider_capacity(specs: Sequence[RequestSpec], states: HostStates, arrays: 
         return None
     for spec in specs:
         response.check(_query(spec), arrays)
-    return ProviderCapacity(batch.CandidateCapacity(arrays, states.uuid), sure)
+    return ProviderCapacity(batch.CandidateCapacity(arrays, states.uuid), sure, states)
 
 
 class ProviderCapacity:
@@ -161,8 +162,9 @@ class ProviderCapacity:
     :param sure: the classes for which the columns are enough.
     """
 
-    def __init__(self, found: batch.CandidateCapacity, sure: set[str]) -> None:
-        self._capacity, self._sure = found, sure
+    def __init__(self, found: batch.CandidateCapacity, sure: set[str], states: HostStates) -> None:
+        self._capacity, self._sure, self._states = found, sure, states
+        self._keys: dict[int, dict[str, str]] = {}
         self._queries: dict[Any, query.Query] = {}
 
     def decides(self, resource_class: str, spec: RequestSpec) -> bool:
@@ -180,6 +182,15 @@ class ProviderCapacity:
     def choose(self, spec: RequestSpec, node: int) -> Allocations | None:
         """Return what an instance would allocate on a node, None where it does not fit."""
         return self._capacity.choose(self._query(spec, None), node)
+
+    def candidates(self, spec: RequestSpec, node: int) -> Iterator[Candidate]:
+        """Find what a request for PCI devices could take on a node, the best first."""
+        if node not in self._keys:
+            self._keys[node] = provider_uuids.keys_of(self._states.uuid[node], self._states.devices(node))
+        suffixes = [suffix for group in spec.host_request.device_groups for suffix in group]
+        for each in self._capacity.candidates(self._query(spec, None), node):
+            mappings = {suffix: each["mappings"][suffix] for suffix in suffixes}
+            yield Candidate(batch.allocations_of(each), mappings, spec.host_request.on_providers(mappings, self._keys[node]))
 
     def count(self, allocations: Allocations, sign: int) -> None:
         """Count allocations as used (1), or as free again (-1)."""
@@ -206,4 +217,5 @@ def _query(spec: RequestSpec, resource_class: str | None = None) -> query.Query:
     spread = {name: n for name, n in spread.items() if n and resource_class in (None, name)}
     if spread:
         groups = {"": query.Group("", spread), **groups}
-    return query.Query(groups, spec.group_policy)
+    equal = [[suffix for suffix in suffixes if suffix in groups] for suffixes in spec.host_request.device_groups]
+    return query.Query(groups, spec.group_policy, equal_groups=equal)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -19,6 +20,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import 
     GuestTopology,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.specs import Specs, read_constraints
+from ansible_collections.drover.compute.plugins.plugin_utils._pci.provider_names import group_of
 from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import (
     SOCKET,
     SOCKET_TRAIT,
@@ -52,6 +54,35 @@ class HostRequest:
         return self.topology is None and not self.pci
 
     @property
+    def in_placement(self) -> bool:
+        """Tell whether Placement is asked for devices."""
+        return any(each.resource_class for each in self.pci)
+
+    @property
+    def device_groups(self) -> list[list[str]]:
+        """The suffixes of the resource groups for the devices of each request that Placement is asked for."""
+        return [
+            [group_of(number, device) for device in range(each.count)]
+            for number, each in enumerate(self.pci)
+            if each.resource_class is not None
+        ]
+
+    def on_providers(self, mappings: Mapping[str, Sequence[str]], keys: Mapping[str, str]) -> HostRequest:
+        """Return this with the providers that give the devices of each request.
+
+        :param mappings: {suffix of a resource group: uuids of its providers}, as Placement answers.
+        :param keys: {uuid of a provider: key} of the host; any other one gives nothing.
+        """
+        given = iter(self.device_groups)
+        pci = []
+        for each in self.pci:
+            if each.resource_class is not None:
+                found = Counter(keys.get(uuid, "") for suffix in next(given) for uuid in mappings.get(suffix, ()))
+                each = replace(each, providers=tuple(sorted(found.items())))
+            pci.append(each)
+        return replace(self, pci=tuple(pci))
+
+    @property
     def vcpus(self) -> int | None:
         """The number of vCPUs of the guest's cells; None without cells."""
         if self.topology is None:
@@ -62,7 +93,7 @@ class HostRequest:
         """Return this as plain data, from which ``from_data`` makes it again."""
         found = asdict(self)
         found["physnets"] = sorted(self.physnets)
-        found["pci"] = [{**asdict(each), "specs": [dict(spec) for spec in each.specs]} for each in self.pci]
+        found["pci"] = [_pci_data(each) for each in self.pci]
         return found
 
     @classmethod
@@ -91,6 +122,14 @@ def _topology(data: Mapping[str, Any]) -> GuestTopology:
         GuestCell(tuple(map(int, cell["shared"])), tuple(map(int, cell["pinned"])), int(cell["memory_mb"])) for cell in data["cells"]
     )
     return GuestTopology(cells, *(data[key] for key in ("cpu_policy", "thread_policy", "emulator_policy", "page_size")))
+
+
+def _pci_data(request: PciRequest) -> dict[str, Any]:
+    """Return a request as plain data, without the providers: those are of one host."""
+    found: dict[str, Any] = {"count": request.count, "specs": [dict(spec) for spec in request.specs], "policy": request.policy}
+    if request.resource_class is not None:
+        found.update(resource_class=request.resource_class, traits=list(request.traits))
+    return found
 
 
 def read_request(

@@ -37,8 +37,6 @@ class DeviceSpec:
         for key in _TRUTHS:
             if tags.get(key) is not None:
                 tags[key] = truth(f"{self._where}: {key}", tags[key], "PciConfigInvalidSpec")
-        if tags.get("one_time_use") == "true":
-            raise InvalidSpecs(f"{self._where} has one_time_use, which drover does not have. Take it out.", "Unsupported")
         self._remote_managed = tags.get("remote_managed") == "true"
         # These two are for Placement, and say nothing about what a device can do.
         self.tags = {key: value for key, value in tags.items() if key not in ("resource_class", "traits")}

@@ -57,6 +57,9 @@ def is_usable(properties: Mapping[str, Any], request: PciRequest) -> bool:
         return False
     if properties.get("remote_managed") == "true" and not request.asks("remote_managed", "true"):
         return False
+    # Only Placement knows which of these were used.
+    if properties.get("one_time_use") == "true" and request.resource_class is None:
+        return False
     return all(properties.get("live_migratable") == word for word in ("true", "false") if request.always_asks("live_migratable", word))
 
 
@@ -129,8 +132,8 @@ class HostDevices:
             if chosen is None:
                 return False
             left = request.count
-            for number in chosen:
-                taken = min(left, counts[number])
+            for number, most in chosen:
+                taken = min(left, most)
                 counts[number] -= taken
                 left -= taken
         return True
@@ -142,8 +145,8 @@ class HostDevices:
         for request in requests:
             chosen = self._select([len(self.free(pool, taken)) for pool in self.pools], request, near)
             mine: list[int] = []
-            for number in chosen or ():
-                while len(mine) < request.count:
+            for number, most in chosen or ():
+                for _device in range(min(most, request.count - len(mine))):
                     free = self.free(self.pools[number], taken)
                     if not free:
                         break
@@ -154,13 +157,27 @@ class HostDevices:
             found.append(mine)
         return found
 
-    def _select(self, counts: Sequence[int], request: PciRequest, near: Nearness | None) -> list[int] | None:
-        """Return the pools that a request may take from, in order; None if they have too few devices."""
+    def _select(self, counts: Sequence[int], request: PciRequest, near: Nearness | None) -> list[tuple[int, int]] | None:
+        """Return the pools that a request may take from, in order, with the most devices of each; None if these are too few."""
         pools = [number for number, pool in enumerate(self.pools) if pool.matches(request)]
         if near is not None:
             pools = self._by_policy(pools, counts, request, near)
         pools = [number for number in pools if is_usable(dict(self.pools[number].kind), request)]
-        return pools if sum(counts[number] for number in pools) >= request.count else None
+        found = [(number, counts[number]) for number in pools]
+        if request.providers is not None:
+            found = self._of_providers(found, dict(request.providers))
+        return found if sum(most for _number, most in found) >= request.count else None
+
+    def _of_providers(self, pools: Iterable[tuple[int, int]], left: dict[str, int]) -> list[tuple[int, int]]:
+        """Return those of some pools whose devices are of providers, with the most devices that a provider still gives."""
+        found = []
+        for number, count in pools:
+            key = self.pools[number].properties["address"]
+            most = min(count, left.get(key, 0))
+            if most:
+                found.append((number, most))
+                left[key] -= most
+        return found
 
     def _by_policy(self, pools: list[int], counts: Sequence[int], request: PciRequest, near: Nearness) -> list[int]:
         def among(nodes: Collection[int | None]) -> list[int]:

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import InvalidSpecs
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, InvalidSpecs
+from ansible_collections.drover.compute.plugins.plugin_utils._pci import provider_names
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import shown, which_name
 
 PLAIN, PHYSICAL, VIRTUAL, VDPA = "type-PCI", "type-PF", "type-VF", "vdpa"
@@ -21,6 +22,8 @@ VNICS = {"direct": VIRTUAL, "macvtap": VIRTUAL, "direct-physical": PHYSICAL}
 #: The trait of nodes that understand the policy ``socket``.
 SOCKET_TRAIT = "COMPUTE_SOCKET_PCI_NUMA_AFFINITY"
 ALIAS_KEYS = ("name", "vendor_id", "product_id", "device_type", "numa_policy", "live_migratable", "capability_type")
+#: Those that only requests to Placement have.
+PLACEMENT_KEYS = ("resource_class", "traits")
 _ALIAS_TYPES = (PLAIN, PHYSICAL, VIRTUAL)
 _IDS = re.compile(r"[0-9a-fA-F]{4}")
 _TRUE = ("1", "t", "true", "on", "y", "yes")
@@ -33,11 +36,16 @@ class PciRequest:
 
     specs: alternatives, each a tuple of (property, value) that a device must have; text is compared without case.
     policy: how near to the guest's NUMA cells the devices must be.
+    resource_class, traits: what a provider of a device must have; None, if Placement is not asked for the devices.
+    providers: (key of a provider, the most devices that it gives); None, if any provider gives them.
     """
 
     count: int
     specs: tuple[tuple[tuple[str, Any], ...], ...]
     policy: str = LEGACY
+    resource_class: str | None = None
+    traits: tuple[str, ...] = ()
+    providers: tuple[tuple[str, int], ...] | None = None
 
     def asks(self, key: str, value: str) -> bool:
         """Tell whether an alternative asks for a property with this value."""
@@ -53,15 +61,25 @@ def request_of_data(data: Mapping[str, Any]) -> PciRequest:
 
     :raises KeyError, TypeError, ValueError: it is not of that form.
     """
-    return PciRequest(int(data["count"]), tuple(tuple(sorted(spec.items())) for spec in data["specs"]), str(data["policy"]))
+    specs = tuple(tuple(sorted(spec.items())) for spec in data["specs"])
+    resource_class = data.get("resource_class")
+    return PciRequest(
+        int(data["count"]),
+        specs,
+        str(data["policy"]),
+        str(resource_class) if resource_class is not None else None,
+        tuple(map(str, data.get("traits") or ())),
+    )
 
 
 @dataclass(frozen=True)
 class Alias:
-    """A name for devices: alternatives as in PciRequest, and their policy."""
+    """A name for devices: alternatives, policy, resource class and traits as in PciRequest."""
 
     specs: tuple[tuple[tuple[str, Any], ...], ...]
     policy: str
+    resource_class: str | None = None
+    traits: tuple[str, ...] = ()
 
 
 def truth(where: str, value: Any, code: str) -> str:
@@ -75,18 +93,24 @@ def truth(where: str, value: Any, code: str) -> str:
     return "true" if text in _TRUE else "false"
 
 
-def read_aliases(given: Iterable[Mapping[str, Any]]) -> dict[str, Alias]:
+def read_aliases(given: Iterable[Mapping[str, Any]], in_placement: bool = False) -> dict[str, Alias]:
     """Read the aliases of a fleet. Several of one name are alternatives.
 
+    :param in_placement: whether Placement is asked for the devices. Then an alias has no alternatives.
     :raises InvalidSpecs: one is wrong, or two of one name differ in policy or type.
     """
     aliases: dict[str, Alias] = {}
     for each in given:
-        name, alias = _alias(each)
+        name, alias = _alias(each, in_placement)
         known = aliases.get(name)
         if known is None:
             aliases[name] = alias
             continue
+        if in_placement:
+            raise _bad_alias(
+                f"There are two PCI aliases {name}, but with pci_in_placement an alias has no alternatives. Keep one, and give the devices of "
+                "both the same resource_class in drover_pci_device_specs."
+            )
         if known.policy != alias.policy:
             raise _bad_alias(f"Two PCI aliases {name} have the policies {known.policy} and {alias.policy}. They must have the same one.")
         if _type_of(known.specs[0]) != _type_of(alias.specs[0]):
@@ -95,27 +119,47 @@ def read_aliases(given: Iterable[Mapping[str, Any]]) -> dict[str, Alias]:
     return aliases
 
 
-def _alias(given: Mapping[str, Any]) -> tuple[str, Alias]:
+def _alias(given: Mapping[str, Any], in_placement: bool) -> tuple[str, Alias]:
     name = str(given.get("name") or "").strip()
     if not name:
         raise _bad_alias(f"The PCI alias {shown(dict(given))} has no name.")
-    unknown = sorted(set(given) - set(ALIAS_KEYS))
+    unknown = sorted(set(given) - {*ALIAS_KEYS, *PLACEMENT_KEYS})
     if unknown:
-        raise _bad_alias(f"The PCI alias {name} has the unknown key {unknown[0]}. Known: {', '.join(ALIAS_KEYS)}.")
-    for key in ("vendor_id", "product_id"):
+        raise _bad_alias(f"The PCI alias {name} has the unknown key {unknown[0]}. Known: {', '.join(ALIAS_KEYS + PLACEMENT_KEYS)}.")
+    for key in PLACEMENT_KEYS:
+        if given.get(key) and not in_placement:
+            raise _bad_alias(f"The PCI alias {name} has {key}, which needs pci_in_placement: true in the same policy.")
+    resource_class, traits = _names_in_placement(name, given) if in_placement else (None, ())
+    ids = [key for key in ("vendor_id", "product_id") if given.get(key) is not None or not given.get("resource_class")]
+    for key in ids:
         if not _IDS.fullmatch(str(given.get(key, ""))):
-            raise _bad_alias(f"The PCI alias {name} needs a {key} of four hexadecimal digits, such as 10de, not {shown(given.get(key))}.")
+            more = " (or a resource_class)" if in_placement else ""
+            raise _bad_alias(
+                f"The PCI alias {name} needs a {key} of four hexadecimal digits, such as 10de{more}, not {shown(given.get(key))}."
+            )
     if given.get("device_type") not in (None, *_ALIAS_TYPES):
         raise _bad_alias(f"The PCI alias {name} has the device_type {shown(given['device_type'])}; it must be {', '.join(_ALIAS_TYPES)}.")
     policy = given.get("numa_policy") or LEGACY
     if policy not in POLICIES:
         raise _bad_alias(f"The PCI alias {name} has the numa_policy {shown(policy)}; it must be one of {', '.join(POLICIES)}.")
-    spec = {"vendor_id": str(given["vendor_id"]), "product_id": str(given["product_id"])}
+    spec = {key: str(given[key]) for key in ids}
     if given.get("device_type"):
         spec["dev_type"] = given["device_type"]
     if given.get("live_migratable") is not None:
         spec["live_migratable"] = truth(f"live_migratable of the PCI alias {name}", given["live_migratable"], "PciInvalidAlias")
-    return name, Alias((tuple(sorted(spec.items())),), policy)
+    return name, Alias((tuple(sorted(spec.items())),), policy, resource_class, traits)
+
+
+def _names_in_placement(name: str, given: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
+    """Return the resource class and the traits of an alias."""
+    try:
+        asked = given.get("resource_class")
+        own = provider_names.class_name(asked, f"resource_class of the PCI alias {name}") if asked else None
+        traits = provider_names.trait_names(given.get("traits") or [], f"traits of the PCI alias {name}")
+    except DroverError as problem:
+        raise _bad_alias(str(problem)) from None
+    ids = {key: given.get(key) for key in ("vendor_id", "product_id")}
+    return provider_names.class_of({**ids, "resource_class": own}), tuple(traits)
 
 
 def _type_of(spec: tuple[tuple[str, Any], ...]) -> Any:
@@ -173,5 +217,6 @@ def requests_of_flavor(extra_specs: Mapping[str, Any], aliases: Mapping[str, Ali
                 "PciRequestAliasNotDefined",
             )
         if count:
-            found.append(PciRequest(count, aliases[name].specs, policy or aliases[name].policy))
+            alias = aliases[name]
+            found.append(PciRequest(count, alias.specs, policy or alias.policy, alias.resource_class, alias.traits))
     return tuple(found)

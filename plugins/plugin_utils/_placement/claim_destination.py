@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -13,9 +14,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import 
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import classes_and_traits as resource_names
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import inventory, provider_trees, providers, server_groups
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.device_providers import Chosen, DeviceProviders
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.host_room import HostRoom
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import Amounts, ProviderInventory
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, ClaimRequest, Resources
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import Amounts, InventoryKey, ProviderInventory
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, ClaimRequest, Mappings, Resources
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row
 
@@ -26,13 +28,14 @@ class Place:
     :param node: the row of the compute node (claim_nodes.find).
     :param given: what the scheduler chose to allocate there; None if any provider of the node will do.
     :param number: its place among those that are tried.
+    :param mappings: which providers of that are for which PCI device; None if that was not said.
     :ivar amounts: what is allocated there once the place is chosen.
     """
 
-    __slots__ = ("node", "given", "number", "amounts")
+    __slots__ = ("node", "given", "number", "mappings", "amounts")
 
-    def __init__(self, node: Row, given: Allocations | None = None, number: int = 0) -> None:
-        self.node, self.given, self.number = node, given or {}, number
+    def __init__(self, node: Row, given: Allocations | None = None, number: int = 0, mappings: Mappings | None = None) -> None:
+        self.node, self.given, self.number, self.mappings = node, given or {}, number, mappings
         self.amounts: Amounts = {}
 
 
@@ -70,6 +73,7 @@ class ClaimDestinations:
         self.members = {group.id: server_groups.members(connection, group) for group in found.values()}
         self.groups = found
         self.held: dict[int, dict[str, ProviderInventory]] = {}
+        self.devices: DeviceProviders | None = None
 
     def choose_all(self, wanted: Sequence[tuple[ClaimRequest, Sequence[Place]]]) -> dict[str, Place]:
         """Choose places for several selections, for all or for none.
@@ -117,8 +121,8 @@ class ClaimDestinations:
         for place in places:
             try:
                 self._check_host(uuid, place, group, leaving)
-                hardware = self._hardware(uuid, place)
-                place.amounts = self._amounts(place, resources)
+                hardware, devices = self._hardware(uuid, place, resources)
+                place.amounts = self._amounts(place, resources, devices)
             except _Refused as refused:
                 refusals.append(f"{place.node.host}: {refused}")
                 data.append({"host": place.node.host, "node": place.node.hypervisor_hostname, **refused.data})
@@ -153,6 +157,8 @@ class ClaimDestinations:
 
     def _hold(self, places: Sequence[Place], names: Collection[str], first_only: bool = False) -> None:
         providers: set[int] = set()
+        wants_devices = any(each.pci for each in self.requests.values())
+        names = {*names, *(each.resource_class for request in self.requests.values() for each in request.pci if each.resource_class)}
         for place in places:
             given = {self.uuids[uuid] for uuid in place.given}
             providers |= given
@@ -162,10 +168,12 @@ class ClaimDestinations:
         # What is given up is locked with the rest: both are written, and all rows are locked in one order.
         providers.update(provider for provider, dummy in self.free)
         self.held = inventory.hold(self.connection, providers, None if self.free else names)
-        self.room = HostRoom(self.connection, {place.node.id: place.node for place in places}.values()) if self.requests else None
+        nodes = {place.node.id: place.node for place in places}.values()
+        self.room = HostRoom(self.connection, nodes) if self.requests else None
         for held in self.held.values():
             for each in held.values():
                 each.used -= self.free.get(each.key, 0)
+        self.devices = DeviceProviders(self.connection, nodes, self.room.devices, self.held) if self.room and wants_devices else None
 
     def _check_host(self, uuid: str, place: Place, group: Row | None, leaving: str | None) -> None:
         if place.node.disabled:
@@ -177,25 +185,40 @@ class ClaimDestinations:
             if refusal:
                 raise _Refused(refusal)
 
-    def _hardware(self, uuid: str, place: Place) -> dict[str, Any] | None:
-        """Return what an instance gets of the cells and devices of a place; None where it needs none."""
+    def _hardware(self, uuid: str, place: Place, resources: Resources) -> tuple[dict[str, Any] | None, list[Chosen]]:
+        """Return what an instance gets of the cells and devices of a place, None where it needs none, and the allocations of the devices."""
         if self.room is None or uuid not in self.requests:
-            return None
+            return None, []
+        request, node = self.requests[uuid], place.node.id
+        if self.devices is not None and request.in_placement:
+            request = self.devices.request_on(node, request, place.given, place.mappings)
         try:
-            return self.room.find(place.node.id, self.requests[uuid])
+            found = self.room.find(node, request)
         except DoesNotFit as problem:
             raise _Refused(f"it {REASONS[problem.why]}") from None
+        if self.devices is None:
+            return found, []
+        return found, self.devices.allocations(node, request, found, {} if place.given else resources)
 
-    def _amounts(self, place: Place, resources: Resources) -> Amounts:
-        """Take the room of a place."""
+    def _amounts(self, place: Place, resources: Resources, devices: Sequence[Chosen]) -> Amounts:
+        """Take the room of a place.
+
+        :param devices: allocations of the chosen devices, which must be among those that the scheduler chose.
+        """
         taken: list[tuple[ProviderInventory, int]] = []
         if place.given:
+            for each in devices:
+                if place.given.get(each.provider, {}).get(each.resource_class, 0) < each.amount:
+                    raise _Refused(f"it has free PCI devices, but not of the providers that were chosen for {each.resource_class}")
             wanted = [
                 (name, amount, [self.uuids[uuid]]) for uuid, amounts in sorted(place.given.items()) for name, amount in amounts.items()
             ]
         else:
-            of = self.supplies[place.node.provider_id].of
-            wanted = [(name, amount, of(name)) for name, amount in resources.items()]
+            of, left = self.supplies[place.node.provider_id].of, Counter(resources)
+            left.subtract({name: sum(each.amount for each in devices if each.resource_class == name) for name in resources})
+            ids = self.devices.ids if self.devices is not None else {}
+            wanted = [(each.resource_class, each.amount, [ids[each.provider]]) for each in devices]
+            wanted += [(name, amount, of(name)) for name, amount in left.items() if amount > 0]
         for name, amount, keys in wanted:
             if not amount:
                 continue
@@ -212,9 +235,11 @@ class ClaimDestinations:
             if chosen is None:
                 raise _Refused(f"{held[0].refusal(name, amount)}", **held[0].data(name, amount))
             taken.append((chosen, amount))
-        for each, amount in taken:
-            each.used += amount
-        return {each.key: amount for each, amount in taken}
+        amounts: Counter[InventoryKey] = Counter()
+        for held_one, amount in taken:
+            held_one.used += amount
+            amounts[held_one.key] += amount
+        return dict(amounts)
 
 
 def _names(resources: Resources, places: Iterable[Place]) -> set[str]:

@@ -302,7 +302,10 @@ def _refuse_moving(connection: Connection, uuids: Collection[str]) -> None:
 
 
 def _places(nodes: claim_nodes.Nodes, tries: Sequence[Alternate]) -> list[Place]:
-    return [Place(claim_nodes.named(nodes, place), place.get("allocations"), number) for number, place in enumerate(tries)]
+    return [
+        Place(claim_nodes.named(nodes, place), place.get("allocations"), number, place.get("mappings"))
+        for number, place in enumerate(tries)
+    ]
 
 
 def _unknown_instance(uuid: str) -> DroverError:
@@ -346,6 +349,8 @@ def _claimed(selection: ClaimRequest, node: Row, alternates: Sequence[Alternate]
             continue
         if place.get("allocations"):
             left["allocations"] = place["allocations"]
+        if place.get("mappings"):
+            left["mappings"] = place["mappings"]
         claimed["alternates"].append(left)
     return claimed
 

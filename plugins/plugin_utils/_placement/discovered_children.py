@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
@@ -13,15 +12,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import a
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
 
-# Of our own, so that no uuid made from the same text elsewhere is taken for one of these.
-_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://drover.compute/nested-providers")
-
 
 class Child(NamedTuple):
     """A provider with one inventory, of whole pieces, or without any.
 
     parent: the uuid of another one of these; None for the root. traits: that it has by discovery. reported: those that it had so; all others
-    are the operator's.
+    are the operator's. keeps_reserved: what is reserved there stays so.
     """
 
     name: str
@@ -30,14 +26,7 @@ class Child(NamedTuple):
     total: int
     traits: Collection[str]
     reported: Collection[str]
-
-
-def uuid_of(root: str, key: str) -> str:
-    """Return the uuid of a provider by that of its compute node: the same in every discovery.
-
-    :param key: see nested_providers.NestedProvider.
-    """
-    return str(uuid.uuid5(_NAMESPACE, f"{root}/{key}"))
+    keeps_reserved: bool = False
 
 
 def write(connection: Connection, wanted: Mapping[int, Mapping[str, Child]], is_ours: Callable[[int, str, str], bool]) -> bool:
@@ -62,9 +51,13 @@ def write(connection: Connection, wanted: Mapping[int, Mapping[str, Child]], is_
     ]
     bulk.update(connection, table, new)
     reported = {ids[uuid]: child.reported for uuid, child in children.items()}
+    kept = _reserved(connection, [ids[uuid] for uuid, child in children.items() if child.keeps_reserved])
     providers.set_inventories(
         connection,
-        {ids[uuid]: {child.resource_class: _inventory(child.total)} if child.resource_class else {} for uuid, child in children.items()},
+        {
+            ids[uuid]: {child.resource_class: _inventory(child.total, kept.get(ids[uuid], 0))} if child.resource_class else {}
+            for uuid, child in children.items()
+        },
     )
     changed = providers.set_traits(
         connection,
@@ -81,5 +74,9 @@ def write(connection: Connection, wanted: Mapping[int, Mapping[str, Child]], is_
     return bool(new or stale - used or changed)
 
 
-def _inventory(total: int) -> Any:
-    return {"total": total, "reserved": 0, "min_unit": 1, "max_unit": total, "step_size": 1, "allocation_ratio": 1.0}
+def _reserved(connection: Connection, provider_ids: Collection[int]) -> dict[int, int]:
+    return {row.provider_id: row.reserved for row in providers.inventories(connection, provider_ids)} if provider_ids else {}
+
+
+def _inventory(total: int, reserved: int) -> Any:
+    return {"total": total, "reserved": reserved, "min_unit": 1, "max_unit": total, "step_size": 1, "allocation_ratio": 1.0}

@@ -16,7 +16,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._errors import Drov
 from ansible_collections.drover.compute.plugins.plugin_utils._numa import pinning, stored_hosts
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import NumaHosts
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import providers
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import one_time_use, provider_uuids, providers
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import HardwareClaim
 from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes, devices, numa
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row
@@ -34,6 +34,9 @@ class HostRoom:
         keys = sorted(rows)
         cells = compute_nodes.cells(connection, keys, lock=True)
         held, pci = numa.read(connection, keys), devices.read_pci(connection, keys)
+        #: The PCI devices by the id of the node.
+        self.devices = pci
+        self._uuids = {key: row.uuid for key, row in rows.items()}
         ratios: dict[int, dict[str, float]] = {}
         for (provider, name), ratio in providers.ratios(connection, {node.provider_id for node in rows.values()}).items():
             ratios.setdefault(provider, {})[name] = ratio
@@ -71,6 +74,8 @@ class HostRoom:
             numbers = {device["address"]: number for number, each in enumerate(placed["pci"]) for device in each["devices"]}
             if numbers:
                 devices.take(self._connection, node, uuid, numbers)
+                for_one_use = [each for each in self.devices[node] if each["address"] in numbers and one_time_use.is_marked(each)]
+                one_time_use.reserve(self._connection, {provider_uuids.provider_of(self._uuids[node], each) for each in for_one_use})
 
 
 def request_of(connection: Connection, node: int, uuid: str, vcpus: int, name: str) -> HostRequest:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from ansible_collections.drover.compute.plugins.module_utils import _mdev_uuids as mdev_uuids
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import discovered_children
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import provider_uuids
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import ClaimedMdev
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
@@ -60,7 +60,7 @@ def _makers(connection: Connection, provider_ids: Collection[int]) -> dict[int, 
     names = {row.node: row.node_uuid for row in providers.values()}
     found = {}
     for row in bulk.among(connection, sa.select(kinds), kinds.c.compute_node_id, names):
-        provider = providers.get(discovered_children.uuid_of(names[row.compute_node_id], row.parent))
+        provider = providers.get(provider_uuids.uuid_of(names[row.compute_node_id], row.parent))
         if provider is not None:
             found[provider.id] = row
     return found

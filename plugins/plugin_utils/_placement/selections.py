@@ -62,6 +62,7 @@ def check_alternates(where: str, alternates: Any, resources: Resources | None = 
 def _check_allocations(where: str, place: Mapping[str, Any], resources: Resources | None) -> None:
     """Refuse allocations that are malformed, or whose sums are not the requested amounts."""
     given = place.get("allocations")
+    _check_mappings(where, place.get("mappings"), given)
     if given is None:
         return
     if not isinstance(given, dict):
@@ -76,6 +77,22 @@ def _check_allocations(where: str, place: Mapping[str, Any], resources: Resource
                 raise DroverError(
                     f"{where}: allocations have {sums.get(name, 0)} {name} in all, but resources has "
                     f"{resources.get(name, 0)}. Make them agree, or leave allocations out."
+                )
+
+
+def _check_mappings(where: str, mappings: Any, given: Any) -> None:
+    """Refuse mappings of groups to providers that are malformed, or that name a provider of which nothing is allocated."""
+    if mappings is None:
+        return
+    if not isinstance(mappings, dict) or not all(
+        isinstance(uuids, list) and all(isinstance(each, str) for each in uuids) for uuids in mappings.values()
+    ):
+        raise DroverError(f"{where}: mappings must be a mapping of resource groups to lists of provider uuids, not {mappings!r}.")
+    for suffix, uuids in sorted(mappings.items(), key=str):
+        for each in uuids:
+            if not isinstance(given, dict) or each not in given:
+                raise DroverError(
+                    f"{where}: mappings name the provider {each} for {suffix}, but allocations do not. Pass both as they were."
                 )
 
 

@@ -11,6 +11,8 @@ from typing import Any, NotRequired, TypedDict
 Resources = dict[str, int]
 #: {provider uuid: what is allocated there}.
 Allocations = dict[str, Resources]
+#: {suffix of a resource group: uuids of the providers that meet it}, as in Placement.
+Mappings = dict[str, list[str]]
 
 
 class GroupDescription(TypedDict):
@@ -73,7 +75,10 @@ class Explanation(TypedDict):
 
 
 class Destination(TypedDict):
-    """A compute node that may take an instance; ``allocations`` where several providers could give its resources."""
+    """A compute node that may take an instance; ``allocations`` where several providers could give its resources.
+
+    mappings: the groups of PCI devices; missing where Placement is not asked for devices.
+    """
 
     host: str
     node: str
@@ -81,6 +86,7 @@ class Destination(TypedDict):
     provider: str
     weight: float
     allocations: NotRequired[Allocations | None]
+    mappings: NotRequired[Mappings]
 
 
 class Recorded(TypedDict):
@@ -118,6 +124,7 @@ class Alternate(TypedDict):
     host: str
     node: NotRequired[str | None]
     allocations: NotRequired[Allocations | None]
+    mappings: NotRequired[Mappings | None]
 
 
 class ClaimRequest(Alternate):

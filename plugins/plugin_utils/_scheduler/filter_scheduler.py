@@ -170,6 +170,9 @@ def place_batch(states: HostStates, specs: Sequence[RequestSpec], driver: Driver
             allocations = states.consume(index, spec)
             if allocations is not None:
                 selection["allocations"] = allocations
+            mappings = states.mappings(index, spec)
+            if mappings is not None:
+                selection["mappings"] = mappings
             placed.append((index, spec, selection))
     except Exception as problem:
         if isinstance(problem, NoValidHost):
@@ -221,7 +224,10 @@ def place(states: HostStates, index: int, weight: float) -> Destination:
 def alternate(states: HostStates, spec: RequestSpec, index: int, weight: float) -> Destination:
     """An alternate, with what it would take where that is not plain; the instance must not be on its host yet."""
     found = place(states, index, weight)
-    if states.provider_capacity is not None:
+    candidate = states.candidate(index, spec) if states.asks_providers(spec) else None
+    if candidate is not None:
+        found["allocations"], found["mappings"] = candidate.allocations, candidate.mappings
+    elif states.provider_capacity is not None:
         found["allocations"] = states.provider_capacity.choose(spec, index)
     return found
 

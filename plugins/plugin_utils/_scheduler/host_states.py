@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
 
 from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, IntArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import NumaHosts
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, GroupDescription
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, GroupDescription, Mappings
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import RequestError
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.node_columns import NodeColumns, image_pairs
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_fields import ServerGroupRequest
@@ -20,6 +21,17 @@ from ansible_collections.drover.compute.plugins.plugin_utils._validation import 
 
 #: The ratios that the fit to cells looks at, and the classes that have them.
 _RATIOS = {"cpu_allocation_ratio": "VCPU", "ram_allocation_ratio": "MEMORY_MB"}
+
+
+class Candidate(NamedTuple):
+    """What a request for PCI devices in Placement would take of which provider; mappings: the groups of the devices.
+
+    request: what it needs of cells and devices, with these providers.
+    """
+
+    allocations: Allocations
+    mappings: Mappings
+    request: HostRequest
 
 
 class ProviderCapacity(Protocol):
@@ -35,6 +47,9 @@ class ProviderCapacity(Protocol):
 
     def choose(self, spec: RequestSpec, index: int) -> Allocations | None:
         """Return what a request would take of which provider, None where there is no capacity."""
+
+    def candidates(self, spec: RequestSpec, index: int) -> Iterator[Candidate]:
+        """Find what a request could take, the best first."""
 
     def count(self, allocations: Allocations, sign: int) -> None:
         """Count allocations as used (1) or as free again (-1)."""
@@ -77,6 +92,9 @@ class HostStates(NodeColumns):
         self._groups: dict[str, GroupState] = {}
         self._numa: NumaHosts | None = None
         self._placed: dict[tuple[str, int], dict[str, Any]] = {}
+        self._mappings: dict[tuple[str, int], Mappings] = {}
+        #: By row: whether a request for PCI devices in Placement has a candidate there.
+        self._has_candidate: dict[int, dict[Any, bool]] = {}
 
     @property
     def numa(self) -> NumaHosts | None:
@@ -92,7 +110,44 @@ class HostStates(NodeColumns):
         return self._numa
 
     def _has_cells_left(self, index: int, spec: RequestSpec) -> bool:
+        if self.asks_providers(spec):
+            return self.has_candidate(index, spec)
         return self.numa is None or spec.host_request.is_empty or not self.numa.why(spec.host_request, index)
+
+    def asks_providers(self, spec: RequestSpec) -> bool:
+        """Return whether providers decide about PCI devices of a request."""
+        return self.provider_capacity is not None and spec.host_request.in_placement
+
+    def devices(self, index: int) -> Sequence[Mapping[str, Any]]:
+        """Return the PCI devices of a row."""
+        documents = self._numa_documents
+        return () if documents is None else (documents[index] or {}).get("pci") or ()
+
+    def candidate(self, index: int, spec: RequestSpec, with_cells: bool = True, taken: Allocations | None = None) -> Candidate | None:
+        """Return the best candidate of a row whose providers give the PCI devices of a request, and cells near them (N12.7).
+
+        :param with_cells: whether cells of the guest count.
+        :param taken: the only allocations that will do; None for any.
+        """
+        if self.numa is None or self.provider_capacity is None:
+            return None
+        for each in self.provider_capacity.candidates(spec, index):
+            request = each.request if with_cells else replace(each.request, topology=None)
+            if taken in (None, each.allocations) and not self.numa.why(request, index):
+                return each
+        return None
+
+    def has_candidate(self, index: int, spec: RequestSpec, with_cells: bool = True) -> bool:
+        """Return whether candidate() finds one."""
+        known = self._has_candidate.setdefault(index, {})
+        key = (with_cells, spec.host_request, spec.groups, spec.group_policy, tuple(spec.resources.items()))
+        if key not in known:
+            known[key] = self.candidate(index, spec, with_cells) is not None
+        return known[key]
+
+    def mappings(self, index: int, spec: RequestSpec) -> Mappings | None:
+        """Return which providers give the PCI devices of an instance on a node, None where Placement was not asked for them."""
+        return self._mappings.get((spec.key, index))
 
     def where(self, key: str) -> tuple[int, ...]:
         """Return the rows of the nodes of an instance: none, one, or two while it moves."""
@@ -242,13 +297,21 @@ class HostStates(NodeColumns):
         :param allocations: None for those of allocations().
         :returns: the allocations, None without ``provider_capacity``.
         """
-        allocations = allocations or self.allocations(index, spec)
+        request = spec.host_request
+        if self.asks_providers(spec):
+            found = self.candidate(index, spec, taken=allocations)
+            if found is not None:
+                allocations, request = found.allocations, found.request
+                self._mappings[spec.key, index] = found.mappings
+        else:
+            allocations = allocations or self.allocations(index, spec)
         if allocations is None:
             raise ValueError(f"{self.label(index)} has no room for instance {spec.name}")
-        if self.numa is not None and not spec.host_request.is_empty:
-            placed = self.numa.place(spec.host_request, index)
+        if self.numa is not None and not request.is_empty:
+            placed = self.numa.place(request, index)
             self.numa.consume(index, placed)
             self._placed[spec.key, index] = placed
+        self._has_candidate.pop(index, None)
         if self.provider_capacity is not None:
             self.provider_capacity.count(allocations, 1)
         self._change(index, spec, 1, allocations)
@@ -277,6 +340,8 @@ class HostStates(NodeColumns):
         if self.numa is not None and not spec.host_request.is_empty:
             placed = self._placed.pop((spec.key, index)) if (spec.key, index) in self._placed else self.numa.held(index, spec.key)
             self.numa.release(index, placed)
+        self._mappings.pop((spec.key, index), None)
+        self._has_candidate.pop(index, None)
         places.remove(index)
         self._where[spec.key] = tuple(places)
         self._change(index, spec, -1, allocations)

@@ -43,8 +43,8 @@ DRIVER_OPTIONS = {
     "skip_isolated_core_check": True,
     "least_cost_functions": {"compute_fill_first": -1.0},
 }
-#: Options of requests: names for PCI devices (N12.2).
-REQUEST_OPTIONS: dict[str, Any] = {"pci_alias": []}
+#: Options of requests: names for PCI devices (N12.2), and whether Placement is asked for these (N12.7).
+REQUEST_OPTIONS: dict[str, Any] = {"pci_alias": [], "pci_in_placement": False}
 #: Cost functions of the driver least_cost.
 COST_FUNCTIONS = ("compute_fill_first", "noop")
 DEFAULT_MAX_ATTEMPTS = 3
@@ -294,7 +294,7 @@ def _names(mapping: Mapping[str, Any], key: str, found: Catalogue, default: Sequ
 
 def _aliases(options: Mapping[str, Any]) -> dict[str, Alias]:
     try:
-        return read_aliases(options["pci_alias"])
+        return read_aliases(options["pci_alias"], options["pci_in_placement"])
     except InvalidSpecs as problem:
         raise PolicyError(f"The scheduler policy's 'pci_alias': {problem}", ("pci_alias",)) from None
 

@@ -224,6 +224,9 @@ class RequestSpec:
             amounts = {**{rc: amount for rc, amount in amounts.items() if rc != "VCPU"}, **constraints.resources}
         amounts = {**resource_specs.not_replaced(amounts, overrides, groups), **overrides}
         amounts.update(resource_specs.from_request(request.get("resources"), resource_classes.KEYS, who))
+        devices = resource_specs.of_devices(host_request, groups, who)
+        if devices:
+            groups, group_policy = groups + devices, group_policy or specs.get("group_policy", "none")
         destination = read_destination(request, who)
         hints = read_hints(request.get("hints"), who)
         group = read_group(request.get("server_group"), who)

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import RequestError
 
 #: Largest amount of one class that the store can record (signed 32 bit, as Placement's max_unit).
@@ -72,6 +73,23 @@ def from_extra_specs(specs: Mapping[str, str], who: str) -> tuple[dict[str, int]
     )
     # Groups may share a provider unless it is said otherwise; Placement wants it said (N1.3).
     return amounts, found, (policy or "none") if found else None
+
+
+def of_devices(request: HostRequest, groups: Sequence[ResourceGroup], who: str) -> tuple[ResourceGroup, ...]:
+    """Return a group for each PCI device that Placement is asked for (N12.7).
+
+    :param groups: those of the extra specs.
+    :raises RequestError: one of these has the suffix of one of the new ones.
+    """
+    asked = [each for each in request.pci if each.resource_class is not None]
+    found = tuple(
+        ResourceGroup(suffix, ((str(each.resource_class), 1),), frozenset(each.traits))
+        for each, suffixes in zip(asked, request.device_groups)
+        for suffix in suffixes
+    )
+    for suffix in sorted({each.suffix for each in groups} & {each.suffix for each in found}):
+        raise RequestError(f"{who}: the extra specs have resources{suffix}:, which is kept for PCI devices. Choose another suffix.")
+    return found
 
 
 def from_request(value: Any, keys: Mapping[str, str], who: str) -> dict[str, int]:

@@ -14,6 +14,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, InvalidSpecs
+from ansible_collections.drover.compute.plugins.plugin_utils._pci import provider_names
 from ansible_collections.drover.compute.plugins.plugin_utils._pci.device_specs import DeviceSpec
 from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import PHYSICAL, VIRTUAL
 
@@ -27,11 +28,11 @@ SPEC_KEYS = (
     "remote_managed",
     "managed",
     "live_migratable",
+    "one_time_use",
     "resource_class",
     "traits",
 )
 TYPE_KEYS = ("type", "device_addresses", "mdev_class", "max_instances")
-VGPU = "VGPU"
 _ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _COLUMNS = ("address", "vendor_id", "product_id", "numa_node", "dev_type", "parent_addr", "iommu_group", "interface")
 
@@ -80,28 +81,9 @@ class _Spec:
             self.rule = DeviceSpec({key: value for key, value in given.items() if value is not None})
         except InvalidSpecs as problem:
             raise DroverError(f"{where}: {problem}") from None
-        self.resource_class = custom_name(given.get("resource_class"), f"{where}, resource_class")
-        traits = given.get("traits") or []
-        names = traits.split(",") if isinstance(traits, str) else traits
-        if not isinstance(names, list):
-            raise DroverError(f"{where}: traits must be a list of names, not {validation.shown(traits)}.")
-        self.traits = sorted({str(custom_name(name, f"{where}, traits", standard=True)) for name in names})
-
-
-def custom_name(value: Any, where: str, standard: bool = False) -> str | None:
-    """Return the name of a resource class or trait as Nova normalises it: upper case, with CUSTOM_ before it.
-
-    :param standard: a name of os-traits stays as it is.
-    :raises DroverError: it is no name.
-    """
-    if value is None:
-        return None
-    if not isinstance(value, str) or not value.strip():
-        raise DroverError(f"{where} must be a name, not {validation.shown(value)}.")
-    name = re.sub(r"[^A-Z0-9_]", "_", value.strip().upper())
-    if name.startswith("CUSTOM_") or (standard and name.startswith(("HW_", "COMPUTE_", "OWNER_", "STORAGE_"))) or name == VGPU:
-        return name
-    return f"CUSTOM_{name}"
+        name = given.get("resource_class")
+        self.resource_class = provider_names.class_name(name, f"{where}, resource_class") if name is not None else None
+        self.traits = provider_names.trait_names(given.get("traits") or [], f"{where}: traits")
 
 
 def _mappings(given: Any, where: str, example: str) -> list[dict[str, Any]]:
@@ -184,7 +166,7 @@ def _group(given: Mapping[str, Any], where: str) -> dict[str, Any]:
     return {
         "type": name,
         "addresses": addresses,
-        "class": custom_name(given.get("mdev_class") or VGPU, f"{where}, mdev_class"),
+        "class": provider_names.class_name(given.get("mdev_class") or provider_names.VGPU, f"{where}, mdev_class"),
         "most": most,
     }
 

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import PHYSICAL
+from ansible_collections.drover.compute.plugins.plugin_utils._pci.provider_names import class_of, is_reported, key_of
+from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import PHYSICAL, PLAIN
 
 _TRAITS = frozenset({"COMPUTE_MANAGED_PCI_DEVICE", "OWNER_NOVA"})
 NUMA_ROOT = "HW_NUMA_ROOT"
-LIVE_MIGRATABLE = "HW_PCI_LIVE_MIGRATABLE"
+LIVE_MIGRATABLE, ONE_TIME_USE = "HW_PCI_LIVE_MIGRATABLE", "HW_PCI_ONE_TIME_USE"
 
 
 class NestedProvider(TypedDict):
@@ -33,16 +34,6 @@ class NestedProvider(TypedDict):
     resource_class: str | None
     total: int
     traits: set[str]
-
-
-def key_of(device: Mapping[str, Any]) -> str:
-    """Return the key of the provider of a PCI device: of a virtual function that of its physical one."""
-    return str(device.get("parent_addr") or device["address"])
-
-
-def class_of(device: Mapping[str, Any]) -> str:
-    """Return the resource class of a PCI device."""
-    return str(device.get("resource_class") or "") or f"CUSTOM_PCI_{device['vendor_id']}_{device['product_id']}".upper()
 
 
 def with_cells(found: Iterable[NestedProvider], cells: Iterable[Mapping[str, Any]]) -> list[NestedProvider]:
@@ -83,36 +74,57 @@ def of_pci_devices(devices: Iterable[Mapping[str, Any]], specs: Sequence[Mapping
     """Return the providers of PCI devices, without those of a physical network, which are requested by it.
 
     :param devices: what host_devices.pci_devices() returns.
-    :raises DroverError: the device specs give a function beside its physical one, or functions of one card that differ.
+    :raises DroverError: the device specs give a function beside its physical one, functions of one card that differ, or one for one use only.
     """
     where = f"{where}: pci_device_specs (drover_pci_device_specs)"
     if any(spec.get("devname") for spec in specs):
         raise DroverError(f"{where}: devname does not go with pci_report_in_placement. Name the device by its address.")
     cards: dict[str, list[Mapping[str, Any]]] = {}
     for device in devices:
-        if "physical_network" not in device["tags"]:
+        if is_reported(device):
             cards.setdefault(key_of(device), []).append(device)
-    found: list[NestedProvider] = []
-    for key, members in sorted(cards.items()):
-        names = " and ".join(each["address"] for each in members[:2])
-        if len(members) > 1 and any(each["dev_type"] == PHYSICAL for each in members):
-            raise DroverError(f"{where}: {names} are a physical function and one of its virtual ones. Give away one kind of them.")
-        if len({class_of(each) for each in members}) > 1:
-            raise DroverError(f"{where}: {names} are of one card and have different resource classes. Give them one resource_class.")
-        if len({frozenset(each["traits"]) for each in members}) > 1:
-            raise DroverError(f"{where}: {names} are of one card and have different traits. Give them the same traits.")
-        traits = _TRAITS | set(members[0]["traits"])
-        if all(each["tags"].get("live_migratable") == "true" for each in members):
-            traits |= {LIVE_MIGRATABLE}
-        found.append(
-            {
-                "key": key,
-                "name": key.upper(),
-                "parent": None,
-                "cell": members[0]["numa_node"],
-                "resource_class": class_of(members[0]),
-                "total": len(members),
-                "traits": set(traits),
-            }
-        )
-    return found
+    return [_provider(key, members, where) for key, members in sorted(cards.items())]
+
+
+def _provider(key: str, members: Sequence[Mapping[str, Any]], where: str) -> NestedProvider:
+    names = " and ".join(each["address"] for each in members[:2])
+    if len(members) > 1 and any(each["dev_type"] == PHYSICAL for each in members):
+        raise DroverError(f"{where}: {names} are a physical function and one of its virtual ones. Give away one kind of them.")
+    if len({class_of(each) for each in members}) > 1:
+        raise DroverError(f"{where}: {names} are of one card and have different resource classes. Give them one resource_class.")
+    if len({frozenset(_traits(each)) for each in members}) > 1:
+        raise DroverError(f"{where}: {names} are of one card and have different traits. Give them the same traits and live_migratable.")
+    for each in members:
+        if "one_time_use" in each["tags"] and each["dev_type"] not in (PLAIN, PHYSICAL):
+            raise DroverError(f"{where}: {each['address']} is a virtual function, which cannot have one_time_use. Take it out.")
+    return {
+        "key": key,
+        "name": key.upper(),
+        "parent": None,
+        "cell": members[0]["numa_node"],
+        "resource_class": class_of(members[0]),
+        "total": len(members),
+        "traits": _traits(members[0]),
+    }
+
+
+def _traits(device: Mapping[str, Any]) -> set[str]:
+    asked = {LIVE_MIGRATABLE: "live_migratable", ONE_TIME_USE: "one_time_use"}
+    return {*_TRAITS, *device["traits"], *(trait for trait, tag in asked.items() if device["tags"].get(tag) == "true")}
+
+
+def refuse_one_time_use(devices: Iterable[Mapping[str, Any]], where: str, is_on: bool) -> None:
+    """Refuse devices for one use only that no provider keeps from further ones.
+
+    :param devices: what host_devices.pci_devices() returns.
+    :param is_on: whether the host reports its devices to Placement.
+    :raises DroverError: there is one.
+    """
+    for each in devices:
+        if each["tags"].get("one_time_use") != "true":
+            continue
+        start = f"{where}: pci_device_specs (drover_pci_device_specs): {each['address']} has one_time_use, which"
+        if not is_on:
+            raise DroverError(f"{start} needs pci_report_in_placement (drover_pci_report_in_placement). Set it, or take one_time_use out.")
+        if not is_reported(each):
+            raise DroverError(f"{start} does not go with physical_network: such devices have no resource provider. Take one of them out.")

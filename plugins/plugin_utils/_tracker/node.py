@@ -148,6 +148,7 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
     mdevs = hypervisor.get("mdev_devices") or []
     kinds, problems = host_devices.mdev_types(hypervisor.get("mdev_types") or [], mdevs, options.get("mdev_types"), where)
     nested = nested_providers.of_mdev_types(kinds, hypervisor.get("pci_devices") or [])
+    nested_providers.refuse_one_time_use(pci, where, bool(options.get("pci_report_in_placement")))
     if options.get("pci_report_in_placement"):
         nested += nested_providers.of_pci_devices(pci, options.get("pci_device_specs") or [], where)
     if options.get("numa_report_in_placement"):

@@ -9,7 +9,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import discovered_children, providers
+from ansible_collections.drover.compute.plugins.plugin_utils._pci import provider_names
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import discovered_children, one_time_use, provider_uuids, providers
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
 from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes, devices, numa
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
@@ -45,13 +46,14 @@ def write_nested(connection: Connection, wanted: Nodes, rows: NodeRows, roots: M
         known = ((before[key].facts or {}).get("nested_providers") or {}) if key in before else {}
         uuid, name = names[roots[key]]
         children[roots[key]] = {
-            discovered_children.uuid_of(uuid, each["key"]): discovered_children.Child(
+            provider_uuids.uuid_of(uuid, each["key"]): discovered_children.Child(
                 f"{name}{each['name']}",
-                discovered_children.uuid_of(uuid, each["parent"]) if each["parent"] else None,
+                provider_uuids.uuid_of(uuid, each["parent"]) if each["parent"] else None,
                 each["resource_class"],
                 each["total"],
                 each["traits"],
                 frozenset(known.get(each["key"], ())),
+                nested_providers.ONE_TIME_USE in each["traits"],
             )
             for each in node["nested"]
         }
@@ -59,7 +61,7 @@ def write_nested(connection: Connection, wanted: Nodes, rows: NodeRows, roots: M
     def is_ours(root: int, uuid: str, name: str) -> bool:
         # Their uuids are made of their names.
         key = name.removeprefix(names[root][1])
-        return uuid in (discovered_children.uuid_of(names[root][0], each) for each in (key, key.lower()))
+        return uuid in (provider_uuids.uuid_of(names[root][0], each) for each in (key, key.lower()))
 
     return discovered_children.write(connection, children, is_ours)
 
@@ -81,23 +83,29 @@ class Hardware:
         facts_of = {key: facts.get("pci_devices") or [] for key, facts in compute_nodes.facts(connection, asking).items()}
         # Virtual functions by their interfaces are of the store.
         self._known = {key: [*facts_of.get(key, ()), *pci.get(key, ())] for key in shown}
+        # {node: {address: uuid of the provider}} of devices for one use only.
+        self._for_one_use = {
+            key: {each["address"]: provider_uuids.provider_of(row.uuid, each) for each in pci.get(key, ()) if one_time_use.is_marked(each)}
+            for key, row in rows.items()
+        }
         # {node: {device: (uuid of the provider, resource class)}}.
         self._amounts: dict[int, dict[str, tuple[str, str]]] = {}
         # {node: uuids of providers that it may have}.
         self._nested: dict[int, set[str]] = {}
         for key, row in rows.items():
             found = {
-                each["address"]: (discovered_children.uuid_of(row.uuid, nested_providers.key_of(each)), nested_providers.class_of(each))
+                each["address"]: (provider_uuids.provider_of(row.uuid, each), provider_names.class_of(each))
                 for each in pci.get(key, ())
+                if provider_names.is_reported(each)
             }
             classes = {(kind["parent"], kind["type"]): kind["resource_class"] for kind in kinds.get(key, ())}
             for mdev in mdevs.get(key, ()):
                 if (mdev["parent"], mdev["type"]) in classes:
-                    provider = discovered_children.uuid_of(row.uuid, mdev["parent"])
+                    provider = provider_uuids.uuid_of(row.uuid, mdev["parent"])
                     found[mdev["uuid"]] = (provider, classes[mdev["parent"], mdev["type"]])
-            keys = {nested_providers.key_of(each) for each in pci.get(key, ())} | {kind["parent"] for kind in kinds.get(key, ())}
+            keys = {provider_names.key_of(each) for each in pci.get(key, ())} | {kind["parent"] for kind in kinds.get(key, ())}
             self._amounts[key] = found
-            self._nested[key] = {discovered_children.uuid_of(row.uuid, each) for each in keys}
+            self._nested[key] = {provider_uuids.uuid_of(row.uuid, each) for each in keys}
         self._ids = providers.ids(connection, set().union(*self._nested.values()))
 
     def resources(self, node: int, domain: DomainReport, resources: Resources) -> Resources:
@@ -140,7 +148,20 @@ class Hardware:
                 for device in self._devices(node, each):
                     of_node.setdefault(device, []).append(uuid)
         changed = numa.write(self._connection, cells, keep)
-        return devices.set_owners(self._connection, owners, keep) or changed
+        changed |= devices.set_owners(self._connection, owners, keep)
+        return self._reserve_used(shown) or changed
+
+    def _reserve_used(self, nodes: Collection[int]) -> bool:
+        """Reserve the devices for one use only that somebody has; return whether there is a new one."""
+        for_one_use = {key: found for key, found in self._for_one_use.items() if found and key in nodes}
+        if not for_one_use:
+            return False
+        owned = {
+            key: {each["address"] for each in rows if each["owner"]}
+            for key, rows in devices.read_pci(self._connection, list(for_one_use)).items()
+        }
+        used = {uuid for key, found in for_one_use.items() for address, uuid in found.items() if address in owned.get(key, ())}
+        return one_time_use.reserve(self._connection, used)
 
     def write_one(self, node: int, uuid: str, domain: DomainReport) -> None:
         """Record what one domain has of its node, and leave that of all others as it is."""

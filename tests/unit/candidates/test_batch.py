@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import uuid
 
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import batch, query, response
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import batch, query, response, search
 from ansible_collections.drover.compute.tests.benchmarks import topology_file
 
 POOL = str(uuid.UUID(int=1))
@@ -71,3 +71,33 @@ def test_a_nested_node_gives_from_the_part_that_has_room(store):
     assert found.take(asked, 0) == {"uuid-a": {"DISK_GB": 1}, "uuid-a0": {"VCPU": 3}}
     assert found.take(asked, 0) == {"uuid-a": {"DISK_GB": 1}, "uuid-a1": {"VCPU": 3}}
     assert found.fits(asked).tolist() == [False, False]
+
+
+def test_groups_that_are_alike_are_not_told_apart(store):
+    """Of the ways to take three functions of three cards all are found, each once: what is taken of each card counts."""
+    suffixes = [f"_{number}" for number in range(3)]
+    asked = query.from_mapping({"groups": {each: {"resources": {"CUSTOM_VF": 1}} for each in suffixes}, "group_policy": "none"})
+    every = made(store, asked, provider("a", {"VCPU": 4}), *(provider(name, {"CUSTOM_VF": 2}, parent="a") for name in ("b", "c", "d")))
+    apart = {tuple(sorted(map(str, each["allocations"].items()))) for each in every.candidates(asked, 0)}
+    alike = query.Query(asked.groups, asked.group_policy, equal_groups=[suffixes])
+    found = [tuple(sorted(map(str, each["allocations"].items()))) for each in every.candidates(alike, 0)]
+    assert len(found) == len(set(found)) == 7 and set(found) == apart
+    assert every.fits(alike).tolist() == [True, False]
+    taken = every.take(alike, 0)
+    assert taken is not None and every.take(alike, 0) is not None and every.take(alike, 0) is None
+    assert every.fits(alike).tolist() == [False, False]
+
+
+def test_very_many_candidates_of_groups_that_are_alike_take_no_measureless_time(store):
+    """Twelve groups over twelve cards: 1,352,078 ways without order, of which some are enough."""
+    suffixes = [f"_{number:02}" for number in range(12)]
+    groups = {each: query.Group(each, {"CUSTOM_VF": 1}) for each in suffixes}
+    asked = query.Query(groups, "none", equal_groups=[suffixes])
+    cards = [provider(f"card{number:02}", {"CUSTOM_VF": 8}, parent="a") for number in range(12)]
+    found = made(store, asked, provider("a", {"VCPU": 4}), *cards)
+    rows = list(found.candidates(asked, 0))
+    assert 1 < len(rows) <= search.MOST_ALIKE
+    assert all(sum(each["resources"]["CUSTOM_VF"] for each in row["allocations"].values()) == 12 for row in rows)
+    for _number in range(8):
+        assert found.take(asked, 0) is not None
+    assert found.take(asked, 0) is None

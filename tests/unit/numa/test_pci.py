@@ -67,7 +67,7 @@ def test_the_first_spec_that_matches_gives_the_tags():
         ({"address": {"bus": "["}}, "in a regular expression"),
         ({"address": "3b:00.0", "devname": "ens1"}, "has address and devname"),
         ({"managed": "perhaps"}, "managed is 'perhaps'. It must be true or false"),
-        ({"one_time_use": "true"}, "one_time_use, which drover does not have"),
+        ({"one_time_use": "once"}, "one_time_use is 'once'. It must be true or false"),
         ({"tag": ["a"]}, "the tag tag must be a text or a number"),
     ],
 )
@@ -81,7 +81,9 @@ def test_device_specs_that_are_refused(spec, words):
     [
         ([{"vendor_id": "10de", "product_id": "2204"}], "has no name"),
         ([{"name": "gpu", "vendor_id": "10de"}], "needs a product_id of four hexadecimal digits"),
-        ([{**GPU_ALIAS, "resource_class": "X"}], "unknown key resource_class"),
+        ([{**GPU_ALIAS, "class": "X"}], "unknown key class"),
+        ([{**GPU_ALIAS, "resource_class": "X"}], "has resource_class, which needs pci_in_placement: true"),
+        ([{**GPU_ALIAS, "traits": "X"}], "has traits, which needs pci_in_placement: true"),
         ([{**GPU_ALIAS, "device_type": "gpu"}], "it must be type-PCI, type-PF, type-VF"),
         ([{**GPU_ALIAS, "numa_policy": "near"}], "it must be one of required, legacy, preferred, socket"),
         ([GPU_ALIAS, {**GPU_ALIAS, "numa_policy": "required"}], "must have the same one"),
@@ -92,6 +94,32 @@ def test_aliases_that_are_refused(aliases, words):
     with pytest.raises(InvalidSpecs, match=words) as caught:
         read_aliases(aliases)
     assert caught.value.code == "PciInvalidAlias"
+
+
+@pytest.mark.parametrize(
+    ("aliases", "words"),
+    [
+        ([GPU_ALIAS, GPU_ALIAS], "two PCI aliases gpu, but with pci_in_placement an alias has no alternatives"),
+        ([{"name": "gpu", "vendor_id": "10de"}], r"needs a product_id of four .* \(or a resource_class\)"),
+        ([{"name": "gpu", "resource_class": "gpu", "vendor_id": "nvidia"}], "needs a vendor_id"),
+        ([{"name": "gpu", "resource_class": ["gpu"]}], "resource_class of the PCI alias gpu must be a name"),
+        ([{**GPU_ALIAS, "traits": {"a": 1}}], "traits of the PCI alias gpu must be a list of names"),
+    ],
+)
+def test_aliases_that_are_refused_in_placement(aliases, words):
+    with pytest.raises(InvalidSpecs, match=words) as caught:
+        read_aliases(aliases, in_placement=True)
+    assert caught.value.code == "PciInvalidAlias"
+
+
+def test_aliases_in_placement_have_a_class_and_traits():
+    given = [GPU_ALIAS, {"name": "nic", "resource_class": "fast-nic", "traits": "HW_NIC_ACCEL_SSL, blue"}]
+    aliases = read_aliases(given, in_placement=True)
+    assert [(each.resource_class, each.traits) for each in aliases.values()] == [
+        ("CUSTOM_PCI_10DE_2204", ()),
+        ("CUSTOM_FAST_NIC", ("CUSTOM_BLUE", "HW_NIC_ACCEL_SSL")),
+    ]
+    assert aliases["nic"].specs == ((),)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import sqlalchemy as sa
 from ansible_collections.drover.compute.plugins.module_utils import _mdev_uuids as mdev_uuids
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, discovered_children, mdevs
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, mdevs, provider_uuids
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, devices, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
@@ -33,7 +33,7 @@ def discover(url, *domains, without=()):
 def provider_of(connection, parent):
     node_uuid = connection.execute(sa.select(tables.compute_nodes.c.uuid)).scalar()
     query = sa.select(tables.resource_providers.c.id)
-    return connection.execute(query.where(tables.resource_providers.c.uuid == discovered_children.uuid_of(node_uuid, parent))).scalar()
+    return connection.execute(query.where(tables.resource_providers.c.uuid == provider_uuids.uuid_of(node_uuid, parent))).scalar()
 
 
 def claim(url, name, amount=1, parent=PARENT, resource_class="VGPU"):

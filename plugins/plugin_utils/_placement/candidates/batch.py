@@ -24,6 +24,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arr
 FEW = 8
 
 
+def allocations_of(request: response.AllocationRequest) -> Allocations:
+    """Return what a candidate takes, by provider."""
+    return {uuid: each["resources"] for uuid, each in request["allocations"].items()}
+
+
 class CandidateCapacity:
     """What is free on nodes, by allocation candidates.
 
@@ -46,19 +51,22 @@ class CandidateCapacity:
         return self._of(query).roots[self._places]
 
     def choose(self, query: Query, node: int) -> Allocations | None:
-        """Return what a query would take on a node, by its number; None if it does not fit.
+        """Return what a query would take on a node, by its number; None if it does not fit."""
+        found = next(self.candidates(query, node), None)
+        return allocations_of(found) if found is not None else None
+
+    def candidates(self, query: Query, node: int) -> Iterator[response.AllocationRequest]:
+        """Find the candidates of a node, by its number, the best first.
 
         Prefer the candidate with the fewest providers outside the node's own tree, then the one that leaves the most capacity free.
         """
         if self._places[node] < 0:
-            return None
+            return
         rows = self._of(query).rows(self._places[node])
-        if not len(rows):
-            return None
-        slots = search.slots(query)
-        best = self._best(rows, slots, self._places[node])
-        (request,) = response.requests(self._topology, rows[best : best + 1], slots)
-        return {uuid: each["resources"] for uuid, each in request["allocations"].items()}
+        if len(rows):
+            slots = search.slots(query)
+            for place in self._in_order(rows, slots, self._places[node]):
+                yield from response.requests(self._topology, rows[place : place + 1], slots)
 
     def take(self, query: Query, node: int) -> Allocations | None:
         """Do as choose(), and count what is taken as used."""
@@ -98,9 +106,9 @@ class CandidateCapacity:
             self._asked[id(query)] = (query, _QueryState(self._topology, self._at, query))
         return self._asked[id(query)][1]
 
-    def _best(self, rows: IntArray, slots: Sequence[search.Slot], root: int) -> int:
+    def _in_order(self, rows: IntArray, slots: Sequence[search.Slot], root: int) -> list[int]:
         if len(rows) == 1:
-            return 0
+            return [0]
         topology = self._topology
         lent = (topology.roots[rows] != root).sum(axis=1)
         left = np.zeros(len(rows))
@@ -109,7 +117,8 @@ class CandidateCapacity:
                 inventory = topology.inventories[name]
                 at = self._at[name][rows[:, number]]
                 left += (inventory.capacity[at] - inventory.used[at] - amount) / np.maximum(inventory.capacity[at], 1)
-        return int(np.lexsort((-left, lent))[0])
+        order: list[int] = np.lexsort((-left, lent)).tolist()
+        return order
 
 
 class _QueryState:

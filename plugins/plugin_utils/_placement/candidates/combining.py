@@ -22,6 +22,8 @@ class Rules:
 
     def __init__(self, topology: ProviderArrays, query: Query, slots: Sequence[Slot]) -> None:
         self._topology = topology
+        #: Whether not all candidates are wanted.
+        self.has_equal_groups = bool(query.equal_groups)
         self._at: dict[int, list[Rule]] = {}
         spread = [number for number, slot in enumerate(slots) if not slot.suffix]
         single = {slot.suffix: number for number, slot in enumerate(slots) if slot.suffix}
@@ -37,6 +39,9 @@ class Rules:
             numbers = sorted(single[suffix] for suffix in suffixes)
             if len(numbers) > 1:
                 self._add(numbers[-1], _Subtree(topology, numbers))
+        for equal in query.equal_groups:
+            for one, other in zip(equal, equal[1:]):
+                self._add(single[other], _InOrder(single[one], single[other]))
         self._add_sums(slots)
 
     def keep(self, rows: IntArray, number: int) -> BoolArray | None:
@@ -80,6 +85,17 @@ class _Apart:
 
     def __call__(self, rows: IntArray) -> BoolArray:
         return np.logical_and.reduce(rows[:, self._before] != rows[:, [self._number]], axis=1)
+
+
+class _InOrder:
+    """A group has no provider that comes before that of another group."""
+
+    def __init__(self, before: int, number: int) -> None:
+        self._before, self._number = before, number
+
+    def __call__(self, rows: IntArray) -> BoolArray:
+        found: BoolArray = rows[:, self._before] <= rows[:, self._number]
+        return found
 
 
 class _Subtree:

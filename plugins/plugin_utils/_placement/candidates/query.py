@@ -46,7 +46,11 @@ class Group:
 
 @dataclass
 class Query:
-    """groups: by suffix, in the order given, the group without a suffix first. same_subtrees: sets of suffixes."""
+    """groups: by suffix, in the order given, the group without a suffix first. same_subtrees: sets of suffixes.
+
+    equal_groups: suffixes of groups that ask the same. Of candidates that differ only in which of them gets which provider, one is found; and of
+    very many candidates of one root, some (search.MOST_ALIKE).
+    """
 
     groups: dict[str, Group] = field(default_factory=dict)
     group_policy: str | None = None
@@ -54,6 +58,7 @@ class Query:
     root_required: set[str] = field(default_factory=set)
     root_forbidden: set[str] = field(default_factory=set)
     limit: int | None = None
+    equal_groups: list[list[str]] = field(default_factory=list)
 
     def classes(self) -> dict[str, str]:
         """Return the keys that name classes, by class."""

@@ -20,6 +20,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arr
 
 #: The most combinations in memory at a time.
 BLOCK = 500000
+#: The most combinations of one anchor where groups are alike: their number grows without measure with that of the groups.
+MOST_ALIKE = 256
 
 
 def slots(query: Query) -> list[Slot]:
@@ -77,7 +79,7 @@ def _blocks(options: Sequence[Option], size: int) -> Iterator[BoolArray]:
     if not len(anchors):
         return
     block = (np.cumsum(combinations[anchors]) // BLOCK).astype(np.int64)
-    for number in range(int(block[-1]) + 1):
+    for number in np.unique(block).tolist():
         mask = np.zeros(size, dtype=bool)
         mask[anchors[block == number]] = True
         yield mask
@@ -105,7 +107,18 @@ def _product(options: Sequence[Option], anchors: BoolArray, rules: combining.Rul
         kept = rules.keep(rows, number)
         if kept is not None:
             rows, owner = rows[kept], owner[kept]
+        if rules.has_equal_groups:
+            kept = _some_of_each(owner)
+            rows, owner = rows[kept], owner[kept]
     return owner, rows
+
+
+def _some_of_each(owner: IntArray) -> BoolArray:
+    """Return which rows to keep so that no owner has more than MOST_ALIKE: at even distances, so that they stay different."""
+    first, many = (np.searchsorted(owner, owner, side=side) for side in ("left", "right"))
+    within, many = np.arange(len(owner)) - first, many - first
+    found: BoolArray = (many <= MOST_ALIKE) | (within * MOST_ALIKE // many != (within - 1) * MOST_ALIKE // many)
+    return found
 
 
 def _unlike(topology: ProviderArrays, rows: IntArray, seen: set[tuple[int, ...]]) -> IntArray:

@@ -16,7 +16,8 @@ class NUMATopologyFilter(HostFilter):
     """The host has cells for the cells of the guest, with pinned CPUs, pages, and PCI devices and networks near them.
 
     Inputs: the extra specs and image properties of N11.1; the cells, devices and instances of hosts (``numa``).
-    Rule: a request without cells passes; else the fit of N11.4 decides. Source: N11.6.
+    Rule: a request without cells passes; else the fit of N11.4 decides. Devices that Placement is asked for must be of the
+    providers of a candidate. Source: N11.6, N12.7.
     """
 
     name = "NUMATopologyFilter"
@@ -32,7 +33,11 @@ class NUMATopologyFilter(HostFilter):
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         if self.not_applicable(spec):
             return np.ones(states.size, dtype=bool)
-        return np.zeros(states.size, dtype=bool) if states.numa is None else states.numa.fits(spec.host_request).mask
+        found = np.zeros(states.size, dtype=bool) if states.numa is None else states.numa.fits(spec.host_request).mask
+        if states.asks_providers(spec):
+            for row in np.flatnonzero(found).tolist():
+                found[row] = states.has_candidate(row, spec)
+        return found
 
     def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         why = NO_CELLS if states.numa is None else states.numa.why(spec.host_request, index) or NO_CELLS

@@ -16,7 +16,8 @@ class PciPassthroughFilter(HostFilter):
     """The host has free PCI devices for the request.
 
     Inputs: pci_passthrough:alias of the flavor, policy key pci_alias; the devices and instances of hosts (``numa``).
-    Rule: a request without devices passes; else the pools of the host, of any cell, must meet all requests. Source: N12.3.
+    Rule: a request without devices passes; else the pools of the host, of any cell, must meet all requests; with pci_in_placement those of
+    the providers of a candidate. Source: N12.3, N12.7.
     """
 
     name = "PciPassthroughFilter"
@@ -32,7 +33,11 @@ class PciPassthroughFilter(HostFilter):
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         if self.not_applicable(spec):
             return np.ones(states.size, dtype=bool)
-        return np.zeros(states.size, dtype=bool) if states.numa is None else states.numa.has_devices(spec.host_request)
+        found = np.zeros(states.size, dtype=bool) if states.numa is None else states.numa.has_devices(spec.host_request)
+        if states.asks_providers(spec):
+            for row in np.flatnonzero(found).tolist():
+                found[row] = states.has_candidate(row, spec, with_cells=False)
+        return found
 
     def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         return REASONS[PCI_FILTER]
