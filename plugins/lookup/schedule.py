@@ -129,6 +129,8 @@ _raw:
       returned: always
     image: {description: The properties of the image., type: dict, returned: always}
     image_name: {description: The name of the image., type: str, returned: always}
+    image_id: {description: The id of the image., type: str, returned: always}
+    image_format: {description: The disk format of the image., type: str, returned: always}
     host_request:
       description: What the instance needs of NUMA cells, CPUs, pages and PCI devices of its host. The claim chooses them.
       type: dict

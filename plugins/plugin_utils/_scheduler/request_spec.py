@@ -154,6 +154,8 @@ class RequestSpec:
             "extra_specs": dict(self.kept_specs) or None,
             "image": dict(self.image.properties) or None if self.image is not None else None,
             "image_name": self.image.name or None if self.image is not None else None,
+            "image_id": self.image.id if self.image is not None else None,
+            "image_format": self.image.disk_format if self.image is not None else None,
         }
         if not self.host_request.is_empty:
             found["host_request"] = self.host_request.as_data()
@@ -283,13 +285,13 @@ class RequestSpec:
         """Make the spec of an instance that exists, to find it another host.
 
         :param instance: mapping with name, uuid, vcpus, memory_mb and disk_gb, and if known
-            availability_zone, server_group, project, user, flavor (name), extra_specs, image (properties), image_name, and cells: what it
-            has of the NUMA cells of its host.
+            availability_zone, server_group, project, user, flavor (name), extra_specs, image (properties), image_name, image_id, image_format
+            (its disk format), and cells: what it has of the NUMA cells of its host.
         :raises RequestError: an extra spec of its flavor cannot be read.
         """
         amounts = resource_classes.to_resources(instance)
         flavor, group = instance.get("flavor"), instance.get("server_group")
-        image, name = instance.get("image"), instance.get("image_name")
+        image, name, identity, disk_format = (instance.get(key) for key in ("image", "image_name", "image_id", "image_format"))
         cells = instance.get("cells")
         specs = extra_specs(instance, f"Instance {instance['name']}")
         return cls(
@@ -302,7 +304,7 @@ class RequestSpec:
             user=instance.get("user") or None,
             flavor=Flavor(flavor, specs) if flavor else None,
             own_specs={} if flavor else specs,
-            image=Image(name or "", dict(image or {})) if image or name else None,
+            image=Image(name or "", dict(image or {}), identity, disk_format) if image or name or identity or disk_format else None,
             host_request=HostRequest(topology_of(cells, instance["vcpus"])) if cells else HostRequest(),
         )
 
