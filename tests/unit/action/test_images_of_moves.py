@@ -11,7 +11,6 @@ from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host
 
-
 KINDS = {"supported_instances": [["x86_64", "kvm", "hvm"]]}
 RAW = {**KINDS, "traits": ["COMPUTE_IMAGE_TYPE_RAW"]}
 HOSTS = {"kvm1": RAW, "kvm2": KINDS, "kvm3": RAW, "kvm4": {}}
