@@ -155,7 +155,7 @@ _raw:
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import DroverLookup, flat
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import decide
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import decide, refuse_unknown
 from ansible_collections.drover.compute.plugins.plugin_utils._store import clock
 
 
@@ -168,6 +168,7 @@ class LookupModule(DroverLookup):
         policy = self.policy()
         if not requests:
             return []
+        refuse_unknown(requests)
         with self.store().read() as connection:
             return decide(
                 connection,

@@ -222,6 +222,8 @@ class RequestSpec:
         image = read_image(request.get("image"), who, images)
         overrides, groups, group_policy = resource_specs.from_extra_specs(specs, who)
         host_request, constraints = _read_host_request(who, amounts, specs, image, aliases, read_ports(request.get("networks"), who))
+        if host_request.topology is None:
+            _refuse_cells(who, specs, image)
         if constraints.resources:
             amounts = {**{rc: amount for rc, amount in amounts.items() if rc != "VCPU"}, **constraints.resources}
         amounts = {**resource_specs.not_replaced(amounts, overrides, groups), **overrides}
@@ -331,6 +333,16 @@ def _read_host_request(
         return read_request(amounts["VCPU"], amounts["MEMORY_MB"], specs, properties, aliases, ports)
     except InvalidSpecs as problem:
         raise RequestError(f"{who}: {problem}") from None
+
+
+def _refuse_cells(who: str, specs: Mapping[str, str], image: Image | None) -> None:
+    """Refuse sizes of cells of a guest without cells. Nova ignores them."""
+    names = ("hw:numa_cpus.", "hw:numa_mem.", "hw_numa_cpus.", "hw_numa_mem.")
+    keys = [key for key in (*specs, *(image.properties if image is not None else ())) if key.startswith(names)]
+    if keys:
+        raise RequestError(
+            f"{who}: {keys[0]} is the size of a NUMA cell, and nothing says how many cells there are. Set hw:numa_nodes, or take it out."
+        )
 
 
 #: Everything of a spec but its name and uuid.
