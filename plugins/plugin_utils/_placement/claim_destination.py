@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import REASONS, DoesNotFit
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import DoesNotFit
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import classes_and_traits as resource_names
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import inventory, provider_trees, providers, server_groups
@@ -184,7 +184,7 @@ class ClaimDestinations:
         try:
             return self.room.find(place.node.id, self.requests[uuid])
         except DoesNotFit as problem:
-            raise _Refused(f"it {REASONS[problem.why]}") from None
+            raise _Refused(f"it {problem.lack.text}") from None
 
     def _amounts(self, place: Place, resources: Resources) -> Amounts:
         """Take the room of a place."""
