@@ -138,8 +138,8 @@ def lines(name: str, differing: Sequence[Difference]) -> list[str]:
     for each in differing:
         if each.change is None and each.way:
             ways.setdefault(each.way, []).append(each.key)
-    told = [f"{name}: {' and '.join(keys)} {'is' if len(keys) == 1 else 'are'} not changed here: {way}." for way, keys in ways.items()]
-    return [f"{name}: {'; '.join(parts)}.", *told]
+    named = [f"{name}: {' and '.join(keys)} {'is' if len(keys) == 1 else 'are'} not changed here: {way}." for way, keys in ways.items()]
+    return [f"{name}: {'; '.join(parts)}.", *named]
 
 
 def stranger(definition: Mapping[str, Any], instance: ListedInstance) -> list[str]:

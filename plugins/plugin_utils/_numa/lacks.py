@@ -16,7 +16,7 @@ _NEAR = "lacks NUMA cells with that room near the requested PCI devices and netw
 
 
 class Lack(NamedTuple):
-    """text: the rest of a sentence that begins with the name of the host. share: how far the host is from fitting; 0 is near."""
+    """text: the rest of a sentence that begins with the name of the host. share: how much is missing; 0 is nothing."""
 
     text: str
     share: float
@@ -40,9 +40,9 @@ def of_cells(table: CellTable, host: int, kinds: Sequence[tuple[GuestCell, int]]
             key=lambda each: each.share,
         )
         return Lack(f"lacks room for cell {number} of the guest; {near.text}", near.share)
-    fitting = int(np.any(masks, axis=0).sum())
-    if fitting < len(kinds):
-        return Lack(f"has {fitting} NUMA {_cells(fitting)} with enough free CPUs and memory, and the guest needs {len(kinds)}", 1.0)
+    enough = int(np.any(masks, axis=0).sum())
+    if enough < len(kinds):
+        return Lack(f"has {enough} NUMA {_cells(enough)} with enough free CPUs and memory, and the guest needs {len(kinds)}", 1.0)
     return Lack(_NEAR, 1.0)
 
 
