@@ -17,6 +17,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import s
 from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils._report import text
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, instances
+from ansible_collections.drover.compute.plugins.plugin_utils._store import flavors as flavors_of_store
 
 
 class ActionModule(DroverAction):
@@ -59,6 +60,7 @@ class ActionModule(DroverAction):
             check.known_names("server_groups", both, {*stored, *(group["name"] for group in sections["server_groups"])}, places)
             check.known_names("images", both, images, places)
             kept = instances.kept(connection, [each["uuid"] for each in resolved])
+            recorded = flavors_of_store.read_all(connection)
         absent = [item for item in checked if item.get("state") == "absent"]
         result = {"changed": False, "instances": resolved, "sections": sections, "server_groups": sections["server_groups"]}
         result["absent"] = sorted(item["name"] for item in absent)
@@ -69,7 +71,8 @@ class ActionModule(DroverAction):
             if found["state"] not in ("new", "building", identity.UNSEEN):
                 placed.append(found)
                 instance = there[found["uuid"]]
-                differing += differences.lines(found["name"], differences.found(found, instance, kept[found["uuid"]]))
+                compared = differences.found(found, instance, kept[found["uuid"]], flavors=recorded)
+                differing += differences.lines(found["name"], compared)
                 strangers += differences.stranger(item, instance)
         if args["differences"] is not None:
             # Hypervisors have been asked, and they know better than the store.

@@ -134,6 +134,8 @@ _raw:
       returned: always
     image: {description: The properties of the image., type: dict, returned: always}
     image_name: {description: The name of the image., type: str, returned: always}
+    image_id: {description: The id of the image., type: str, returned: always}
+    image_format: {description: The disk format of the image., type: str, returned: always}
     host_request:
       description: What the instance needs of NUMA cells, CPUs, pages and PCI devices of its host. The claim chooses them.
       type: dict
@@ -158,7 +160,7 @@ _raw:
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import DroverLookup, flat
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import decide
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import decide, refuse_unknown
 from ansible_collections.drover.compute.plugins.plugin_utils._store import clock
 
 
@@ -171,6 +173,7 @@ class LookupModule(DroverLookup):
         policy = self.policy()
         if not requests:
             return []
+        refuse_unknown(requests)
         with self.store().read() as connection:
             return decide(
                 connection,

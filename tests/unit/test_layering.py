@@ -159,6 +159,7 @@ TREE = (
     "plugin_utils/_scheduler/host_filters/deep.py",
     "plugin_utils/_scheduler/part.py",
     "plugin_utils/_sizes.py",
+    "plugin_utils/_spec_names.py",
     "plugin_utils/_storage_identity.py",
     "plugin_utils/_store/part.py",
     "plugin_utils/_store/sql.py",

@@ -27,6 +27,7 @@ def count(connection: Connection, wanted: Sequence[Any], policy: Policy, loss: b
     :returns: for each a CapacityPlan with its name.
     :raises DroverError: an unknown flavor, or a request that is malformed or for several instances.
     """
+    scheduling.refuse_unknown(wanted)
     specs = scheduling.read_specs(connection, [_request(each) for each in wanted], policy)
     if len(specs) != len(wanted):
         raise DroverError("num_instances of a request for capacity must be 1, because the answer is how many fit.")

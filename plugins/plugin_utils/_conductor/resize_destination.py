@@ -42,8 +42,9 @@ def request(connection: Connection, instance: NamedInstance) -> dict[str, Any]:
         found["flavor"] = instance["flavor"]
     if instance["extra_specs"]:
         found["extra_specs"] = instance["extra_specs"]
-    if instance["image"] or instance["image_name"]:
-        found["image"] = {"name": instance["image_name"], "properties": instance["image"]}
+    image = {"name": instance["image_name"], "id": instance["image_id"], "disk_format": instance["image_format"]}
+    if instance["image"] or any(image.values()):
+        found["image"] = {**image, "properties": instance["image"]}
     return found
 
 

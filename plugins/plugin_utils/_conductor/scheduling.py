@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import _spec_names as spec_names
 from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray
 from ansible_collections.drover.compute.plugins.plugin_utils._numa import stored_hosts
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import provider_uuids
@@ -47,6 +48,16 @@ def read_specs(connection: Connection, requests: Iterable[Any], policy: Policy |
     of_store = read_flavors(connection, flavors) if flavors else None, read_images(connection, images) if images else None
     aliases = policy.aliases if policy is not None else None
     return [spec for request in requests for spec in RequestSpec.expand(request, *of_store, aliases=aliases)]
+
+
+def refuse_unknown(requests: Iterable[Any]) -> None:
+    """Refuse extra specs and image properties of requests of people that do nothing.
+
+    :raises DroverError: naming it, and the nearest one that does something.
+    """
+    for each in requests:
+        name = each.get("name") if isinstance(each, dict) else None
+        spec_names.refuse_unknown_of_request(each, f"Request {name}" if name else "A request")
 
 
 def _named(requests: Iterable[Any], key: str) -> set[str]:

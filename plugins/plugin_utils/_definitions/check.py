@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import _spec_names as spec_names
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import (
     disk_files,
@@ -49,6 +50,7 @@ def instances(items: Any, where: Where) -> list[dict[str, Any]]:
         if item.get("uuid"):
             _unique(uuids, item["uuid"], place, "uuid")
         _one_of_many(item, place)
+        spec_names.refuse_unknown_of_request(item, place)
         for number, disk in enumerate(item.get("disks", []), 1):
             hardware_fields.disk(disk, f"{place}, disk {number}")
             # What is absent may have left its disk to another.
@@ -135,6 +137,7 @@ def _group(item: dict[str, Any], place: str) -> None:
 
 def extra_specs(given: Mapping[Any, Any], place: str) -> dict[str, str | None]:
     """Check extra specs and return them as texts; a value of None, which removes a key, stays."""
+    spec_names.refuse_unknown({str(key): value for key, value in given.items()}, {}, place)
     read = request_fields.extra_specs({"extra_specs": {key: value for key, value in given.items() if value is not None}}, place)
     return {**{str(key): None for key in given}, **read}
 
@@ -144,6 +147,7 @@ def _flavor(item: dict[str, Any], place: str) -> None:
 
 
 def _image(item: dict[str, Any], place: str) -> None:
+    spec_names.refuse_unknown({}, {str(key): value for key, value in (item.get("properties") or {}).items()}, place)
     request_fields.read_image({"name": item["name"], "properties": item.get("properties")}, place)
 
 

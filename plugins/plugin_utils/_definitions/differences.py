@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import devices_there, hardware_there
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import devices_there, hardware_there, requests_there
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions.devices_there import (
     RESIZE,
     SETTINGS,
@@ -21,7 +21,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations import 
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import ListedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._store import orders
 
-#: What of a definition is compared; all but vcpus, memory_mb, autostart, policy and labels is known to the store only.
+#: What of a definition is compared; all but vcpus, memory_mb, autostart, policy and labels is known
+#: to the store only. requests_there.py compares the rest of what the scheduler was asked for.
 COMPARED = (
     "vcpus",
     "memory_mb",
@@ -30,6 +31,7 @@ COMPARED = (
     "image",
     "server_group",
     "availability_zone",
+    "project",
     "user",
     "autostart",
     "policy",
@@ -53,7 +55,7 @@ def found(
     """Return each difference between a definition and its instance.
 
     :param definition: as identity.resolve() returns it.
-    :param instance: of the store. kept: its policy, flavor and image_name there.
+    :param instance: of the store. kept: what else it has there, see instances.kept().
     :param facts: of its domain, as the module hypervisor_info returns them; None for what the store knows of it.
     :param folder: for new disks without a path, on its host.
     :param flavors: those of the store, by name.
@@ -70,6 +72,7 @@ def found(
             differing.append(
                 Difference(key, _value(key, there), _value(key, definition), _change(key, definition, there, flavors), _way(key))
             )
+    differing += requests_there.differing(definition, there, flavors or {}, facts is not None)
     if facts is None:
         return [each._replace(change=None, way="") for each in differing]
     root = parse(facts["xml"])
@@ -121,17 +124,22 @@ def _way(key: str) -> str:
         "image": _OF_STORE,
         "server_group": _OF_STORE,
         "availability_zone": _OF_STORE,
+        "project": f"{_OF_STORE}, or write the project that it has into its definition",
         "user": _OF_STORE,
     }.get(key, "")
 
 
 def lines(name: str, differing: Sequence[Difference]) -> list[str]:
-    """Name differences: a line with all, and a line for each that nothing here changes."""
+    """Name differences: a line with all, and a line for each way out of those that nothing here changes."""
     if not differing:
         return []
     parts = [f"{each.key} {each.there}, the definition says {each.wanted}" for each in differing]
-    ways = [f"{name}: {each.key} is not changed here: {each.way}." for each in differing if each.change is None and each.way]
-    return [f"{name}: {'; '.join(parts)}.", *ways]
+    ways: dict[str, list[str]] = {}
+    for each in differing:
+        if each.change is None and each.way:
+            ways.setdefault(each.way, []).append(each.key)
+    named = [f"{name}: {' and '.join(keys)} {'is' if len(keys) == 1 else 'are'} not changed here: {way}." for way, keys in ways.items()]
+    return [f"{name}: {'; '.join(parts)}.", *named]
 
 
 def stranger(definition: Mapping[str, Any], instance: ListedInstance) -> list[str]:

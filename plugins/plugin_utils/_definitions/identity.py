@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
+from ansible_collections.drover.compute.plugins.plugin_utils import _spec_names as spec_names
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files, guest, hardware, requests
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
@@ -79,6 +80,8 @@ def resolve(
         asked = _request(instance, named)
         spec = RequestSpec.from_request(asked, flavors or {}, images or {}, place)
         if found["state"] in ("new", "building"):
+            # Those of a flavor or an image of the store too.
+            spec_names.refuse_unknown(spec.extra_specs, spec.image_properties, place)
             hardware.refuse(instance, *_wishes(instance, spec), place, spec.vcpus)
             instance["images"] = _images(instance["disks"], images or {}, place)
         resolved.append(_resolved(instance, asked, spec))

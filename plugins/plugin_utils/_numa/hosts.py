@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
@@ -13,6 +13,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, IntArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._numa import lacks
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.columns import KIB, CellTable
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import GuestCell, GuestTopology
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.host_cpus import HostCpus
@@ -38,11 +39,16 @@ _MOST_SUMS = 500
 
 
 class DoesNotFit(DroverError):
-    """An instance does not fit a host. ``why`` is a key of REASONS."""
+    """An instance does not fit a host. ``why`` is a key of REASONS; lack: says what is missing, if that is known more exactly."""
 
-    def __init__(self, host: str, why: str) -> None:
+    def __init__(self, host: str, why: str, lack: Callable[[], lacks.Lack] | None = None) -> None:
         super().__init__(f"Host {host} {REASONS[why]}.")
-        self.why = why
+        self.why, self._lack = why, lack
+
+    @property
+    def lack(self) -> lacks.Lack:
+        """What the host lacks, as long as nothing has changed there. It is found out only where somebody reads it."""
+        return lacks.Lack(REASONS[self.why], 1.0) if self._lack is None else self._lack()
 
 
 @dataclass(frozen=True)
@@ -184,6 +190,14 @@ class NumaHosts:
             return problem.why
         return FITS
 
+    def lack(self, request: HostRequest, host: int) -> lacks.Lack:
+        """Say what a host lacks for a request that it does not fit."""
+        try:
+            self.place(request, host)
+        except DoesNotFit as problem:
+            return problem.lack
+        return lacks.Lack("fits", 0.0)
+
     @property
     def free_devices(self) -> IntArray:
         """The number of free PCI devices of each host."""
@@ -212,7 +226,8 @@ class NumaHosts:
                 raise DoesNotFit(self.names[host], NO_THREADS)
             chosen = self._search(host, request, request.topology)
             if chosen is None:
-                raise DoesNotFit(self.names[host], NO_FIT)
+                kinds, topology = _kinds(request.topology), request.topology
+                raise DoesNotFit(self.names[host], NO_FIT, lambda: lacks.of_cells(self._table, host, kinds, topology, request.with_limits))
             near = self._nearness(host, chosen)
             cells = [self._place_cell(host, column, guest, request.topology) for guest, column in enumerate(chosen)]
         given = devices.choose(request.pci, near)

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import REASONS, DoesNotFit
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import DoesNotFit
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import classes_and_traits as resource_names
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import inventory, provider_trees, providers, server_groups
@@ -195,7 +195,7 @@ class ClaimDestinations:
         try:
             found = self.room.find(node, request)
         except DoesNotFit as problem:
-            raise _Refused(f"it {REASONS[problem.why]}") from None
+            raise _Refused(f"it {problem.lack.text}") from None
         if self.devices is None:
             return found, []
         return found, self.devices.allocations(node, request, found, {} if place.given else resources)

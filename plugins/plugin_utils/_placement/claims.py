@@ -334,6 +334,8 @@ def _instance(selection: ClaimRequest, nodes: claim_nodes.Nodes, found: Mapping[
         "extra_specs": selection.get("extra_specs") or None,
         "image": selection.get("image") or None,
         "image_name": selection.get("image_name"),
+        "image_id": selection.get("image_id"),
+        "image_format": selection.get("image_format"),
         "host_request": selection.get("host_request"),
         "definition": orders.definition_of(selection.get("project"), selection["name"]) if defined else None,
         "created_at": now,

@@ -14,7 +14,18 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk,
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
 
 #: What of a definition, beside its server group, decides where its instance may be.
-COMPARED = ("vcpus", "memory_mb", "disk_gb", "availability_zone", "flavor", "extra_specs", "image", "image_name")
+COMPARED = (
+    "vcpus",
+    "memory_mb",
+    "disk_gb",
+    "availability_zone",
+    "flavor",
+    "extra_specs",
+    "image",
+    "image_name",
+    "image_id",
+    "image_format",
+)
 
 
 def with_uuids(connection: Connection, selections: Sequence[ClaimRequest]) -> list[ClaimRequest]:

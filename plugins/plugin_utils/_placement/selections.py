@@ -36,7 +36,9 @@ def check(selections: list[Any]) -> list[ClaimRequest]:
             raise DroverError(f"{where}: uuid {selection['uuid']} stands twice. Each instance has its own.")
         seen.add(selection["uuid"])
         check_resources(where, selection["resources"])
-        check_texts(where, selection, ("name", "host", "node", "availability_zone", "project", "user"))
+        check_texts(
+            where, selection, ("name", "host", "node", "availability_zone", "project", "user", "image_name", "image_id", "image_format")
+        )
         _check_allocations(where, selection, selection["resources"])
         check_alternates(where, selection.get("alternates", []), selection["resources"])
         _check_group(where, selection.get("server_group"))

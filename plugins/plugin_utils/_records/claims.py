@@ -92,13 +92,15 @@ class Destination(TypedDict):
 class Recorded(TypedDict):
     """What an instance was asked with, beside its resources.
 
-    flavor: its name; extra_specs: those that go with the instance itself; image: its properties.
+    flavor: its name; extra_specs: those that go with the instance itself; image: its properties; image_format: its disk format.
     """
 
     flavor: str | None
     extra_specs: dict[str, str] | None
     image: dict[str, Any] | None
     image_name: str | None
+    image_id: str | None
+    image_format: str | None
     #: What it needs of cells and PCI devices, as _numa.request.HostRequest.as_data() returns it; missing where it needs nothing.
     host_request: NotRequired[dict[str, Any]]
 
@@ -141,6 +143,8 @@ class ClaimRequest(Alternate):
     extra_specs: NotRequired[dict[str, str] | None]
     image: NotRequired[dict[str, Any] | None]
     image_name: NotRequired[str | None]
+    image_id: NotRequired[str | None]
+    image_format: NotRequired[str | None]
     alternates: NotRequired[list[Alternate]]
     explanation: NotRequired[Explanation]
     #: As of Recorded.

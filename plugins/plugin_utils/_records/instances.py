@@ -120,6 +120,9 @@ class NamedInstance(Instance):
     #: The properties of its image.
     image: dict[str, Any] | None
     image_name: str | None
+    image_id: str | None
+    #: Its disk format.
+    image_format: str | None
     policy: dict[str, Any] | None
     #: Of its open order.
     task_state: str | None
@@ -166,6 +169,9 @@ class PlannedInstance(InstanceAmounts):
     #: The properties of its image.
     image: dict[str, Any] | None
     image_name: str | None
+    image_id: str | None
+    #: Its disk format.
+    image_format: str | None
     #: never, cold, live, shutdown or None.
     move_policy: str | None
     #: Why the policy cannot be read, as a sentence.

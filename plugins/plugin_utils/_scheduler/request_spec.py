@@ -154,6 +154,8 @@ class RequestSpec:
             "extra_specs": dict(self.kept_specs) or None,
             "image": dict(self.image.properties) or None if self.image is not None else None,
             "image_name": self.image.name or None if self.image is not None else None,
+            "image_id": self.image.id if self.image is not None else None,
+            "image_format": self.image.disk_format if self.image is not None else None,
         }
         if not self.host_request.is_empty:
             found["host_request"] = self.host_request.as_data()
@@ -220,6 +222,8 @@ class RequestSpec:
         image = read_image(request.get("image"), who, images)
         overrides, groups, group_policy = resource_specs.from_extra_specs(specs, who)
         host_request, constraints = _read_host_request(who, amounts, specs, image, aliases, read_ports(request.get("networks"), who))
+        if host_request.topology is None:
+            _refuse_cells(who, specs, image)
         if constraints.resources:
             amounts = {**{rc: amount for rc, amount in amounts.items() if rc != "VCPU"}, **constraints.resources}
         amounts = {**resource_specs.not_replaced(amounts, overrides, groups), **overrides}
@@ -286,13 +290,13 @@ class RequestSpec:
         """Make the spec of an instance that exists, to find it another host.
 
         :param instance: mapping with name, uuid, vcpus, memory_mb and disk_gb, and if known
-            availability_zone, server_group, project, user, flavor (name), extra_specs, image (properties), image_name, and cells: what it
-            has of the NUMA cells of its host, and pci_requests: what its claim asked of its PCI devices.
+            availability_zone, server_group, project, user, flavor (name), extra_specs, image (properties), image_name, image_id, image_format
+            (its disk format), cells: what it has of the NUMA cells of its host, and pci_requests: what its claim asked of its PCI devices.
         :raises RequestError: an extra spec of its flavor cannot be read.
         """
         amounts = resource_classes.to_resources(instance)
         flavor, group = instance.get("flavor"), instance.get("server_group")
-        image, name = instance.get("image"), instance.get("image_name")
+        image, name, identity, disk_format = (instance.get(key) for key in ("image", "image_name", "image_id", "image_format"))
         cells = instance.get("cells")
         specs = extra_specs(instance, f"Instance {instance['name']}")
         return cls(
@@ -305,7 +309,7 @@ class RequestSpec:
             user=instance.get("user") or None,
             flavor=Flavor(flavor, specs) if flavor else None,
             own_specs={} if flavor else specs,
-            image=Image(name or "", dict(image or {})) if image or name else None,
+            image=Image(name or "", dict(image or {}), identity, disk_format) if image or name or identity or disk_format else None,
             host_request=HostRequest(
                 topology_of(cells, instance["vcpus"]) if cells else None,
                 tuple(request_of_data(each) for each in instance.get("pci_requests") or ()),
@@ -335,6 +339,16 @@ def _read_host_request(
         return read_request(amounts["VCPU"], amounts["MEMORY_MB"], specs, properties, aliases, ports)
     except InvalidSpecs as problem:
         raise RequestError(f"{who}: {problem}") from None
+
+
+def _refuse_cells(who: str, specs: Mapping[str, str], image: Image | None) -> None:
+    """Refuse sizes of cells of a guest without cells. Nova ignores them."""
+    names = ("hw:numa_cpus.", "hw:numa_mem.", "hw_numa_cpus.", "hw_numa_mem.")
+    keys = [key for key in (*specs, *(image.properties if image is not None else ())) if key.startswith(names)]
+    if keys:
+        raise RequestError(
+            f"{who}: {keys[0]} is the size of a NUMA cell, and nothing says how many cells there are. Set hw:numa_nodes, or take it out."
+        )
 
 
 #: Everything of a spec but its name and uuid.

@@ -141,6 +141,8 @@ def _described(row: Row, nodes: list[str], migration: Row | None, named: bool) -
         "extra_specs": row.extra_specs,
         "image": row.image,
         "image_name": row.image_name,
+        "image_id": row.image_id,
+        "image_format": row.image_format,
         "policy": row.policy,
         "task_state": row.task_state,
         "order_uuid": row.order_uuid,

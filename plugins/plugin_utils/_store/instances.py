@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import ListedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.labels import Selector
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, labels, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, devices, labels, numa, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
 
 
@@ -69,11 +69,20 @@ def set_labels(connection: Connection, uuid: str, found: Mapping[str, str] | Non
 
 
 def kept(connection: Connection, uuids: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Read policy, flavor (its name) and image_name of instances by uuid."""
-    table = tables.instances
-    columns = (table.c.uuid, table.c.policy, table.c.flavor, table.c.image_name)
-    rows = bulk.among(connection, sa.select(*columns), table.c.uuid, uuids)
-    return {row.uuid: {"policy": row.policy, "flavor": row.flavor, "image_name": row.image_name} for row in rows}
+    """Read what else than listing() is compared with the definitions of instances, by uuid.
+
+    :returns: policy, flavor (its name), image_name and extra_specs (of the instance itself) as they were recorded, and what it has of its
+        host: cells (see numa.py) and devices (see devices.of_consumers()).
+    """
+    table, names = tables.instances, ("policy", "flavor", "image_name", "extra_specs")
+    wanted = sorted(set(uuids))
+    rows = bulk.among(connection, sa.select(table), table.c.uuid, wanted)
+    cells, given = numa.of_consumers(connection, wanted), devices.of_consumers(connection, wanted)
+    found = {}
+    for row in rows:
+        place = row.compute_node_id, row.uuid
+        found[row.uuid] = {**{name: getattr(row, name) for name in names}, "cells": cells.get(place, []), "devices": given.get(place, [])}
+    return found
 
 
 def forget_nodes(connection: Connection, node_ids: Iterable[int]) -> None:

@@ -214,6 +214,9 @@ if sa:
         # The properties of its image.
         sa.Column("image", sa.JSON(none_as_null=True)),
         sa.Column("image_name", sa.String(255)),
+        sa.Column("image_id", sa.String(255)),
+        # The disk format of its image.
+        sa.Column("image_format", sa.String(255)),
         # How a drain may move it: move, on_drain, priority.
         sa.Column("policy", sa.JSON(none_as_null=True)),
         # Of its domain's metadata.

@@ -125,9 +125,9 @@ def test_zones_of_aggregates(fleet_url, tmp_path):
 
 
 def test_flavor_from_making_it_to_deleting_it(fleet_url, tmp_path):
-    wanted = {"name": "db", "vcpus": 4, "memory_mb": 2048, "extra_specs": {"ssd": True, "hw:x": 1}}
-    made = {"name": "db", "vcpus": 4, "memory_mb": 2048, "disk_gb": 0, "extra_specs": {"ssd": "true", "hw:x": "1"}}
-    less = {"name": "db", "memory_mb": 1024, "extra_specs": {"hw:x": None, "tier": "<or> a <or> b"}}
+    wanted = {"name": "db", "vcpus": 4, "memory_mb": 2048, "extra_specs": {"ssd": True, "hw:cpu_cores": 1}}
+    made = {"name": "db", "vcpus": 4, "memory_mb": 2048, "disk_gb": 0, "extra_specs": {"ssd": "true", "hw:cpu_cores": "1"}}
+    less = {"name": "db", "memory_mb": 1024, "extra_specs": {"hw:cpu_cores": None, "tier": "<or> a <or> b"}}
     gone = {"name": "db", "state": "absent"}
     found, output = results(
         tmp_path,

@@ -14,7 +14,8 @@ libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils import _domain_xml, _hotplug
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import instance_devices
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, leases, orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, flavors, leases, orders, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -191,3 +192,27 @@ def test_a_definition_of_the_same_disk_by_its_size_only(url, there, tmp_path):
         "web: disk 1 size 1 GiB, the definition says 2 GiB.",
         "web: disk 1 size is not changed here: grow it with drover.compute.instance_resize and drover_disk_gb.",
     ]
+
+
+def test_changed_extra_specs_are_named_with_the_way_out(url):
+    """The flavor is changed in the store after the resize to it: the instance has no pinned CPUs, and the flavor asks for them."""
+    with Store.open(url).write() as connection:
+        flavors.ensure(connection, "f", {"vcpus": 1, "memory_mb": 64, "disk_gb": 1, "extra_specs": {}}, fleets.NOW)
+        connection.execute(sa.update(tables.instances).where(tables.instances.c.name == "web").values(flavor="f"))
+    assert align(url, {"flavor": "f"})["lines"] == []
+    with Store.open(url).write() as connection:
+        flavors.ensure(connection, "f", {"extra_specs": {"hw:cpu_policy": "dedicated", "trait:CUSTOM_A": "required"}}, fleets.NOW)
+    told = align(url, {"flavor": "f", "extra_specs": {"hw:numa_nodes": 1}})
+    assert told["lines"][0] == (
+        "web: extra spec hw:numa_nodes none, the definition says 1; extra spec hw:cpu_policy shared, the definition says dedicated."
+    )
+    assert "resize it with drover.compute.instance_resize to a flavor of another name" in told["lines"][1]
+    assert len(told["lines"]) == 2, "no change is promised"
+    applied = align(url, {"flavor": "f"}, apply=True)
+    assert applied["changed"] is False and applied["problems"] == [] and "hw:cpu_policy shared" in applied["lines"][0]
+
+
+def test_another_project_is_named_with_the_way_out(url):
+    lines = align(url, {"project": "shop"})["lines"]
+    assert lines[0] == "web: project none, the definition says shop."
+    assert lines[1].startswith("web: project is not changed here: only a new instance gets it")

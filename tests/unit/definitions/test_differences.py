@@ -37,10 +37,12 @@ def resolved(**more):
     return found
 
 
-def said(there=None, policy=None, more=None, **kept):
-    found = differences.found(
-        resolved(**(more or {})), {**THERE, **(there or {})}, {"policy": policy, "flavor": None, "image_name": None, **kept}
-    )
+#: What the store has of an instance beside what it lists.
+KEPT = {"policy": None, "flavor": None, "image_name": None, "extra_specs": None, "cells": [], "devices": []}
+
+
+def said(there=None, policy=None, more=None, flavors=None, **kept):
+    found = differences.found(resolved(**(more or {})), {**THERE, **(there or {})}, {**KEPT, "policy": policy, **kept}, flavors=flavors)
     assert all(each.change is None for each in found), "without its hypervisor nothing is changed"
     return differences.lines("web", found)
 
@@ -87,6 +89,83 @@ def test_flavor_and_image_of_the_store():
     ]
 
 
+def cell(**more):
+    """A cell of an instance with two pinned vCPUs, as a claim writes it."""
+    return {
+        "guest": 0,
+        "host": 0,
+        "memory_mb": 4096,
+        "page_kb": None,
+        "shared": [],
+        "pins": {"0": 2, "1": 3},
+        "reserved": [],
+        "cpu_policy": "dedicated",
+        "thread_policy": None,
+        "emulator_policy": None,
+        **more,
+    }
+
+
+PINNED = {"hw:cpu_policy": "dedicated"}
+FLOATING = {"shared": [0, 1], "pins": {}, "cpu_policy": None}
+
+
+@pytest.mark.parametrize(
+    ("specs", "cells", "same"),
+    [
+        (PINNED, [cell()], True),
+        ({**PINNED, "hw:cpu_thread_policy": "require"}, [cell(thread_policy="require")], True),
+        ({"hw:mem_page_size": "large"}, [cell(**FLOATING, page_kb=2048)], True),
+        ({"hw:mem_page_size": "2048"}, [cell(**FLOATING, page_kb=2048)], True),
+        ({"hw:numa_nodes": "1"}, [cell(**FLOATING)], True),
+        (PINNED, [], "hw:cpu_policy shared, the definition says dedicated"),
+        ({}, [cell()], "hw:cpu_policy dedicated, the definition says shared"),
+        ({**PINNED, "hw:cpu_thread_policy": "isolate"}, [cell()], "hw:cpu_thread_policy prefer, the definition says isolate"),
+        ({**PINNED, "hw:emulator_threads_policy": "isolate"}, [cell()], "hw:emulator_threads_policy none, the definition says isolate"),
+        ({"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "1"}, [cell()], "hw:cpu_dedicated_mask none, the definition says 1"),
+        ({"hw:mem_page_size": "1GB"}, [cell(**FLOATING, page_kb=2048)], "hw:mem_page_size 2048, the definition says 1048576"),
+        ({"hw:numa_nodes": "2"}, [cell(**FLOATING)], "hw:numa_nodes 1, the definition says 2"),
+        ({"hw:numa_nodes": "1"}, [], "hw:numa_nodes none, the definition says 1"),
+        (
+            {"hw:numa_nodes": 2, "hw:numa_cpus.0": "0", "hw:numa_mem.0": 1096, "hw:numa_cpus.1": "1", "hw:numa_mem.1": 3000},
+            [cell(shared=[0], pins={}, memory_mb=2048), cell(guest=1, host=1, shared=[1], pins={}, memory_mb=2048)],
+            "hw:numa_mem.0 2048, the definition says 1096",
+        ),
+    ],
+)
+def test_cells_and_pins_are_compared_with_what_the_definition_asks_for_now(specs, cells, same):
+    """Its flavor was changed in the store after the instance was placed, so both say the same extra specs."""
+    flavor = {"vcpus": 2, "memory_mb": 4096, "extra_specs": {key: str(value) for key, value in specs.items()}}
+    lines = said(
+        more={"flavor": {"name": "f", **flavor}}, flavor="f", flavors={"f": flavor}, cells=cells, extra_specs=flavor["extra_specs"]
+    )
+    assert lines == [] if same is True else f"extra spec {same}" in lines[0], lines
+
+
+def test_changed_extra_specs_are_named_once():
+    lines = said(more={"extra_specs": {**PINNED, "trait:CUSTOM_SSD": "required"}}, extra_specs={"trait:CUSTOM_HDD": "required"})
+    assert lines == [
+        "web: extra spec hw:cpu_policy none, the definition says dedicated; extra spec trait:CUSTOM_HDD required, the definition says none; "
+        "extra spec trait:CUSTOM_SSD none, the definition says required."
+    ]
+    # A flavor that is not in the store any more says nothing.
+    assert said(more={"flavor": {"name": "f", "vcpus": 2, "memory_mb": 4096}}, flavor="f") == []
+
+
+def test_devices_are_counted():
+    specs = {"pci_passthrough:alias": "gpu:1,nic:2"}
+    assert said(more={"extra_specs": specs}, extra_specs=specs, devices=[{}, {}, {}]) == []
+    assert said(more={"extra_specs": specs}, extra_specs=specs, devices=[{}]) == ["web: PCI devices 1, the definition says 3."]
+
+
+def test_a_domain_that_somebody_tied_by_hand_is_not_compared():
+    assert said(cells=[cell(reserved=[4, 5])]) == []
+
+
+def test_another_project():
+    assert said({"project": "shop"}, more={"uuid": uuid_of("web"), "project": "bank"}) == ["web: project shop, the definition says bank."]
+
+
 def test_an_instance_that_was_not_built_from_the_definition_is_named():
     (line,) = differences.stranger(wanted(), {**THERE, "definition": None})
     assert line == (
@@ -121,7 +200,7 @@ def facts(**more):
 
 def compared(more, flavors=None, kept=None, /, **there):
     more = {"networks": [{"bridge": "br0"}], **more}
-    of_store = {"policy": None, "flavor": None, "image_name": None, **(kept or {})}
+    of_store = {**KEPT, **(kept or {})}
     return differences.found(resolved(**more), THERE, of_store, facts(**there), "/srv", flavors)
 
 
@@ -178,7 +257,8 @@ def test_what_nothing_changes_is_named_with_a_way(more, there, parts):
     found = compared(more, **there)
     text = differences.lines("web", found)
     assert all(part in text[0] for part in parts) and len(found) == len(parts), text
-    assert all(each.change is None and each.way for each in found) and len(text) == 1 + len(found)
+    assert all(each.change is None and each.way for each in found)
+    assert all(any(each.key in line and line.endswith(f"{each.way}.") for line in text[1:]) for each in found)
 
 
 def changes(more, *given, **there):

@@ -106,7 +106,7 @@ def test_what_instances_have_is_not_given_again():
     held = {"guest": 0, "host": 0, "memory_mb": 300, "page_kb": 2048, "shared": [], "pins": {"0": 2}, "reserved": []}
     states = states_of(document(instances=[{"cells": [held]}]), document())
     assert hosts_of(states, [asked(specs={"hw:mem_page_size": "2048"})]) == ["kvm2"]
-    with pytest.raises(NoValidHost, match="has no NUMA cells with enough free CPUs, memory or pages"):
+    with pytest.raises(NoValidHost, match="its NUMA cell 0 comes nearest and has 106 of 128 free pages of 2048 KiB"):
         hosts_of(states, [asked("big", {"hw:mem_page_size": "2048"})])
 
 

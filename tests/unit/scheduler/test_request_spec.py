@@ -141,7 +141,8 @@ def test_extra_specs_of_the_request_go_over_those_of_the_flavor():
     own = {"b": "3", "resources:VGPU": "2", "trait:T": "required", "trait:F": "forbidden"}
     assert spec.extra_specs == {"a": "1", **own} and spec.resources["VGPU"] == 2
     # The flavor is read again by its name.
-    assert spec.recorded() == {"flavor": "m", "extra_specs": own, "image": None, "image_name": None}
+    image = dict.fromkeys(("image", "image_name", "image_id", "image_format"))
+    assert spec.recorded() == {"flavor": "m", "extra_specs": own, **image}
 
 
 def test_a_flavor_in_place_is_recorded_whole():

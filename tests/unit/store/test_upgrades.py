@@ -147,6 +147,7 @@ VALUES (1, 1, '{uuid_of("mdev")}', 'pci_0000_84_00_0', 'nvidia-35', true, 1);
 INSERT INTO numa_allocations (id, consumer_id, compute_node_id, cells)
 VALUES (1, 1, 1, '[{{"guest": 0, "host": 0, "memory_mb": 512, "page_kb": null, "shared": [], "pins": {{"0": 1}}, "reserved": []}}]');
 """,
+    "0016": "UPDATE instances SET image_id = 'debian-12-2026', image_format = 'qcow2' WHERE id = 1;",
 }
 
 

@@ -304,7 +304,9 @@ def test_a_move_takes_free_cpus_at_the_destination(prepared_url):
     moved(prepared_url, "web", "kvm3")
     # Before the host shows it, nobody else gets the CPU there.
     assert cpus(prepared_url) == {("kvm1", "web"): [1], ("kvm2", "db"): [1], ("kvm3", "web"): [6]}
-    with pytest.raises(DroverError, match="kvm3: it has no NUMA cells with enough free CPUs"):
+    with pytest.raises(
+        DroverError, match="kvm3: it lacks room for cell 0 of the guest; its NUMA cell [01] comes nearest and has 0 of 1 CPUs to pin"
+    ):
         moved(prepared_url, "db", "kvm3")
     # Both ends are held while it moves, whatever the hosts show.
     fleets.discover(prepared_url, node(web, options=SETS), node(host="kvm3", options=one))

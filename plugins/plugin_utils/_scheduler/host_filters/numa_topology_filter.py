@@ -40,5 +40,7 @@ class NUMATopologyFilter(HostFilter):
         return found
 
     def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
-        why = NO_CELLS if states.numa is None else states.numa.why(spec.host_request, index) or NO_CELLS
-        return REASONS[why]
+        return REASONS[NO_CELLS] if states.numa is None else states.numa.lack(spec.host_request, index).text
+
+    def distance(self, states: HostStates, spec: RequestSpec, index: int) -> float:
+        return 1.0 if states.numa is None else states.numa.lack(spec.host_request, index).share

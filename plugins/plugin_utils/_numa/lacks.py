@@ -1,0 +1,132 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host that does not fit lacks, by the same figures as the fit (N11.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import np
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.columns import KIB, CellColumns, CellTable
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import DEDICATED, ISOLATE, LARGE, SMALL, GuestCell, GuestTopology
+
+_NEAR = "lacks NUMA cells with that room near the requested PCI devices and networks"
+
+
+class Lack(NamedTuple):
+    """text: the rest of a sentence that begins with the name of the host. share: how much is missing; 0 is nothing."""
+
+    text: str
+    share: float
+
+
+def of_cells(table: CellTable, host: int, kinds: Sequence[tuple[GuestCell, int]], topology: GuestTopology, with_limits: bool) -> Lack:
+    """Say what the cells of a host lack for the cells of a guest.
+
+    :param kinds: each guest cell as the fit sees it, with the host CPUs for its emulator.
+    """
+    columns = table.columns.at(host)
+    there = np.flatnonzero(columns.exists[0]).tolist()
+    if len(there) < len(kinds):
+        return Lack(f"has {len(there)} NUMA {_cells(len(there))}, and the guest needs {len(kinds)}", float(len(kinds) - len(there)))
+    masks = [table.fits(columns, cell, topology, emulator, with_limits)[0] for cell, emulator in kinds]
+    for number, ((cell, emulator), mask) in enumerate(zip(kinds, masks)):
+        if mask.any():
+            continue
+        near = min(
+            (_of_cell(table, columns, host, column, cell, emulator, topology, with_limits) for column in there),
+            key=lambda each: each.share,
+        )
+        return Lack(f"lacks room for cell {number} of the guest; {near.text}", near.share)
+    enough = int(np.any(masks, axis=0).sum())
+    if enough < len(kinds):
+        return Lack(f"has {enough} NUMA {_cells(enough)} with enough free CPUs and memory, and the guest needs {len(kinds)}", 1.0)
+    return Lack(_NEAR, 1.0)
+
+
+def _of_cell(
+    table: CellTable,
+    columns: CellColumns,
+    host: int,
+    column: int,
+    cell: GuestCell,
+    emulator: int,
+    topology: GuestTopology,
+    with_limits: bool,
+) -> Lack:
+    """Say what one cell of a host lacks for a guest cell that does not fit it."""
+    at = 0, column
+    found = []
+    if topology.is_pinned:
+        found += _pinned(columns, column, len(cell.pinned) + emulator, topology.thread_policy)
+    if topology.cpu_policy != DEDICATED:
+        room = int(columns.shared[at])
+        if with_limits:
+            room = min(room, int(columns.shared[at] * columns.cpu_ratio[0, 0]) - int(columns.shared_used[at]))
+        found += _short(room, len(cell.shared), "shared vCPUs")
+    found += _memory(table, columns, column, cell, topology)
+    if topology.cpu_policy != DEDICATED and with_limits:
+        most = int(columns.memory[at] * columns.ram_ratio[0, 0]) - int(columns.memory_used[at])
+        found += [] if any("MiB" in each.text for each in found) else _short(most, cell.memory_mb, "MiB of memory")
+    name = f"its NUMA cell {int(columns.ids[at])}"
+    text = " and ".join(each.text for each in found)
+    return Lack(f"{name} comes nearest and has {text}", sum(each.share for each in found))
+
+
+def _pinned(columns: CellColumns, column: int, wanted: int, policy: str | None) -> list[Lack]:
+    free = int(columns.dedicated_free[0, column])
+    if free < wanted:
+        return _short(free, wanted, "CPUs to pin")
+    threads = int(columns.threads[0, column])
+    if policy == ISOLATE:
+        whole = int(columns.whole_cores[0, column])
+        if threads > 1 and not columns.is_legacy[0, column]:
+            return [Lack(f"cores with {threads} threads, which hw:cpu_thread_policy=isolate does not take", 1.0)]
+        return _short(whole, wanted, "whole cores, which hw:cpu_thread_policy=isolate takes")
+    if policy is not None and policy != "prefer":
+        cores = columns.cores[0, column].tolist()
+        most = max((count * size for size, count in enumerate(cores) if size > 1), default=0)
+        return _short(most, wanted, f"CPUs to pin in cores with several free threads, which hw:cpu_thread_policy={policy} takes")
+    return []
+
+
+def _memory(table: CellTable, columns: CellColumns, column: int, cell: GuestCell, topology: GuestTopology) -> list[Lack]:
+    """Say what a cell lacks of memory: pages of the size that is asked for, or of its smallest size."""
+    at = 0, column
+    wanted, is_smallest = topology.page_size, columns.is_smallest[at]
+    if wanted is None and not is_smallest.any():
+        free = columns.memory[at] - (columns.memory_used[at] if topology.is_pinned else 0)
+        return _short(int(free), cell.memory_mb, "MiB of memory")
+    sizes = columns.has_pages[at].copy()
+    if wanted in (None, SMALL):
+        sizes &= is_smallest
+    elif wanted == LARGE:
+        sizes &= ~is_smallest
+    elif isinstance(wanted, int):
+        sizes &= table.sizes == wanted
+    if not sizes.any():
+        return [Lack(f"no pages of {wanted} KiB" if isinstance(wanted, int) else "no huge pages", 1.0)]
+    all_pages = columns.pages if wanted is None and not topology.is_pinned else columns.pages_free
+    best: list[Lack] | None = None
+    for place in np.flatnonzero(sizes).tolist():
+        size, pages = int(table.sizes[place]), int(all_pages[0, column, place])
+        if cell.memory_mb * KIB % size:
+            lack = [Lack(f"pages of {size} KiB, of which {cell.memory_mb} MiB are no whole number", 1.0)]
+        elif wanted is None:
+            lack = _short(pages * size // KIB, cell.memory_mb, "MiB of memory")
+        else:
+            lack = _short(pages, cell.memory_mb * KIB // size, f"free pages of {size} KiB")
+        if best is None or sum(each.share for each in lack) < sum(each.share for each in best):
+            best = lack
+    return best or []
+
+
+def _short(there: int, wanted: int, what: str) -> list[Lack]:
+    """Return what is missing of an amount; empty where it suffices."""
+    return [] if there >= wanted else [Lack(f"{max(there, 0)} of {wanted} {what}", (wanted - max(there, 0)) / wanted)]
+
+
+def _cells(count: int) -> str:
+    return "cell" if count == 1 else "cells"
