@@ -200,7 +200,7 @@ class CachedImage:
         _ownership.drop_temporary(self._part)
         raise OtherContent(
             f"What {source} gives {host_name()} is not the image {self._name}: its {self._algorithm} is {found}, not "
-            f"{os.path.basename(self.path)}. It was removed: correct the checksum, or the source."
+            f"{os.path.basename(self.path)}. The copy was removed, the source is as before: correct the checksum, or the source."
         )
 
     def _copy(self, part: BinaryIO, url: str | None, path: str | None, deadline: float) -> int | None:

@@ -9,6 +9,7 @@ Data in, data out. Nothing is given away that no option names.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -107,6 +108,9 @@ def mdev_types(
     where = f"{where}: mdev_types (drover_mdev_types)"
     named = [{"type": each} if isinstance(each, str) else each for each in option] if isinstance(option, list) else option
     groups = [_group(each, where) for each in _mappings(named, where, "such as [{type: nvidia-35}]")]
+    twice = sorted(name for name, count in Counter(group["type"] for group in groups).items() if count > 1)
+    if twice:
+        raise DroverError(f"{where}: {twice[0]} stands there twice. Keep each type once, with the addresses of all its devices.")
     warnings: list[str] = []
     by_address: dict[str, dict[str, Any]] = {}
     default = None

@@ -18,6 +18,7 @@ try:
 except ImportError:
     os_traits = None
 
+from ansible_collections.drover.compute.plugins.module_utils._xml import format_cpu_set
 from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
@@ -326,13 +327,20 @@ def _cpu_sets(name: str, hypervisor: Mapping[str, Any], options: Mapping[str, An
     for option in ("cpu_shared_set", "cpu_dedicated_set", "vcpu_pin_set"):
         if options.get(option) in (None, ""):
             continue
-        sets[option] = chosen = parse_cpu_set(options[option], option)
+        where = f"Compute node {name}: {option} (drover_{option})"
+        sets[option] = chosen = parse_cpu_set(options[option], where)
         missing = sorted(chosen - online)
         if missing:
-            raise DroverError(f"Compute node {name}: {option} names CPUs that are not online: {', '.join(map(str, missing))}.")
+            raise DroverError(
+                f"{where} has CPUs that are not online: {', '.join(map(str, missing))}. Online are {format_cpu_set(online) or 'none'}. Correct the "
+                "variable of this host, or bring the CPUs online."
+            )
     both = sorted(sets.get("cpu_shared_set", set()) & sets.get("cpu_dedicated_set", set()))
     if both:
-        raise DroverError(f"Compute node {name}: CPUs {', '.join(map(str, both))} are in cpu_shared_set and in cpu_dedicated_set.")
+        raise DroverError(
+            f"Compute node {name}: CPUs {', '.join(map(str, both))} are in drover_cpu_shared_set and in drover_cpu_dedicated_set. Take them out of "
+            "one."
+        )
     if "vcpu_pin_set" in sets and len(sets) > 1:
         other = next(each for each in sets if each != "vcpu_pin_set")
         raise DroverError(

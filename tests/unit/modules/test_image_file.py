@@ -164,7 +164,7 @@ def test_a_hypervisor_that_is_not_reached_says_so(bring, folder):
 def test_an_image_with_another_checksum_is_refused_and_removed(bring, server, folder, parts):
     server.content, server.parts = CONTENT[:-1] + b"x", parts
     found = bring(url=server.url)
-    assert found["failed"] and found["other_content"] is True and f"not {DIGITS}. It was removed" in found["msg"]
+    assert found["failed"] and found["other_content"] is True and f"not {DIGITS}. The copy was removed" in found["msg"]
     assert names(folder) == []
 
 

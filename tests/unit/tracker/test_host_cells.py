@@ -64,7 +64,7 @@ def test_which_cpus_serve_what(options, shared, pinned, vcpu, pcpu):
     [
         ({"vcpu_pin_set": "0-3", "cpu_dedicated_set": "4-7"}, "vcpu_pin_set .* does not go with cpu_dedicated_set"),
         ({"vcpu_pin_set": "0-3", "cpu_shared_set": "4-7"}, "vcpu_pin_set .* does not go with cpu_shared_set"),
-        ({"vcpu_pin_set": "0-99"}, "vcpu_pin_set names CPUs that are not online"),
+        ({"vcpu_pin_set": "0-99"}, r"vcpu_pin_set \(drover_vcpu_pin_set\) has CPUs that are not online"),
         ({"cpu_dedicated_set": "4-7", "reserved_host_cpus": 1}, "reserved_host_cpus .* does not go with cpu_dedicated_set"),
         ({"reserved_huge_pages": 5}, "must be a list such as"),
         ({"reserved_huge_pages": ["node=0"]}, "is not of the form node:0,size:2048,count:64"),

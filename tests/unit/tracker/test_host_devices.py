@@ -73,6 +73,7 @@ def test_the_first_spec_counts():
         ({"mdev_types": [{"type": "a", "device_addresses": ["0000:84:00.0"]}, {"type": "b", "device_addresses": ["0000:84:00.0"]}]},
          "0000:84:00.0 has two types, a and b"),
         ({"mdev_types": [{"type": "nvidia-11", "max_instances": 0}]}, "max_instances"),
+        ({"mdev_types": ["nvidia-11", {"type": "nvidia-11", "device_addresses": ["0000:84:00.0"]}]}, "nvidia-11 stands there twice"),
     ],
 )  # fmt: skip
 def test_options_that_cannot_be(options, sentence):
