@@ -300,8 +300,8 @@ class _Statements:
         # A cast drops the fraction in SQLite and rounds in PostgreSQL.
         sqlite = dialect.name == "sqlite"
         capacity = sa.cast(capacity if sqlite else sa.func.trunc(capacity), sa.BigInteger)
-        # Two ids in one number: a column less.
-        key = inventories.provider_id * KEY + inventories.class_id
+        # Two ids in one number: a column less. It is larger than PostgreSQL's integer from provider 2048 on.
+        key = sa.cast(inventories.provider_id, sa.BigInteger) * KEY + inventories.class_id
 
         def text(statement: Any) -> str:
             return str(statement.compile(dialect=dialect, compile_kwargs={"literal_binds": True}))

@@ -171,7 +171,7 @@ def test_what_was_asked_stays_with_the_instance(fleet):
     with Store.open(fleet.url).read() as connection:
         asked = resize_destination.request(connection, *instance_lookup.find(connection, [web["uuid"]]))
     assert asked["extra_specs"] == {"trait:CUSTOM_SSD": "required"}
-    assert asked["image"] == {"name": "i", "properties": {"a": "b"}}
+    assert asked["image"] == {"name": "i", "id": None, "disk_format": None, "properties": {"a": "b"}}
 
 
 def test_count_makes_instances_with_names_of_their_own(fleet):

@@ -90,6 +90,8 @@ def test_a_revert_that_was_killed_after_its_start_is_ended(fleet_url, there):
     resize(fleet_url, "web", flavor="big", host="kvm2")
     step(fleet_url, "leaving_again", "kvm2")
     move(there, "web", "kvm2", "kvm1")
+    # It got its old size before it was started.
+    there.hand("kvm1").act("domain", {"uuid": uuid_of("web"), "state": "present", "vcpus": 1, "memory_mb": 64, "flavor": ""})
     there.hosts["kvm1"].domains()[uuid_of("web")].create()
     assert resize(fleet_url, "web", ending="revert")["resizes"][0]["status"] == "reverted"
     assert at(there, "kvm1")["state"] == "running" and fleets.holdings(fleet_url)[uuid_of("web")] == {"kvm1": SMALL}

@@ -14,7 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import s
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates import batch
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain import plan_drain
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, host_columns, hosts, provider_arrays, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, bulk, host_columns, hosts, provider_arrays, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_host_instances
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, domain, host, uuid_of
@@ -114,10 +114,27 @@ def test_the_same_answers_as_the_candidates(pool_url):
         states = scheduling.read_states(connection, [spec], POLICY, NOW)
         assert states.provider_capacity is None
         arrays = host_columns.read_columns(connection, NOW)["provider_arrays"]
-    exact = scheduling.ProviderCapacity(batch.CandidateCapacity(arrays, states.uuid), set())
+    exact = scheduling.ProviderCapacity(batch.CandidateCapacity(arrays, states.uuid), set(), states)
     for name in ("VCPU", "MEMORY_MB", "DISK_GB"):
         assert exact.fits(spec, name).tolist() == states.fits(spec, name).tolist()
     assert exact.fits(spec).tolist() == [False, False, True]
+
+
+def test_a_provider_with_a_large_id_is_read(pool_url):
+    """Its id and that of a class are read in one number."""
+    number = 1_000_000
+
+    def add(connection):
+        class_id = bulk.ids_by(connection, tables.resource_classes.c.name, ["VCPU"])["VCPU"]
+        connection.execute(sa.insert(tables.resource_providers).values(id=number, uuid=uuid_of("late"), name="late", generation=0))
+        limits = {"reserved": 0, "min_unit": 1, "max_unit": 7, "step_size": 1, "allocation_ratio": 1.0}
+        connection.execute(sa.insert(tables.inventories).values(provider_id=number, class_id=class_id, total=7, **limits))
+
+    write(pool_url, add)
+    with Store.open(pool_url).read() as connection:
+        arrays = provider_arrays.read(connection, ["VCPU"])
+    found = arrays.inventories["VCPU"]
+    assert found.capacity[arrays.ids[found.places] == number].tolist() == [7]
 
 
 def test_of_several_pools_the_one_with_the_most_room_is_claimed(pool_url):
