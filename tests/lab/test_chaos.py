@@ -52,8 +52,8 @@ def in_the_middle(run):
 
 def one_has_arrived(run):
     """One is there and recorded; of the others some are on their way."""
-    run.until(r"\[1 of \d\]")
-    return re.search(r"^\w+: kvm1 -> (kvm\d), \w+ there.*\[1 of \d\]", run.said, re.M)[1]
+    run.until(r"\[1 of \d\b")
+    return re.search(r"^\w+: kvm1 -> (kvm\d), \w+ there.*\[1 of \d\b", run.said, re.M)[1]
 
 
 def destination(run):

@@ -35,7 +35,7 @@ def in_the_middle(fleet, run):
 
 def one_has_arrived(fleet, run):
     """One is there and recorded; the next is about to begin."""
-    run.until(r"\[1 of 3\]")
+    run.until(r"\[1 of 3\b")
 
 
 @pytest.mark.parametrize(

@@ -38,12 +38,14 @@ def write(url, function, *arguments):
         return function(connection, *arguments)
 
 
-def discover(url, guests=None, options=OPTIONS, hosts=("kvm1", "kvm2")):
+def discover(url, guests=None, options=None, hosts=("kvm1", "kvm2")):
     """Hosts with the same devices.
 
     :param guests: {host: its domains}.
     """
-    fleets.discover(url, *(node(*(guests or {}).get(name, ()), host=name, options=options, **machines.devices()) for name in hosts))
+    fleets.discover(
+        url, *(node(*(guests or {}).get(name, ()), host=name, options=options or OPTIONS, **machines.devices()) for name in hosts)
+    )
 
 
 def gpu(url):
@@ -64,15 +66,15 @@ def owners(url):
     return {(host, device): names[owner] for host, device, owner in found if owner}
 
 
-def place(url, name="a", host="kvm1", alias=ALIAS, **more):
+def place(url, name="a", host="kvm1", alias=None, **more):
     wanted = {"name": name, "uuid": uuid_of(name), "vcpus": 1, "memory_mb": 64, "disk_gb": 1, "host": host, **more}
     with Store.open(url).read() as connection:
-        selections = scheduling.decide(connection, [wanted], Policy.from_mapping({"pci_alias": [alias]}), NOW)
+        selections = scheduling.decide(connection, [wanted], Policy.from_mapping({"pci_alias": [alias or ALIAS]}), NOW)
     (claimed,) = fleets.claim(url, *selections)
     return claimed
 
 
-def with_gpu(url, state="shutoff", options=OPTIONS, alias=ALIAS):
+def with_gpu(url, state="shutoff", options=None, alias=None):
     """An instance with a device on kvm1, as the next discovery shows it."""
     discover(url, options=options)
     claimed = place(url, alias=alias, extra_specs=SPECS)
