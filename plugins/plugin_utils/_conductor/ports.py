@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, NotRequired, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils._certainty import Answer
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
@@ -14,6 +14,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._planner import hos
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import Occupants
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import DomainLook
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Store
+
+if TYPE_CHECKING:
+    # Python 3.10 does not have it in typing.
+    from typing_extensions import NotRequired
 
 
 class Discovery(TypedDict):

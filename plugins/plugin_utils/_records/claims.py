@@ -5,7 +5,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
+
+if TYPE_CHECKING:
+    # Python 3.10 does not have it in typing.
+    from typing_extensions import NotRequired
 
 #: {resource class: amount}: MEMORY_MB in MiB, DISK_GB in GiB, the others in pieces.
 Resources = dict[str, int]

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NotRequired, Protocol, TypedDict
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict
 
 if TYPE_CHECKING:
+    # Python 3.10 does not have it in typing.
+    from typing_extensions import NotRequired
+
     from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, FloatArray, IntArray
 
 

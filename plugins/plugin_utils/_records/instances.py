@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations
+
+if TYPE_CHECKING:
+    # Python 3.10 does not have it in typing.
+    from typing_extensions import NotRequired
 
 
 class DiskLayer(TypedDict):

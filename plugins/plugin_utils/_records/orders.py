@@ -6,11 +6,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NodeStorage
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import Disk
+
+if TYPE_CHECKING:
+    # Python 3.10 does not have it in typing.
+    from typing_extensions import NotRequired
 
 
 class MovedInstance(TypedDict):

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceSummary
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import (
@@ -14,6 +14,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.plans impo
     StayingInstance,
     UnmovableInstance,
 )
+
+if TYPE_CHECKING:
+    # Python 3.10 does not have it in typing.
+    from typing_extensions import NotRequired
 
 
 class MoveOutcome(TypedDict):

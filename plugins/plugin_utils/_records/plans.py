@@ -9,10 +9,14 @@ Memory is in MiB, disks are in GiB, times in seconds; ``*_mib`` are MiB, and MiB
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any, Literal, NamedTuple, NotRequired, TypedDict
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceSummary
+
+if TYPE_CHECKING:
+    # Python 3.10 does not have it in typing.
+    from typing_extensions import NotRequired
 
 #: Where instances cannot go: uuid of the instance -> nodes (names or provider uuids), as a list or as a mapping node -> reason.
 Exclusions = Mapping[str, Collection[str]]
