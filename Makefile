@@ -59,7 +59,7 @@ test-core-versions: setup  ## all unit tests with each ansible-core that is supp
 test-core-quick: setup  ## what depends on ansible-core most, with the oldest
 	tests/setup/core-versions.sh --quick 2.17
 
-lint: setup  ## ruff, mypy, ansible-test sanity, ansible-lint, galaxy-importer, antsibull-docs, layering
+lint: setup  ## ruff, mypy, vermin, ansible-test sanity, ansible-lint, galaxy-importer, antsibull-docs, layering
 	@$(SETUP) lint
 	tests/setup/lint.sh
 

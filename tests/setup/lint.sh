@@ -26,7 +26,7 @@ VENV=$ROOT/.venv
 VENV_LINT=$ROOT/.venv-lint
 # ansible-test's Python and those of hypervisors, beside the system's; HOME is another one below.
 export PYENV_ROOT=${PYENV_ROOT:-$HOME/.pyenv}
-ALL="ruff mypy sanity pylint build importer ansible-lint docs changelog layering environment"
+ALL="ruff mypy python sanity pylint build importer ansible-lint docs changelog layering environment"
 
 die() {
     echo "lint: $*" >&2
@@ -164,6 +164,13 @@ check_mypy() {
         --package ansible_collections.drover.compute.plugins
 }
 
+# The oldest Python of the controller, and that of hypervisors: what an import or a word of the language needs.
+check_python() {
+    cd "$COPY"
+    "$VENV_LINT/bin/vermin" --quiet --no-tips --violations -t=3.10- plugins/action plugins/filter plugins/inventory plugins/lookup plugins/plugin_utils
+    "$VENV_LINT/bin/vermin" --quiet --no-tips --violations -t=3.9- plugins/modules plugins/module_utils
+}
+
 check_sanity() {
     ansible_test_sanity sanity "$VENV" "$(version_of "$VENV/bin/python")" --skip-test pylint
 }
@@ -256,7 +263,7 @@ run() {
 
 # pylint takes about as long as all the others together: one lane each.
 (if wanted pylint; then run pylint; fi) &
-for check in ruff mypy sanity newest build importer ansible-lint docs changelog layering environment; do
+for check in ruff mypy python sanity newest build importer ansible-lint docs changelog layering environment; do
     if wanted "$check"; then run "$check"; fi
 done
 wait

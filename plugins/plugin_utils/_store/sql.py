@@ -19,7 +19,7 @@ except ImportError:
     sa = Connection = event = exc = pool = postgresql = MissingPackage("SQLAlchemy")  # type: ignore[assignment, misc]  # each use raises
 
 if TYPE_CHECKING:
-    from typing import Unpack
+    from typing_extensions import Unpack
 
     # Of whatever columns.
     Row = sa.Row[Unpack[tuple[Any, ...]]]
