@@ -73,14 +73,15 @@ HOSTS = {
 NAMES = ("a", "b", "c", "d", "e", "f")
 KEEP = ("host", "guest", "memory_mb", "shared", "pins", "reserved")
 
-hosts, names, kinds = st.sampled_from(sorted(HOSTS)), st.sampled_from(NAMES), st.sampled_from(sorted(FLAVORS))
+hosts, kinds, any_of_them = st.sampled_from(sorted(HOSTS)), st.sampled_from(sorted(FLAVORS)), st.integers(0, len(NAMES) - 1)
 steps = st.one_of(
-    st.tuples(st.just("place"), names, kinds),
-    st.tuples(st.sampled_from(["build", "fail", "go_on", "end", "end", "undo", "revert", "delete", "stop", "start"]), names),
-    st.tuples(st.just("move"), names, hosts),
-    st.tuples(st.just("resize"), names, kinds, st.one_of(st.none(), hosts)),
-    st.tuples(st.just("evacuate"), names, hosts),
-    st.tuples(st.just("discover"), st.lists(hosts, max_size=4, unique=True)),
+    st.tuples(st.sampled_from(["make", "make", "place"]), any_of_them, kinds),
+    st.tuples(st.sampled_from(["build", "fail", "undo", "revert", "delete", "stop", "start"]), any_of_them),
+    st.tuples(st.sampled_from(["go_on", "end", "end"]), any_of_them),
+    st.tuples(st.just("move"), any_of_them, hosts),
+    st.tuples(st.just("resize"), any_of_them, kinds, st.one_of(st.none(), hosts)),
+    st.tuples(st.sampled_from(["die", "back"]), hosts),
+    st.tuples(st.just("discover"), st.lists(hosts, min_size=1, max_size=4, unique=True)),
 )
 
 
@@ -137,6 +138,8 @@ class World:
         cells = [
             {
                 **cell,
+                # One host has a core for each CPU.
+                "cpus": [{**cpu, "core": cpu["id"], "siblings": [cpu["id"]]} if host == "kvm3" else cpu for cpu in cell["cpus"]],
                 "memory_mb": 512,
                 "pages": [cell["pages"][0], {"size_kb": 2048, "count": 96, "free": 96 - taken[cell["id"]]}],
             }
@@ -201,53 +204,84 @@ class World:
 
     # Steps
 
-    def place(self, name, kind):
-        if self.row(name) is None and not any(name in there for there in self.domains.values()):
-            wanted = {"name": name, "uuid": uuid_of(name), "flavor": kind}
-            found = self._try(self.read, scheduling.decide, [wanted], self.policy, NOW)
-            claimed = found and self._try(fleets.claim, self.url, *found)
-            if claimed:
-                self.alternates[name] = claimed[0]
+    def step(self, verb, which, *arguments):
+        """Take a step with one of the instances that can; returns whether there was one."""
+        if verb in ("die", "back", "discover"):
+            getattr(self, verb)(which)
+            return True
+        able = [name for name in NAMES if self._can(verb, name)]
+        if able:
+            getattr(self, verb)(able[which % len(able)], *arguments)
+        return bool(able)
 
-    def _building(self, name):
-        row = self.row(name)
-        return row is not None and row.state == "building" and self.host(name) not in self.dead
+    def _can(self, verb, name):
+        row, moving = self.row(name), self.under_way(name)
+        if row is None:
+            return verb in ("make", "place") and not any(name in there for there in self.domains.values())
+        if verb in ("build", "fail"):
+            return row.state == "building" and self.host(name) not in self.dead
+        if verb in ("go_on", "end", "undo", "revert"):
+            closed = moving is not None and moving.status == "finished"
+            return (
+                moving is not None
+                and (verb == "end" or closed == (verb == "revert"))
+                and not (verb == "undo" and moving.type == "evacuation")
+            )
+        return verb not in ("make", "place") and row.state == "active" and moving is None and self.host(name) not in self.dead
+
+    def place(self, name, kind):
+        wanted = {"name": name, "uuid": uuid_of(name), "flavor": kind}
+        found = self._try(self.read, scheduling.decide, [wanted], self.policy, NOW)
+        claimed = found and self._try(fleets.claim, self.url, {**found[0], "flavor": kind})
+        if claimed:
+            self.alternates[name] = claimed[0]
+
+    def make(self, name, kind):
+        self.place(name, kind)
+        if self._can("build", name):
+            self.build(name)
 
     def build(self, name):
-        if self._building(name):
-            given, row = self.alternates[name], self.row(name)
-            pci = [each["address"] for each in given.get("pci_devices", ())]
-            mdevs = [each["uuid"] for each in given.get("mdevs", ())]
-            self.domains[given["host"]][name] = Domain(name, row.vcpus, row.memory_mb, given.get("numa"), pci, mdevs)
-            self.discover([given["host"]])
+        given, row = self.alternates[name], self.row(name)
+        pci = [each["address"] for each in given.get("pci_devices", ())]
+        mdevs = [each["uuid"] for each in given.get("mdevs", ())]
+        self.domains[given["host"]][name] = Domain(name, row.vcpus, row.memory_mb, given.get("numa"), pci, mdevs)
+        self.discover([given["host"]])
 
     def fail(self, name):
         """Its build fails: it takes an alternate, or gives up."""
-        if self._building(name):
-            again = self._try(self.write, claims.reclaim, uuid_of(name), self.alternates[name]["alternates"], PROOF, NOW)
-            if again:
-                self.alternates[name] = again
-            else:
-                self.write(claims.release, [uuid_of(name)], PROOF, NOW)
+        again = self._try(self.write, claims.reclaim, uuid_of(name), self.alternates[name]["alternates"], PROOF, NOW)
+        if again:
+            self.alternates[name] = again
+        else:
+            self.write(claims.release, [uuid_of(name)], PROOF, NOW)
 
     def move(self, name, host):
-        found = self.host(name)
-        if found and not {found, host} & self.dead and self.under_way(name) is None:
+        if host not in self.dead and name not in self.domains[host]:
             self._try(self.write, migration_claims.begin, uuid_of(name), host, None, "migration", NOW)
 
-    def evacuate(self, name, host):
-        """Its host dies; what moves from or to a dead host waits until it is back."""
-        found, row = self.host(name), self.row(name)
-        if found and row.state == "active" and host != found and host not in self.dead and self.open(name) is None:
-            if found not in self.dead and (len(self.dead) == 2 or any(self._ends(each) & {found} for each in NAMES)):
-                return
-            opened = self._try(self.write, migration_claims.begin, uuid_of(name), host, None, "evacuation", NOW)
-            if opened:
-                self.dead.add(found)
+    def die(self, host):
+        """A host dies, and its instances are to start elsewhere; what moves from or to it stays open."""
+        found = [each for each in map(self.under_way, NAMES) if each and each.status in tables.OPEN_MIGRATION]
+        if len(self.dead) == 2 or any(host in (each.source, each.destination) for each in found):
+            return
+        self.dead.add(host)
+        for name in NAMES:
+            row = self.row(name)
+            if row is not None and row.state == "active" and self.host(name) == host and self.open(name) is None:
+                others = (each for each in HOSTS if each not in self.dead)
+                any(self._try(self.write, migration_claims.begin, uuid_of(name), each, None, "evacuation", NOW) for each in others)
 
-    def _ends(self, name):
-        found = self.under_way(name)
-        return {found.source, found.destination} if found else set()
+    def back(self, host):
+        """It has what it had, shut off. What was evacuated goes when somebody has seen to it."""
+        found = [each for each in map(self.under_way, NAMES) if each]
+        if host in self.dead and not any(host == each.source for each in found):
+            self.dead.remove(host)
+            for name, domain in list(self.domains[host].items()):
+                domain.state = "shutoff"
+                if self.host(name) != host and name < "d":
+                    del self.domains[host][name]
+            self.discover([host])
 
     def resize(self, name, kind, host):
         def begin(connection):
@@ -255,14 +289,15 @@ class World:
             new = NewSize(kind, {})
             selection, size = resize_destination.find_destination(connection, instance, new, host, self.policy, NOW)
             target = {"flavor": size["flavor"], "resources": selection["resources"], "running": True}
-            target["sizes"] = {"old": resize_destination.size_of(instance), "new": {key: size[key] for key in ("vcpus", "memory_mb", "disk_gb")}}
+            target["sizes"] = {
+                "old": resize_destination.size_of(instance),
+                "new": {key: size[key] for key in ("vcpus", "memory_mb", "disk_gb")},
+            }
             if selection.get("host_request"):
                 target["host_request"] = selection["host_request"]
             return migration_claims.begin_resize(connection, uuid_of(name), selection["host"], None, target, NOW)
 
-        found = self.row(name)
-        if found is not None and found.state == "active" and self.host(name) not in self.dead and self.under_way(name) is None:
-            self._try(self.write, begin)
+        self._try(self.write, begin)
 
     def _carry(self, name, migration):
         """The hypervisors do what was ordered, once."""
@@ -280,49 +315,38 @@ class World:
 
     def go_on(self, name):
         """Its run is killed after the hypervisors have done their work."""
-        found = self.under_way(name)
-        if found is not None and found.status in tables.OPEN_MIGRATION:
-            self._carry(name, found)
+        self._carry(name, self.under_way(name))
 
     def end(self, name):
         found = self.under_way(name)
-        if found is None:
-            return
         if found.status in tables.OPEN_MIGRATION:
             self._carry(name, found)
             self.write(migration_claims.finish, found.uuid, PROOF, None, NOW)
-        elif found.status == "finished":
+        else:
             self.write(migration_claims.confirm, found.uuid, PROOF, NOW)
 
     def undo(self, name):
         found = self.under_way(name)
-        if found is not None and found.status in tables.OPEN_MIGRATION and found.type != "evacuation":
-            same = found.source == found.destination
-            if same:
-                self.domains[found.source][name] = self.domains[found.source][name].sized(self.read(resizes.describe, found.uuid)["old"])
-            elif name in self.domains[found.destination]:
-                return
+        if found.source == found.destination:
+            self.domains[found.source][name] = self.domains[found.source][name].sized(self.read(resizes.describe, found.uuid)["old"])
+        if name in self.domains[found.source]:
             self.write(migration_claims.undo, found.uuid, PROOF, "no", NOW)
 
     def revert(self, name):
         found = self.under_way(name)
-        if found is not None and found.status == "finished":
-            described = self.read(resizes.describe, found.uuid)
-            now = self.domains[found.destination].pop(name)
-            back = now.sized(described["old"]) if found.source == found.destination else now.there(described["back"], described["old"])
-            self.domains[found.source][name] = back
-            self.write(migration_claims.revert, found.uuid, PROOF, None, NOW)
+        described = self.read(resizes.describe, found.uuid)
+        now = self.domains[found.destination].pop(name)
+        back = now.sized(described["old"]) if found.source == found.destination else now.there(described["back"], described["old"])
+        self.domains[found.source][name] = back
+        self.write(migration_claims.revert, found.uuid, PROOF, None, NOW)
 
     def delete(self, name):
-        row = self.row(name)
-        if row is not None and row.state == "active" and self.open(name) is None and self.host(name) not in self.dead:
+        if self.open(name) is None:
             del self.domains[self.host(name)][name]
             self.write(claims.forget, [uuid_of(name)], PROOF, NOW)
 
     def _power(self, name, state):
-        for host, there in self.domains.items():
-            if name in there and host not in self.dead and self.open(name) is None:
-                there[name].state = state
+        self.domains[self.host(name)][name].state = state
 
     def stop(self, name):
         self._power(name, "shutoff")
@@ -332,16 +356,14 @@ class World:
 
     def settle(self):
         """All that is open ends, and dead hosts come back without what was evacuated."""
-        for name in NAMES:
-            self.fail(name) if self.row(name) is not None and self.row(name).state == "building" else None
-            self.build(name)
-            self.end(name)
-            self.end(name)
-        for host in self.dead:
-            for name in list(self.domains[host]):
-                if self.host(name) != host:
-                    del self.domains[host][name]
         self.dead = set()
+        for name in NAMES:
+            for verb in ("build", "end", "end"):
+                if self._can(verb, name):
+                    getattr(self, verb)(name)
+            for host, there in self.domains.items():
+                if name in there and self.host(name) != host:
+                    del there[name]
         self.discover(HOSTS)
 
     # What must be true
@@ -420,9 +442,9 @@ class World:
 def walk(url, in_placement, sequence):
     fleets.empty(url)
     world = World(url, in_placement)
-    for verb, *arguments in sequence:
-        getattr(world, verb)(*arguments)
-        world.check()
+    for each in sequence:
+        if world.step(*each):
+            world.check()
     world.settle()
     world.check()
     with Store.open(url).read() as connection:
