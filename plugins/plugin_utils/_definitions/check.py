@@ -115,7 +115,9 @@ def _read(section: str, items: Any, where: Where) -> Iterator[tuple[dict[str, An
         place = where(item)
         if not isinstance(item, dict) or not isinstance(item.get("name"), str) or not item["name"].strip():
             raise DroverError(f"{place}: each {word} is a mapping with a name that is not empty.")
-        place = f"{place}: {word} {item['name']}"
+        # In a sentence nothing may break its line or turn its direction.
+        name = item["name"] if item["name"].isprintable() else ascii(item["name"])
+        place = f"{place}: {word} {name}"
         yield fields.read(tables.SECTIONS[section], item, place), place
 
 

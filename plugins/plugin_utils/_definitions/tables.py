@@ -42,9 +42,13 @@ STATES = ("present", "absent")
 def _name(value: str, place: str) -> str:
     # libvirt refuses / and line breaks; other control characters, halves of surrogate pairs and the
     # last two characters of a plane cannot stand in XML at all.
-    odd = any(unicodedata.category(character) in ("Cc", "Cs") or ord(character) & 0xFFFE == 0xFFFE for character in value)
+    # libvirt names files after the domain, NAME_VARS.fd being the longest, in at most 255 bytes. A count adds up to six.
+    odd = len(value.encode("utf-8", "surrogatepass")) > 240
+    odd |= any(unicodedata.category(character) in ("Cc", "Cs") or ord(character) & 0xFFFE == 0xFFFE for character in value)
     if "/" in value or value in (".", "..") or odd or not value.strip() or len(value) > 200:
-        raise DroverError(f"{place}: a name has 1 to 200 characters, no / and no control characters, and is not . or ..")
+        raise DroverError(
+            f"{place}: a name has 1 to 200 characters, at most 240 bytes in UTF-8, no / and no control characters, and is not . or .."
+        )
     return value
 
 

@@ -136,7 +136,7 @@ class ClaimDestinations:
         class_ids(self.connection, _names(resources, places) - resource_names.standard(resource_names.RESOURCE_CLASS))
         raise DroverError(
             f"No room for {name} ({uuid}) at its destination nor its alternates: "
-            f"{'; '.join(refusals)}. Nothing was claimed. Somebody else may have been faster: schedule again.",
+            f"{'; '.join(refusals) or 'no alternate is left'}. Nothing was claimed. Somebody else may have been faster: schedule again.",
             cause="no_room",
             consumer=uuid,
             refusals=refusals,

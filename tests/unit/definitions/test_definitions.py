@@ -149,6 +149,19 @@ def test_odd_names_that_can_be(read, name):
     assert found["name"] == name
 
 
+@pytest.mark.parametrize("name", ["é" * 121, "\U0001f600" * 61])
+def test_a_name_has_to_fit_into_the_names_of_files(read, name):
+    with pytest.raises(DroverError, match="at most 240 bytes in UTF-8"):
+        read(f"instances:\n  - name: {name}\n    memory_mb: 64\n")
+
+
+@pytest.mark.parametrize("name", ["a\\nb", "\\u202eb\\u0000", "a\\x1b[31m"])
+def test_a_sentence_about_an_odd_name_stays_on_its_line(read, name):
+    with pytest.raises(DroverError) as refused:
+        read(f'instances:\n  - name: "{name}"\n    memory_mb: 64\n')
+    assert str(refused.value).isprintable()
+
+
 def test_two_with_one_name(read):
     text = instance("memory_mb: 64").replace("name: web", "name: good1")
     with pytest.raises(DroverError, match=r"line 8: instance good1: the name good1 stands twice; first at .* line 2"):

@@ -342,6 +342,8 @@ def test_reclaim_without_room_keeps_what_there_is(fleet_url):
     before = fleets.snapshot(fleet_url)
     with pytest.raises(DroverError, match="No room for web"):
         reclaim(fleet_url, "web", "kvm2")
+    with pytest.raises(DroverError, match="nor its alternates: no alternate is left"):
+        reclaim(fleet_url, "web")
     assert fleets.snapshot(fleet_url) == before
 
 
