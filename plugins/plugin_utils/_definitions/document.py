@@ -83,10 +83,24 @@ class Document:
         return f": {problem}."
 
     def _check_tags(self, root: Any) -> None:
-        nodes, seen = [root], set()
+        """Refuse tags, and anchors whose value has itself in it: ruamel would read that as null, which counts as not given."""
+        seen: set[int] = set()
+        above: set[int] = set()
+        # A node a second time, as done, when all that is in it has been looked at.
+        nodes = [(root, False)]
         while nodes:
-            node = nodes.pop()
-            if node is None or id(node) in seen:
+            node, done = nodes.pop()
+            if node is None:
+                continue
+            if done:
+                above.remove(id(node))
+                continue
+            if id(node) in above:
+                raise DroverError(
+                    f"The definitions file {self.path}, line {node.start_mark.line + 1}: the anchor {node.anchor} stands for a value that has "
+                    "itself in it. Write the value out. Nothing was changed."
+                )
+            if id(node) in seen:
                 continue
             seen.add(id(node))
             written = self.before[node.start_mark.index : node.end_mark.index]
@@ -96,7 +110,9 @@ class Document:
                     "understood here. Write the value itself, or give the definitions as a variable."
                 )
             if isinstance(node.value, list):
-                nodes.extend(part for item in node.value for part in (item if isinstance(item, tuple) else [item]))
+                above.add(id(node))
+                nodes.append((node, True))
+                nodes.extend((part, False) for item in node.value for part in (item if isinstance(item, tuple) else [item]))
 
     def set(self, number: int, values: Mapping[str, str]) -> None:
         """Set keys of an instance, touching nothing else of the file.
