@@ -96,26 +96,32 @@ def place(prepared_url, tmp_path):
     return place_text
 
 
-def refused(url, place, text):
-    before = fleets.snapshot(url)
-    with pytest.raises(DroverError) as problem:
-        place(text)
-    sentence = str(problem.value)
-    assert sentence.isprintable() and sentence.endswith((".", ")")) and "defect" not in sentence, sentence
-    assert fleets.snapshot(url) == before
+@pytest.fixture
+def refused(prepared_url, place):
+    """A function text of a file; it must be refused in a sentence. After all of them the store is as it was."""
+
+    def refuse(text):
+        with pytest.raises(DroverError) as problem:
+            place(text)
+        sentence = str(problem.value)
+        assert sentence.isprintable() and sentence.endswith((".", ")")) and "defect" not in sentence, sentence
+
+    before = fleets.snapshot(prepared_url)
+    yield refuse
+    assert fleets.snapshot(prepared_url) == before
 
 
-def test_odd_values(prepared_url, place):
+def test_odd_values(refused):
     for key in KEYS:
-        refused(prepared_url, place, f"instances:\n  - {{name: a, memory_mb: 64, {key}}}\n")
+        refused(f"instances:\n  - {{name: a, memory_mb: 64, {key}}}\n")
     for value in ("0", "-1", ".nan", ".inf", "1e3", "64.5", "99999999999999999999", "'99999999999TiB'", "[64]", "12:30"):
-        refused(prepared_url, place, f"instances:\n  - {{name: a, memory_mb: {value}}}\n")
+        refused(f"instances:\n  - {{name: a, memory_mb: {value}}}\n")
 
 
-def test_contradicting_extra_specs(prepared_url, place):
+def test_contradicting_extra_specs(refused):
     for specs in SPECS:
         text = ", ".join(f'"{key}": "{value}"' for key, value in specs.items())
-        refused(prepared_url, place, f"instances:\n  - {{name: a, vcpus: 3, memory_mb: 64, extra_specs: {{{text}}}}}\n")
+        refused(f"instances:\n  - {{name: a, vcpus: 3, memory_mb: 64, extra_specs: {{{text}}}}}\n")
 
 
 @pytest.mark.parametrize(
@@ -133,8 +139,8 @@ def test_contradicting_extra_specs(prepared_url, place):
         "flavors: [{name: f, vcpus: 1, memory_mb: 64}, {name: f, vcpus: 2, memory_mb: 64}]\ninstances: []\n",
     ],
 )
-def test_odd_files(prepared_url, place, text):
-    refused(prepared_url, place, text)
+def test_odd_files(refused, text):
+    refused(text)
 
 
 def test_anchors_that_mean_something(place):
