@@ -37,7 +37,7 @@ def test_undefined_while_it_runs(small, host):
     done = small.playbook("instance_resize", *resize(small, drover_resize="confirm"), check=False)
     print(done.stdout)
     assert "Traceback" not in done.stdout and small.where()["small"] == (host, "running")
-    said = small.refused("instance_resize", *resize(small, drover_memory_mb=64))
+    said = small.refused("instance_resize", *resize(small, drover_memory_mb=96))
     assert small.where()["small"] == (host, "running"), said
     said = small.refused("instance_migrate", *variables({**OFF, "drover_destination": "kvm3", "drover_migrate_cold": True}))
     assert small.where()["small"] == (host, "running"), said

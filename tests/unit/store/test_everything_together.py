@@ -56,6 +56,8 @@ FLAVORS = {
     "vgpu": (1, 64, {"resources:VGPU": "1"}),
     "vgpu-pinned": (2, 64, {"resources:VGPU": "1", "hw:cpu_policy": "dedicated"}),
 }
+#: Of resizes that keep the flavor.
+SIZES = {"smaller": {"memory_mb": 32}, "larger": {"memory_mb": 192}, "wider": {"vcpus": 3}}
 ALIASES = [
     {"name": "gpu", "vendor_id": "10de", "product_id": "2204"},
     {"name": "function", "vendor_id": "8086", "product_id": "154c", "device_type": "type-VF"},
@@ -78,7 +80,7 @@ steps = st.one_of(
     st.tuples(st.sampled_from(["build", "fail", "undo", "revert", "delete", "stop", "start"]), any_of_them),
     st.tuples(st.sampled_from(["go_on", "end", "end"]), any_of_them),
     st.tuples(st.just("move"), any_of_them, hosts),
-    st.tuples(st.just("resize"), any_of_them, kinds, st.one_of(st.none(), hosts)),
+    st.tuples(st.just("resize"), any_of_them, st.sampled_from([*sorted(FLAVORS), *SIZES]), st.one_of(st.none(), hosts)),
     st.tuples(st.sampled_from(["die", "back"]), hosts),
     st.tuples(st.just("discover"), st.lists(hosts, min_size=1, max_size=4, unique=True)),
 )
@@ -296,7 +298,7 @@ class World:
     def resize(self, name, kind, host):
         def begin(connection):
             (instance,) = instance_lookup.find(connection, [name])
-            new = NewSize(kind, {})
+            new = NewSize(None, SIZES[kind]) if kind in SIZES else NewSize(kind, {})
             selection, size = resize_destination.find_destination(connection, instance, new, host, self.policy, NOW)
             if name in self.domains[selection["host"]] and selection["host"] != self.host(name):
                 raise DroverError("Its host from which it was evacuated has it still.")
