@@ -41,7 +41,7 @@ options:
   instances:
     description:
     - The instances. As data in place of O(path).
-    - C(name) (text, required). Its name. No C(/) and no control characters.
+    - C(name) (text, required). Its name, of at most 200 characters and 240 bytes in UTF-8. No C(/) and no control characters.
     - 'C(count) (whole number from 1 to 10000). So many equal instances. They are named NAME-1, NAME-2 and so on. C(place)
       does not write their hosts and uuids into the file: the store knows each by its name.'
     - 'C(flavor) (text or mapping). The name of a flavor of the file or of the store, or a flavor in place: sizes and extra

@@ -256,7 +256,13 @@ DESTINATION: Table = {
 
 #: What each instance of a definition asks for.
 INSTANCE: Table = {
-    "name": Field(TEXT, "Its name. No `/` and no control characters.", "web1", required=True, check=_name),
+    "name": Field(
+        TEXT,
+        "Its name, of at most 200 characters and 240 bytes in UTF-8. No `/` and no control characters.",
+        "web1",
+        required=True,
+        check=_name,
+    ),
     "count": Field(
         WHOLE,
         "So many equal instances. They are named NAME-1, NAME-2 and so on. `place` does not write their hosts and uuids into the file: the "

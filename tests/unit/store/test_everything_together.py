@@ -288,11 +288,12 @@ class World:
         found = [each for each in map(self.under_way, NAMES) if each]
         if host in self.dead and not any(host == each.source for each in found):
             self.dead.remove(host)
-            self._force_down(host, False)
             for name, domain in list(self.domains[host].items()):
                 domain.state = "shutoff"
                 if self.host(name) != host and name < "d":
                     del self.domains[host][name]
+            if all(self.host(name) == host for name in self.domains[host]):
+                self._force_down(host, False)
             self.discover([host])
 
     def resize(self, name, kind, host):
@@ -370,7 +371,7 @@ class World:
 
     def settle(self):
         """All that is open ends, and dead hosts come back without what was evacuated."""
-        for host in self.dead:
+        for host in HOSTS:
             self._force_down(host, False)
         self.dead = set()
         for name in NAMES:
