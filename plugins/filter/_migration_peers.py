@@ -16,8 +16,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_pl
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import default_migration_uri
 
 
-def migration_peers(hosts: Sequence[str], hostvars: Mapping[str, Any]) -> list[dict[str, Any]]:
+def migration_peers(hosts: Sequence[str], hostvars: Mapping[str, Any], keys: bool = True) -> list[dict[str, Any]]:
     """See _migration_peers.yml."""
+    if not keys:
+        return [{"host": name, "uri": migration_uri(name, hostvars[name])} for name in hosts]
     peers = [_peer(name, hostvars[name]) for name in hosts]
     _refuse_shared_limits(peers)
     return peers

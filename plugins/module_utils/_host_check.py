@@ -1,0 +1,79 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What of a host matters to the guests of other hosts, as the module ``_host_check`` returns it.
+
+Private to the collection.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
+from ansible_collections.drover.compute.plugins.module_utils._storage import read_networks
+from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+
+_INTERFACES = "/sys/class/net"
+
+
+def read(conn: Any, local: bool) -> dict[str, Any]:
+    """Return what the hypervisor has and what its guests use; plain JSON types only.
+
+    :param local: whether the hypervisor is this machine, so that its network interfaces can be read.
+    :raises libvirt.libvirtError: the connection breaks.
+    """
+    capabilities = parse(conn.getCapabilities())
+    return {
+        "machines": sorted({f"{arch.get('name')} {name}" for arch in capabilities.findall("guest/arch") for name in _machines(arch)}),
+        "security": sorted({(model.text or "").strip() for model in capabilities.findall("host/secmodel/model")} - {"none", "dac", ""}),
+        "networks": [each["name"] for each in read_networks(conn) if each["active"]],
+        "interfaces": sorted(os.listdir(_INTERFACES)) if local else None,
+        "pools": sorted(pool.name() for pool in conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)),
+        # Without their values, which are nobody's business here.
+        "secrets": sorted(secret.UUIDString() for secret in conn.listAllSecrets(0)),
+        "guests": [found for found in (_guest(domain) for domain in conn.listAllDomains(0)) if found],
+    }
+
+
+def _machines(arch: Element) -> set[str]:
+    found = set()
+    for machine in arch.iter("machine"):
+        found |= {machine.text or "", machine.get("canonical") or ""}
+    return found - {""}
+
+
+def _guest(domain: Any) -> dict[str, Any] | None:
+    """Return what a guest uses; None if it ended just now."""
+    try:
+        return of_xml(domain.XMLDesc(0))
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+            return None
+        raise
+
+
+def of_xml(text: str) -> dict[str, Any]:
+    """Return what a guest uses by its domain XML."""
+    root = parse(text)
+    kind = root.find("os/type")
+    machine = kind.get("machine") if kind is not None else None
+    nics = [nic.find("source") for nic in root.findall("devices/interface")]
+    disks = root.findall("devices/disk")
+    secrets = [each.get("uuid") for disk in disks for each in disk.iter("secret")]
+    return {
+        "name": root.findtext("name") or "",
+        "machine": f"{kind.get('arch')} {machine}" if kind is not None and machine else None,
+        "networks": _distinct(nic.get("network") for nic in nics if nic is not None),
+        # Of a NIC that runs in a network of libvirt the bridge is that of the network.
+        "interfaces": _distinct(nic.get("bridge") or nic.get("dev") for nic in nics if nic is not None and not nic.get("network")),
+        "pools": _distinct(each.get("pool") for disk in disks for each in disk.findall("source") if disk.get("type") == "volume"),
+        "secrets": _distinct(secrets),
+    }
+
+
+def _distinct(values: Any) -> list[str]:
+    return sorted({value for value in values if value})

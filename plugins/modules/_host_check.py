@@ -1,0 +1,121 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: _host_check
+short_description: Read what of a hypervisor matters to the guests of other hosts
+author:
+  - The drover.compute authors (@drover-compute)
+description:
+  - Runs on a hypervisor and changes nothing. The playbook C(drover.compute.check) runs it.
+  - Values of libvirt's secrets are not read.
+options:
+  uri:
+    description: The libvirt connection URI.
+    type: str
+    default: qemu:///system
+  instances_path:
+    description: The folder of the instances' disks.
+    type: path
+    default: /var/lib/libvirt/images
+extends_documentation_fragment:
+  - drover.compute.attributes
+  - drover.compute.attributes.platform
+  - drover.compute.attributes.info_module
+requirements:
+  - python3-libvirt on the hypervisor
+seealso:
+  - module: drover.compute.hypervisor_info
+"""
+
+EXAMPLES = r"""
+- name: Ask a hypervisor
+  hosts: kvm1
+  gather_facts: false
+  tasks:
+    - name: Read it
+      drover.compute._host_check:
+      register: looked
+
+    - name: Show its networks
+      ansible.builtin.debug:
+        msg: "{{ looked.host.networks }}"
+"""
+
+RETURN = r"""
+host:
+  description:
+    - What the host has, and what its guests use, in C(guests).
+    - C(machines) are architectures and machine types, C(security) the security drivers, C(interfaces) the network interfaces (null if the
+      hypervisor is another machine), C(secrets) uuids, C(free_gib) the free space of O(instances_path) (null if there is no such folder),
+      C(clock) the time in seconds since 1970.
+  returned: success
+  type: dict
+  sample:
+    machines: [x86_64 pc-q35-7.2, x86_64 q35]
+    security: [apparmor]
+    networks: [default]
+    interfaces: [br0, lo]
+    pools: [images]
+    secrets: []
+    guests:
+      - {name: web, machine: x86_64 pc-q35-7.2, networks: [default], interfaces: [], pools: [], secrets: []}
+    libvirt_version: 9000000
+    hypervisor_version: 7002000
+    kvm: true
+    free_gib: 12.5
+    clock: 1790000000.5
+clock_bounds:
+  description:
+    - How many seconds the clock of the host is ahead of the controller's, at least and at most. Behind it is negative. The difference between
+      both is how long the question took.
+  returned: success
+  type: list
+  elements: float
+  sample: [-0.4, 0.1]
+"""
+
+import os
+import shutil
+import time
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.drover.compute.plugins.module_utils import _host_check, _libvirt
+from ansible_collections.drover.compute.plugins.module_utils._limits import Late, within
+
+READ_TIMEOUT = 60
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "uri": {"type": "str", "default": "qemu:///system"},
+            "instances_path": {"type": "path", "default": "/var/lib/libvirt/images"},
+        },
+        supports_check_mode=True,
+    )
+    uri, folder, clock = module.params["uri"], module.params["instances_path"], time.time()
+    conn = _libvirt.connect(module, uri)
+    local = _libvirt.is_local(uri)
+    try:
+        found = within(READ_TIMEOUT, lambda: _host_check.read(conn, local))
+        found.update(libvirt_version=conn.getLibVersion(), hypervisor_version=conn.getVersion())
+    except Late:
+        module.fail_json(
+            msg=f"Reading {uri} took longer than {READ_TIMEOUT} s and was given up: look whether libvirtd or storage hangs there."
+        )
+    except (_libvirt.libvirt.libvirtError, ValueError) as exc:
+        module.fail_json(msg=f"Reading {uri} failed: {_libvirt.text_of(exc)}.")
+    _libvirt.close(conn)
+    free = shutil.disk_usage(folder).free / 1024**3 if local and os.path.isdir(folder) else None
+    module.exit_json(changed=False, host={**found, "kvm": os.path.exists("/dev/kvm") if local else None, "free_gib": free, "clock": clock})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,203 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What will not work later in a fleet: what guests use and other hosts lack, hosts that differ, clocks, space.
+
+Data in, data out. What hosts say is checked as any other input: a host whose answer cannot be read is a finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+ERROR, WARNING = "error", "warning"
+#: Seconds that a clock may be ahead or behind: more of it makes certificates and times in the store wrong.
+CLOCK = 2.0
+#: GiB below which the folder of the instances is short of space.
+SPACE = 1.0
+_LISTS = ("machines", "security", "networks", "pools", "secrets", "guests")
+#: What guests use: the key, what it is called, and what to do at a host that lacks it.
+_USED = (
+    (
+        "machines",
+        "machine",
+        "the machine type {}",
+        "Upgrade QEMU there, or keep these guests on hosts that have it (drover_destination, server groups)",
+    ),
+    ("networks", "networks", "the network {}", "Define and start it there: virsh net-define, virsh net-start {0}, virsh net-autostart {0}"),
+    ("interfaces", "interfaces", "the bridge or interface {}", "Make it there, or correct the guests' networks"),
+    (
+        "pools",
+        "pools",
+        "the storage pool {}",
+        "Define and start it there: virsh pool-define, virsh pool-start {0}, virsh pool-autostart {0}",
+    ),
+    ("secrets", "secrets", "the secret {}", "Define it there with the same uuid and value: virsh secret-define, virsh secret-set-value"),
+)
+
+
+class Finding(NamedTuple):
+    """One line of the table: a host, how bad it is, what was found, and what to do."""
+
+    host: str
+    severity: str
+    what: str
+    remedy: str
+
+
+def findings(answers: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
+    """Return what was found, errors first, then by host.
+
+    :param answers: {host: the result of _host_check, with ``unreached``, sentences about other hosts that its SSH does not reach}. Instead of
+        a result it may have ``problem``, why there is none.
+    """
+    hosts, found = {}, []
+    for name, answer in answers.items():
+        problem = answer.get("problem") or _unreadable(answer.get("host"))
+        if problem:
+            found.append(Finding(name, ERROR, f"it was not read: {problem.rstrip('.')}", "Repair this, and run the check again"))
+        else:
+            hosts[name] = answer["host"]
+            found += [*_clock(name, answer.get("clock_bounds")), *_own(name, answer["host"])]
+        found += [
+            Finding(name, ERROR, sentence.rstrip("."), "Run the playbook drover.compute.migration_trust")
+            for sentence in answer.get("unreached") or ()
+        ]
+    found += [*_lacking(hosts), *_versions(hosts), *_security(hosts)]
+    return sorted(set(found), key=lambda each: (each.severity != ERROR, each))
+
+
+def lines(hosts: int, found: Sequence[Finding]) -> list[str]:
+    """Return the table for people: two lines for what was found alike at some hosts."""
+    if not found:
+        return [f"{hosts} {'host' if hosts == 1 else 'hosts'} checked: nothing was found."]
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for each in found:
+        alike.setdefault((each.severity, each.what, each.remedy), []).append(each.host)
+    told = []
+    for (severity, what, remedy), names in alike.items():
+        told += [f"{severity:7}  {_some(names)}: {what}.", f"{'':7}  {'':2}{remedy}."]
+    errors = sum(each.severity == ERROR for each in found)
+    ending = f"{hosts} {'host' if hosts == 1 else 'hosts'} checked: errors: {errors}, warnings: {len(found) - errors}."
+    return [*told, ending]
+
+
+def _unreadable(host: Any) -> str | None:
+    if not isinstance(host, Mapping):
+        return "its answer has no facts"
+    odd = [key for key in _LISTS if not isinstance(host.get(key), list)]
+    if host.get("interfaces") is not None and not isinstance(host["interfaces"], list):
+        odd.append("interfaces")
+    if not odd:
+        texts = [each for key in _LISTS[:-1] for each in host[key]] + list(host.get("interfaces") or ())
+        odd = ["a name"] if not all(isinstance(each, str) for each in texts) else []
+    if not odd and not all(_is_guest(each) for each in host["guests"]):
+        odd.append("guests")
+    return f"its answer cannot be read ({', '.join(odd)})" if odd else None
+
+
+def _is_guest(guest: Any) -> bool:
+    return (
+        isinstance(guest, Mapping)
+        and isinstance(guest.get("name"), str)
+        and all(_names(guest, key) is not None for dummy, key, *_dummy in _USED)
+    )
+
+
+def _names(guest: Mapping[str, Any], key: str) -> list[str] | None:
+    value = guest.get(key)
+    names = [] if value is None else [value] if isinstance(value, str) else value
+    return names if isinstance(names, list) and all(isinstance(each, str) for each in names) else None
+
+
+def _clock(name: str, bounds: Any) -> Iterable[Finding]:
+    if not (isinstance(bounds, Sequence) and len(bounds) == 2 and all(isinstance(each, (int, float)) for each in bounds)):
+        return
+    least, most = bounds
+    if least > CLOCK or most < -CLOCK:
+        way, seconds = ("ahead of", least) if least > 0 else ("behind", -most)
+        yield Finding(
+            name,
+            WARNING,
+            f"its clock is at least {seconds:.0f} s {way} the controller's",
+            "Let chrony or systemd-timesyncd set both clocks",
+        )
+
+
+def _own(name: str, host: Mapping[str, Any]) -> Iterable[Finding]:
+    if host.get("kvm") is False:
+        yield Finding(
+            name,
+            WARNING,
+            "it has no /dev/kvm, so that guests are emulated and slow",
+            "Switch virtualisation on in its firmware and load kvm_intel or kvm_amd; drover_domain_type: qemu is for hosts without",
+        )
+    free = host.get("free_gib")
+    if isinstance(free, (int, float)) and free < SPACE:
+        yield Finding(
+            name,
+            ERROR,
+            f"the folder of its instances has {free:.1f} GiB left",
+            "Free space there, or set drover_instances_path to another one",
+        )
+
+
+def _lacking(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
+    """What guests of some host use and another host does not have: they can not move there."""
+    for has, uses, what, remedy in _USED:
+        users: dict[str, list[str]] = {}
+        for host in hosts.values():
+            for guest in host["guests"]:
+                for each in _names(guest, uses) or ():
+                    users.setdefault(each, []).append(guest["name"])
+        for each, guests in sorted(users.items()):
+            for name, host in hosts.items():
+                if host.get(has) is not None and each not in host[has]:
+                    yield Finding(
+                        name,
+                        WARNING,
+                        f"it lacks {what.format(each)}, which {_some(guests)} {'uses' if len(set(guests)) == 1 else 'use'}: no move to here",
+                        remedy.format(each),
+                    )
+
+
+def _some(guests: Iterable[str]) -> str:
+    names = sorted(set(guests))
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _versions(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
+    """Hosts with an older QEMU than others: guests that were started with a newer one may not move there."""
+    for key, what in (("hypervisor_version", "QEMU"), ("libvirt_version", "libvirt")):
+        known = {name: host[key] for name, host in hosts.items() if isinstance(host.get(key), int)}
+        newest = max(known.values(), default=0)
+        for name, version in known.items():
+            if version < newest:
+                yield Finding(
+                    name,
+                    WARNING,
+                    f"it has {what} {_version(version)}, others have {_version(newest)}: moves from a newer to an older one may fail",
+                    f"Upgrade {what} there; drover.compute.rolling_maintenance does so host by host",
+                )
+
+
+def _version(number: int) -> str:
+    return f"{number // 1000000}.{number // 1000 % 1000}.{number % 1000}"
+
+
+def _security(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
+    """Hosts whose security driver is another than that of most."""
+    drivers = {name: " and ".join(host["security"]) or "none" for name, host in hosts.items()}
+    kinds = sorted(set(drivers.values()))
+    if len(kinds) < 2:
+        return
+    usual = max(kinds, key=lambda kind: (list(drivers.values()).count(kind), kind))
+    for name, driver in drivers.items():
+        if driver != usual:
+            yield Finding(
+                name,
+                WARNING,
+                f"its security driver is {driver}, most hosts have {usual}: guests with a label of their own do not move between them",
+                "Use the same driver on all hosts (security_driver in /etc/libvirt/qemu.conf)",
+            )

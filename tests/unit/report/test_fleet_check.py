@@ -1,0 +1,175 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the check says of a fleet, and of answers that cannot be read."""
+
+from __future__ import annotations
+
+import copy
+import random
+
+import pytest
+
+from ansible_collections.drover.compute.plugins.filter._fleet_findings import fleet_findings
+from ansible_collections.drover.compute.plugins.module_utils import _host_check
+
+PC = "x86_64 pc-q35-7.2"
+#: As libvirt 9.0 shows a running guest: a NIC in a network has its bridge too.
+XML = """<domain type='kvm'><name>web</name><os><type arch='x86_64' machine='pc-q35-7.2'>hvm</type></os><devices>
+<disk type='network'><auth username='vms'><secret type='ceph' uuid='3d5a4b1c-0000-4000-8000-000000000001'/></auth>
+<source protocol='rbd' name='vms/web'/></disk>
+<disk type='volume'><source pool='fast' volume='web.qcow2'/></disk>
+<interface type='network'><source network='lan' portid='x' bridge='virbr5'/></interface>
+<interface type='bridge'><source bridge='br0'/></interface>
+<interface type='direct'><source dev='eth1' mode='bridge'/></interface>
+<interface type='user'/></devices></domain>"""
+
+
+def host(*guests, **more):
+    return {
+        "machines": [PC],
+        "security": ["apparmor"],
+        "networks": ["default"],
+        "interfaces": ["lo"],
+        "pools": [],
+        "secrets": [],
+        "guests": list(guests),
+        "libvirt_version": 9000000,
+        "hypervisor_version": 7002000,
+        "kvm": True,
+        "free_gib": 10.0,
+        "clock": 0.0,
+        **more,
+    }
+
+
+def guest(name="web", **more):
+    return {"name": name, "machine": PC, "networks": [], "interfaces": [], "pools": [], "secrets": [], **more}
+
+
+def check(answers, **more):
+    hostvars = {name: {"check_looked": {"clock_bounds": [-0.5, 0.1], "host": each}} for name, each in answers.items()}
+    for name, variables in more.items():
+        hostvars.setdefault(name, {}).update(variables)
+    found = fleet_findings(list(hostvars), hostvars)
+    assert all(each["remedy"] and each["what"] for each in found["findings"])
+    return found
+
+
+def texts(found):
+    return {(each["host"], each["severity"], each["what"]) for each in found["findings"]}
+
+
+def test_a_healthy_fleet():
+    found = check({"kvm1": host(guest(networks=["default"])), "kvm2": host()})
+    assert found == {"findings": [], "errors": 0, "warnings": 0, "lines": ["2 hosts checked: nothing was found."]}
+
+
+def test_what_a_guest_uses():
+    assert _host_check.of_xml(XML) == {
+        "name": "web",
+        "machine": PC,
+        "networks": ["lan"],
+        "interfaces": ["br0", "eth1"],
+        "pools": ["fast"],
+        "secrets": ["3d5a4b1c-0000-4000-8000-000000000001"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("has", "uses", "value", "word"),
+    [
+        ("machines", "machine", "x86_64 pc-q35-8.0", "the machine type x86_64 pc-q35-8.0"),
+        ("networks", "networks", "lan", "the network lan"),
+        ("interfaces", "interfaces", "br0", "the bridge or interface br0"),
+        ("pools", "pools", "fast", "the storage pool fast"),
+        ("secrets", "secrets", "uuid", "the secret uuid"),
+    ],
+)
+def test_what_guests_use_and_other_hosts_lack(has, uses, value, word):
+    used = value if uses == "machine" else [value]
+    there = host(guest("a", **{uses: used}), guest("b", **{uses: used}), **{has: [PC, value]})
+    found = check({"kvm1": there, "kvm2": host(), "kvm3": host(**{has: [PC, value]})})
+    assert texts(found) == {("kvm2", "warning", f"it lacks {word}, which a, b use: no move to here")}
+    assert found["errors"] == 0 and found["lines"][-1] == "3 hosts checked: errors: 0, warnings: 1."
+
+
+def test_interfaces_of_another_machine_are_not_known():
+    assert not check({"kvm1": host(guest(interfaces=["br0"]), interfaces=["br0"]), "kvm2": host(interfaces=None)})["findings"]
+
+
+def test_what_is_wrong_with_a_host():
+    found = check({"kvm1": host(free_gib=0.2), "kvm2": host(kvm=False, hypervisor_version=6000000), "kvm3": host(security=["selinux"])})
+    assert texts(found) == {
+        ("kvm1", "error", "the folder of its instances has 0.2 GiB left"),
+        ("kvm2", "warning", "it has no /dev/kvm, so that guests are emulated and slow"),
+        ("kvm2", "warning", "it has QEMU 6.0.0, others have 7.2.0: moves from a newer to an older one may fail"),
+        (
+            "kvm3",
+            "warning",
+            "its security driver is selinux, most hosts have apparmor: guests with a label of their own do not move between them",
+        ),
+    }
+    assert found["lines"][0] == "error    kvm1: the folder of its instances has 0.2 GiB left."
+
+
+@pytest.mark.parametrize(
+    ("bounds", "what"), [([5.0, 6.0], "5 s ahead of"), ([-9.0, -8.0], "8 s behind"), ([-60.0, 1.0], None), ([1.9, 90], None)]
+)
+def test_a_clock_is_wrong_only_for_certain(bounds, what):
+    found = check({}, kvm1={"check_looked": {"clock_bounds": bounds, "host": host()}})
+    assert texts(found) == ({("kvm1", "warning", f"its clock is at least {what} the controller's")} if what else set())
+
+
+@pytest.mark.parametrize(
+    ("looked", "why"),
+    [
+        ({"msg": "Connecting to qemu:///system failed."}, "it was not read: Connecting to qemu:///system failed"),
+        ({"unreachable": True, "msg": "no route to host"}, "it was not read: no route to host"),
+        ({}, "it was not read: it gave no answer"),
+        ({"host": 7}, "it was not read: its answer has no facts"),
+        ({"host": {}}, "it was not read: its answer cannot be read (machines, security, networks, pools, secrets, guests)"),
+        ({"host": host(pools=[{}])}, "it was not read: its answer cannot be read (a name)"),
+        ({"host": host({"name": 3})}, "it was not read: its answer cannot be read (guests)"),
+        ({"host": host(guest(networks={"a": 1}))}, "it was not read: its answer cannot be read (guests)"),
+    ],
+)
+def test_a_host_that_was_not_read_is_a_line(looked, why):
+    found = check({"kvm2": host()}, kvm1={"check_looked": looked})
+    assert texts(found) == {("kvm1", "error", why)}
+    assert texts(check({"kvm2": host()}, kvm1={})) == {("kvm1", "error", "it was not read: it gave no answer")}
+
+
+def test_connections_that_do_not_work():
+    reach = {"tried": ["kvm2"], "unreached": ["kvm2"], "sentences": ["kvm1 cannot reach kvm2: no SSH key."]}
+    found = check({"kvm1": host()}, kvm1={"check_reach": reach, "check_root_reach": {"skipped": True}})
+    assert texts(found) == {("kvm1", "error", "kvm1 cannot reach kvm2: no SSH key")}
+    found = check({"kvm1": host()}, kvm1={"check_reach": {"msg": "sudo: a password is required"}})
+    assert texts(found) == {("kvm1", "error", "sudo: a password is required")}
+
+
+def test_the_order_of_hosts_does_not_matter():
+    draw = random.Random(5)
+    answers = {
+        f"kvm{number}": host(
+            *(guest(f"g{number}{each}", networks=draw.sample(["a", "b"], 1)) for each in range(2)),
+            networks=draw.sample(["a", "b"], draw.randrange(3)),
+            security=draw.sample(["apparmor", "selinux"], 1),
+            hypervisor_version=draw.choice([7002000, 8000000]),
+        )
+        for number in range(6)
+    }
+    expected = check(answers)
+    for _dummy in range(20):
+        mixed = list(answers)
+        draw.shuffle(mixed)
+        assert check(copy.deepcopy({name: answers[name] for name in mixed})) == expected
+
+
+def test_what_many_hosts_have_is_one_entry():
+    found = check({"kvm1": host(guest(networks=["lan"]), networks=["lan"]), **{f"kvm{each}": host() for each in range(2, 300)}})
+    assert found["lines"] == [
+        "warning  kvm10, kvm100, kvm101 and 295 more: it lacks the network lan, which web uses: no move to here.",
+        "           Define and start it there: virsh net-define, virsh net-start lan, virsh net-autostart lan.",
+        "299 hosts checked: errors: 0, warnings: 298.",
+    ]
