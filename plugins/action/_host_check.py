@@ -11,7 +11,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 
 
-class ActionModule(ActionBase):
+class ActionModule(ActionBase):  # type: ignore[misc]
     """Runs the module between two looks at the controller's clock."""
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
