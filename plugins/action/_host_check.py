@@ -6,21 +6,28 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any
 
-from ansible.plugins.action import ActionBase
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import Unreachable
 
 
-class ActionModule(ActionBase):  # type: ignore[misc]
-    """Runs the module between two looks at the controller's clock."""
+class ActionModule(DroverAction):
+    ARGUMENT_SPEC = {
+        "uri": {"type": "str", "default": "qemu:///system"},
+        "instances_path": {"type": "path", "default": "/var/lib/libvirt/images"},
+    }
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Return the module's result with clock_bounds."""
-        result = super().run(tmp, task_vars)
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         before = time.time()
-        result.update(self._execute_module(module_name="drover.compute._host_check", task_vars=task_vars))
-        after = time.time()
-        host = result.get("host")
+        try:
+            result = Hand(self, self.target(task_vars), task_vars).read("_host_check", args)
+        except Unreachable as problem:
+            # Not raised, because failed_when does not see an exception.
+            return {"failed": True, "msg": str(problem)}
+        after, host = time.time(), result.get("host")
         if isinstance(host, dict) and isinstance(host.get("clock"), (int, float)):
             result["clock_bounds"] = [round(host["clock"] - after, 3), round(host["clock"] - before, 3)]
         return result

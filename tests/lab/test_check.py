@@ -21,7 +21,9 @@ def test_what_will_not_work_later(fleet):
     assert "3 hosts checked" in said(done) and changed(done) == 0
 
     # The first host is not reached: the others are looked at all the same.
-    done = fleet.playbook("check", "-e", "ansible_host={{ 'nowhere.invalid' if inventory_hostname == 'kvm1' else inventory_hostname }}", check=False)
+    done = fleet.playbook(
+        "check", "-e", "ansible_host={{ 'nowhere.invalid' if inventory_hostname == 'kvm1' else inventory_hostname }}", check=False
+    )
     assert "error kvm1: it was not read: " in said(done) and "3 hosts checked: errors: 1" in said(done), said(done)
 
     # A guest that is off uses a network that the other hosts do not have, and a pool that is not there.

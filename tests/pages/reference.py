@@ -38,7 +38,7 @@ SEVERAL = frozenset({"drover_definitions", "drover_host", "drover_instances"})
 SET_BY_US = frozenset(
     {"drover_audit", "drover_audit_data", "drover_awx_project", "drover_awx_roles", "drover_compute", "drover_rolling"}
     # The artifacts of jobs.
-    | {f"drover_{name}_result" for name in ("drain", "evacuate", "hosts", "place", "rebalance", "report")}
+    | {f"drover_{name}_result" for name in ("check", "drain", "evacuate", "hosts", "place", "rebalance", "report")}
 )
 KINDS = {
     "fleet": (

@@ -69,18 +69,18 @@ def findings(answers: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
 
 
 def lines(hosts: int, found: Sequence[Finding]) -> list[str]:
-    """Return the table for people: two lines for what was found alike at some hosts."""
+    """Return the table for people: two lines for what was found places at some hosts."""
     if not found:
         return [f"{hosts} {'host' if hosts == 1 else 'hosts'} checked: nothing was found."]
-    alike: dict[tuple[str, str, str], list[str]] = {}
+    places: dict[tuple[str, str, str], list[str]] = {}
     for each in found:
-        alike.setdefault((each.severity, each.what, each.remedy), []).append(each.host)
-    told = []
-    for (severity, what, remedy), names in alike.items():
-        told += [f"{severity:7}  {_some(names)}: {what}.", f"{'':7}  {'':2}{remedy}."]
+        places.setdefault((each.severity, each.what, each.remedy), []).append(each.host)
+    shown = []
+    for (severity, what, remedy), names in places.items():
+        shown += [f"{severity:7}  {_some(names)}: {what}.", f"{'':7}  {'':2}{remedy}."]
     errors = sum(each.severity == ERROR for each in found)
     ending = f"{hosts} {'host' if hosts == 1 else 'hosts'} checked: errors: {errors}, warnings: {len(found) - errors}."
-    return [*told, ending]
+    return [*shown, ending]
 
 
 def _unreadable(host: Any) -> str | None:

@@ -17,7 +17,7 @@ from ansible_collections.drover.compute.tests.unit.action.running import ansible
 
 PLAYBOOKS = sorted((pathlib.Path(__file__).resolve().parents[3] / "playbooks").glob("*.yml"))
 #: Those that read or stop the hosts that the limit names.
-OF_HOSTS = {"discover", "image_cache_clean", "migration_abort"}
+OF_HOSTS = {"check", "discover", "image_cache_clean", "migration_abort"}
 #: Those that need all hypervisors.
 OF_ALL_HOSTS = {"migration_trust"}
 GROUPS = {"all": ["kvm1", "kvm2"], "hypervisors": ["kvm1", "kvm2"]}
