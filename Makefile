@@ -37,7 +37,7 @@ quick:  ## the engine's unit tests, without root, PostgreSQL or a browser: under
 
 test-unit: setup  ## unit tests, the store on SQLite and on PostgreSQL; a sample of the fault matrix and of the golden scenarios
 	$(PYTEST) -m 'not long' tests/unit
-	$(PYTEST) --one-in 120 tests/matrix tests/scenarios
+	$(PYTEST) --one-in 160 tests/matrix tests/scenarios
 
 test-matrix: setup  ## the fault matrix, simulated: each operation, with each fault, at each of its moments
 	$(PYTEST) tests/matrix

@@ -481,7 +481,7 @@ def walk(url, in_placement, sequence):
     assert world.all() == known
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck))
 @given(in_placement=st.booleans(), sequence=st.lists(steps, min_size=10, max_size=30))
 def test_nothing_is_given_twice(prepared_url, in_placement, sequence):
     walk(prepared_url, in_placement, sequence)
