@@ -58,6 +58,7 @@ NODE_SPEC: dict[str, dict[str, Any]] = {
     "cpu": {"type": "dict"},
     "shared_pools": {"type": "raw"},
     "shared_block_devices": {"type": "list", "elements": "str"},
+    "storage_pools": {"type": "list", "elements": "raw"},
     "ip_pools": {
         "type": "list",
         "elements": "dict",

@@ -17,6 +17,7 @@ from xml.etree.ElementTree import Element
 
 from ansible_collections.drover.compute.plugins.module_utils import _labels
 from ansible_collections.drover.compute.plugins.module_utils._domain_numa import parse_numa
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import disk_id
 from ansible_collections.drover.compute.plugins.module_utils._xml import (
     child_text,
     integer,
@@ -77,7 +78,7 @@ def parse_disk(element: Element) -> dict[str, Any]:
     """One ``<disk>``; its sizes stay None, for only the hypervisor knows them."""
     target = element.find("target")
     driver = element.find("driver")
-    return {
+    found: dict[str, Any] = {
         "target": target.get("dev") if target is not None else None,
         "device": element.get("device", "disk"),
         "bus": target.get("bus") if target is not None else None,
@@ -90,6 +91,9 @@ def parse_disk(element: Element) -> dict[str, Any]:
         "capacity_bytes": None,
         "allocation_bytes": None,
     }
+    if found["type"] == "network":
+        found["origin"] = disk_id(element.find("source"))
+    return found
 
 
 def is_written(disk: Mapping[str, Any]) -> bool:

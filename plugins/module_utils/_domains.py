@@ -217,10 +217,12 @@ def _add_sizes(
     more = _block_stats(conn, [domain for dummy, domain, dummy2 in found]) if local and conn is not None and found else {}
     for entry, domain, reported in found:
         _add_reported_sizes(entry["disks"], domain, more.get(entry["uuid"], reported), local)
+        if conn is not None:
+            _add_sizes_of_volumes(entry["disks"], conn, pools)
 
 
 def _is_unknown(disk: Mapping[str, Any]) -> bool:
-    return disk["capacity_bytes"] is None and disk["source"] is not None and disk["type"] in ("file", "block", "volume")
+    return disk["capacity_bytes"] is None and disk["source"] is not None and disk["type"] in ("file", "block", "volume", "network")
 
 
 def _add_sizes_of_files(
@@ -246,6 +248,8 @@ def _add_sizes_of_files(
 
 def _path(disk: Mapping[str, Any], folders: Mapping[str, str]) -> str | None:
     """Where this machine has a disk; None where that is not known."""
+    if disk["type"] == "network":
+        return None
     if disk["type"] != "volume":
         return disk["source"]
     pool, dummy, name = disk["source"].partition("/")
@@ -294,8 +298,35 @@ def _add_reported_sizes(disks: Iterable[dict[str, Any]], domain: Any, stats: Map
             disk["capacity_bytes"] = int(capacity)
             disk["allocation_bytes"] = int(stats.get(f"{reported}allocation", 0))
             continue
-        if not local or disk["type"] != "file":
+        # libvirt would open an image on the network, and its server may be dead.
+        if disk["type"] != "network" and (not local or disk["type"] != "file"):
             # Neither the file nor the statistics: a shut-off domain seen from afar.
             info = _quietly(functools.partial(domain.blockInfo, disk["target"]), None)
             if info is not None:
                 disk["capacity_bytes"], disk["allocation_bytes"] = int(info[0]), int(info[1])
+
+
+def _add_sizes_of_volumes(disks: Iterable[dict[str, Any]], conn: Any, pools: Sequence[Mapping[str, Any]]) -> None:
+    """The sizes of volumes as their pools had them when libvirt last looked, which opens nothing."""
+    for disk in filter(_is_unknown, disks):
+        names = {pool["name"]: _volume_of(disk, pool) for pool in pools if pool["state"] == "running"}
+        for pool, volume in names.items():
+            found = _quietly(functools.partial(_volume_info, conn, pool, volume), None) if volume else None
+            if found is not None:
+                disk["capacity_bytes"], disk["allocation_bytes"] = int(found[1]), int(found[2])
+                break
+
+
+def _volume_info(conn: Any, pool: str, volume: str) -> Sequence[int]:
+    info: Sequence[int] = conn.storagePoolLookupByName(pool).storageVolLookupByName(volume).info()
+    return info
+
+
+def _volume_of(disk: Mapping[str, Any], pool: Mapping[str, Any]) -> str | None:
+    """What a disk is called in a pool; None if it is not there."""
+    if disk["type"] == "volume":
+        name, dummy, volume = disk["source"].partition("/")
+        return volume if name == pool["name"] else None
+    share = f"{(pool.get('shared_id') or '').rstrip('/')}/"
+    text = disk.get("origin") or ""
+    return text[len(share) :] if len(share) > 1 and text.startswith(share) else None

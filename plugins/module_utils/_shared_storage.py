@@ -55,6 +55,23 @@ def pool_id(root: Element) -> str | None:
     return None if source is None or kind not in reader else reader[kind](source)
 
 
+def disk_id(source: Element | None) -> str | None:
+    """The text of a disk that QEMU reaches by the network: that of its pool with its name behind it; None where it does not say.
+
+    :param source: the <source> of a disk of the type network.
+    """
+    if source is None:
+        return None
+    kind, name = source.get("protocol"), source.get("name")
+    if kind == "iscsi":
+        target, dummy, unit = (name or "").partition("/")
+        servers = _hosts(source, "iscsi")
+        return f"iscsi:{servers}:{target.lower()}/{unit}" if servers and target and unit else None
+    if kind == "rbd":
+        return _joined("rbd", _hosts(source, "rbd"), name)
+    return _joined("glusterfs", _hosts(source, None), name) if kind == "gluster" else None
+
+
 def _netfs(source: Element) -> str | None:
     form = source.find("format")
     kind = _NETFS.get(form.get("type", "") if form is not None else "auto")

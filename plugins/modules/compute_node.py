@@ -197,6 +197,16 @@ options:
         without proof.
     type: list
     elements: str
+  storage_pools:
+    description:
+      - Libvirt storage pools of this host that have disks of instances, beside the storage of O(instances_path). The space of each is a
+        resource provider with a resource class of its own, C(CUSTOM_DISK_GB_NAME), in GiB.
+      - Each item is the name of a pool, or a mapping with C(name), C(traits) (such as V(STORAGE_DISK_SSD) or V(CUSTOM_FAST)), C(allocation_ratio)
+        (by default the stored one, V(1.0) at first) and C(reserved_gb) (GiB that instances do not get).
+      - A pool that several hosts see is counted once for all of them, see O(shared_pools). Give it the same name on all these hosts.
+      - A name without a pool on the host gives a warning.
+    type: list
+    elements: raw
   ip_pools:
     description:
       - Pools of routed IPv4 addresses for instances on this host. Each becomes one resource provider for all hosts that name it.
@@ -273,6 +283,9 @@ EXAMPLES = r"""
     - name: Gather and record
       drover.compute.compute_node:
         shared_pools: [san]
+        storage_pools:
+          - archive
+          - {name: fast, traits: [STORAGE_DISK_SSD], allocation_ratio: 1.5}
         ip_pools:
           - name: floating
             addresses: [192.0.2.0/25, 192.0.2.130-192.0.2.140]

@@ -363,8 +363,8 @@ hypervisor:
           C(size_kb), null for the default size of the host, and the cells of the guest that have them, none for all.
           C(next_start_cpus) are CPUs that the definition of a running domain pins and that it does not run on now.
         - Of a disk, C(path) is its file or device, C(real_path) the same without symbolic links, C(shared_id) its place on shared
-          storage, and C(chain) its backing chain, as read from the headers of the images. Unknown values are null. A local
-          backing image of a disk on shared storage is in RV(hypervisor.images).
+          storage, C(origin) where a disk comes from that QEMU reaches by the network, and C(chain) its backing chain, as read from the headers
+          of the images. Unknown values are null. A local backing image of a disk on shared storage is in RV(hypervisor.images).
         - C(other_files) has the files, folders and volumes that the domain uses beside the disks of its definition, such as UEFI variables,
           logs, folders shared with the guest, and disks that only the running guest, a snapshot or the saved memory has. Their C(type) is
           V(file), V(dir) or V(volume); C(written) says if the domain may write to it. Other keys are those of a disk.

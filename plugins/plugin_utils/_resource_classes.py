@@ -8,6 +8,7 @@ CONTRIBUTING.md lists the files that a new one touches.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -43,6 +44,25 @@ KEYS = {name: each.key for name, each in DISCOVERED.items() if each.sized and ea
 #: Resource class -> its unit. The others are counted in pieces.
 UNITS = {name: each.unit for name, each in DISCOVERED.items() if each.unit}
 
+#: What the classes of further storage pools begin with, in GiB. A class of its own for each pool keeps plain requests, which ask for DISK_GB,
+#: from taking any of it, and can have a quota of its own.
+POOL_PREFIX = "CUSTOM_DISK_GB_"
+
+
+def pool_class(name: str) -> str:
+    """Return the resource class of a further storage pool by the name of the pool."""
+    return POOL_PREFIX + re.sub("[^A-Z0-9_]", "_", name.upper())
+
+
+def unit_of(name: str) -> str | None:
+    """Return the unit of a resource class; None for pieces."""
+    return UNITS.get(name) or ("GiB" if name.startswith(POOL_PREFIX) else None)
+
+
+def label_of(name: str) -> str:
+    """Return what stands behind an amount of a resource class in a sentence: its unit, of what, or the class."""
+    return f"GiB of {name}" if name.startswith(POOL_PREFIX) else UNITS.get(name, name)
+
 
 def to_resources(sizes: Mapping[str, Any]) -> dict[str, int]:
     """Return the amount of each resource class from a mapping with vcpus, memory_mb (MiB) and disk_gb (GiB)."""
@@ -56,4 +76,4 @@ def to_sizes(resources: Mapping[str, int]) -> dict[str, int]:
 
 def size_text(resources: Mapping[str, int]) -> str:
     """Return amounts by resource class as people say them: ``2 vCPU, 64 MiB, 1 GiB``."""
-    return ", ".join(f"{amount} {UNITS.get(name, name)}" for name, amount in resources.items())
+    return ", ".join(f"{amount} {label_of(name)}" for name, amount in resources.items())

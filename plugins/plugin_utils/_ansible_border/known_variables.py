@@ -34,7 +34,7 @@ ram_allocation_ratio reason rebalance_cooldown rebalance_cost_per_gib rebalance_
 rebalance_result rebalance_threshold rebalance_weights reboot_hard reboot_sentinel remove_absent report report_host report_result
 reserved_host_cpus reserved_host_disk_mb reserved_host_memory_mb reserved_huge_pages resize rolling rolling_all_hosts rolling_batch_size
 rolling_blocked rolling_bring_back rolling_hooks rolling_reboot rolling_restart rolling_spare_hosts scheduler scheduler_file selector
-server_groups service_down_time shared_block_devices shared_pools shutdown_timeout solver_seconds start_timeout store_url unmovable uris
+server_groups service_down_time shared_block_devices shared_pools shutdown_timeout solver_seconds start_timeout storage_pools store_url unmovable uris
 vcpu_pin_set vcpus
 """
 KNOWN = frozenset(PREFIX + name for name in _NAMES.split())

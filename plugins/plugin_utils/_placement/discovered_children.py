@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, provider_trees, providers
+from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import POOL_PREFIX
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
 
@@ -16,17 +17,19 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import C
 class Child(NamedTuple):
     """A provider with one inventory, of whole pieces, or without any.
 
-    parent: the uuid of another one of these; None for the root. traits: that it has by discovery. reported: those that it had so; all others
-    are the operator's. keeps_reserved: what is reserved there stays so.
+    parent: the uuid of another one of these; None for the root. total: None keeps the stored one, and nobody gets more there. traits: that it
+    has by discovery. reported: those that it had so; all others are the operator's. reserved: None keeps the stored amount, at first 0.
+    allocation_ratio: None keeps the stored one, at first 1.0.
     """
 
     name: str
     parent: str | None
     resource_class: str | None
-    total: int
+    total: int | None
     traits: Collection[str]
     reported: Collection[str]
-    keeps_reserved: bool = False
+    reserved: int | None = 0
+    allocation_ratio: float | None = 1.0
 
 
 def write(connection: Connection, wanted: Mapping[int, Mapping[str, Child]], is_ours: Callable[[int, str, str], bool]) -> bool:
@@ -34,7 +37,7 @@ def write(connection: Connection, wanted: Mapping[int, Mapping[str, Child]], is_
 
     :param wanted: {id of a root: {uuid: child}}.
     :param is_ours: tells by root, uuid and name whether discovery made a provider.
-    :returns: whether any came, went, moved or has other traits.
+    :returns: whether any came, went, moved, has other traits or another size.
     """
     table = tables.resource_providers
     children = {uuid: child for each in wanted.values() for uuid, child in each.items()}
@@ -51,14 +54,13 @@ def write(connection: Connection, wanted: Mapping[int, Mapping[str, Child]], is_
     ]
     bulk.update(connection, table, new)
     reported = {ids[uuid]: child.reported for uuid, child in children.items()}
-    kept = _reserved(connection, [ids[uuid] for uuid, child in children.items() if child.keeps_reserved])
-    providers.set_inventories(
-        connection,
-        {
-            ids[uuid]: {child.resource_class: _inventory(child.total, kept.get(ids[uuid], 0))} if child.resource_class else {}
-            for uuid, child in children.items()
-        },
+    keeping = [ids[uuid] for uuid, child in children.items() if None in (child.total, child.reserved, child.allocation_ratio)]
+    stored = {row.provider_id: row for row in providers.inventories(connection, keeping)} if keeping else {}
+    resized = providers.set_inventories(
+        connection, {ids[uuid]: _inventories(child, stored.get(ids[uuid])) for uuid, child in children.items()}
     )
+    # How many devices can still be made of a type changes by itself.
+    resized &= {ids[uuid] for uuid, child in children.items() if (child.resource_class or "").startswith(POOL_PREFIX)}
     changed = providers.set_traits(
         connection,
         {ids[uuid]: set(child.traits) for uuid, child in children.items()},
@@ -71,12 +73,25 @@ def write(connection: Connection, wanted: Mapping[int, Mapping[str, Child]], is_
     provider_trees.remove(connection, stale - used)
     left = [{"id": row.id, "reserved": row.total} for row in providers.inventories(connection, used)]
     bulk.update(connection, tables.inventories, left)
-    return bool(new or stale - used or changed)
+    return bool(new or stale - used or changed or resized)
 
 
-def _reserved(connection: Connection, provider_ids: Collection[int]) -> dict[int, int]:
-    return {row.provider_id: row.reserved for row in providers.inventories(connection, provider_ids)} if provider_ids else {}
+def _inventories(child: Child, stored: Any) -> dict[str, Any]:
+    """The inventory of a child by its resource class.
 
-
-def _inventory(total: int, reserved: int) -> Any:
-    return {"total": total, "reserved": reserved, "min_unit": 1, "max_unit": total, "step_size": 1, "allocation_ratio": 1.0}
+    :param stored: its row by now, or None.
+    """
+    total = child.total if child.total is not None else stored and stored.total
+    if not child.resource_class or not total:
+        return {}
+    kept = stored.reserved if stored else 0
+    return {
+        child.resource_class: {
+            "total": total,
+            "reserved": total if child.total is None else kept if child.reserved is None else child.reserved,
+            "min_unit": 1,
+            "max_unit": total,
+            "step_size": 1,
+            "allocation_ratio": float(child.allocation_ratio or (stored.allocation_ratio if stored else 1.0)),
+        }
+    }

@@ -50,7 +50,7 @@ def counted(name: str, amounts: Mapping[str, int]) -> int:
 
 def text(name: str, amount: int) -> str:
     """Return an amount of a limit for people."""
-    unit = "MiB" if name == RAM else resource_classes.UNITS.get(name)
+    unit = "MiB" if name == RAM else resource_classes.unit_of(name)
     return f"{amount} {unit}" if unit in ("MiB", "GiB") else str(amount)
 
 

@@ -31,6 +31,8 @@ class Pool(TypedDict):
     resource: str
     total: int | None
     allocation_ratio: float | None
+    #: GiB or pieces.
+    reserved: int | None
 
 
 def set_members(
@@ -115,7 +117,7 @@ def latest_reporter(connection: Connection, uuid: str, hosts: Iterable[str]) -> 
 
 
 def ensure(connection: Connection, pools: Mapping[str, Pool]) -> tuple[dict[str, int], bool]:
-    """Make sharing providers, each a root in its own aggregate, or update their inventories, except what is reserved.
+    """Make sharing providers, each a root in its own aggregate, or update their inventories.
 
     :param pools: by uuid.
     :returns: {uuid: provider id}, and whether anything changed.
@@ -162,11 +164,12 @@ def _write_inventories(connection: Connection, wanted: Mapping[int, Pool]) -> se
         ratio = pool["allocation_ratio"]
         values: dict[str, Any] = {"total": pool["total"], "max_unit": pool["total"]}
         if row is None:
-            fixed = {"reserved": 0, "min_unit": 1, "step_size": 1, "allocation_ratio": float(ratio or 1.0)}
+            fixed = {"reserved": pool["reserved"] or 0, "min_unit": 1, "step_size": 1, "allocation_ratio": float(ratio or 1.0)}
             new.append({"provider_id": provider, "class_id": classes[pool["resource"]], **fixed, **values})
             changed.add(provider)
             continue
         values["allocation_ratio"] = float(ratio or row.allocation_ratio)
+        values["reserved"] = row.reserved if pool["reserved"] is None else pool["reserved"]
         if any(getattr(row, name) != value for name, value in values.items()):
             different.append({"id": row.id, **values})
             changed.add(provider)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ansible_collections.drover.compute.plugins.plugin_utils._arrays import IntArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import PackingState
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import NearestHost
-from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import UNITS
+from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import label_of
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.capacity import number
 
 
@@ -74,7 +74,7 @@ def find_shortage(packing_state: PackingState, items: Sequence[int], others: Seq
 
 def shortage_text(found: Shortage) -> str:
     """Return a shortage as a clause."""
-    unit = UNITS.get(found.resource_class, found.resource_class)
+    unit = label_of(found.resource_class)
     words = (
         f"{found.instances} instance{'s'[: found.instances != 1]} can only go to {found.nodes} node{'s'[: found.nodes != 1]} and need"
         f"{'s'[: found.instances == 1]} {found.needed} {unit} together, but those nodes have {found.room} {unit} free in all"
@@ -111,7 +111,7 @@ def nearest(packing_state: PackingState, item: int) -> NearestHost | None:
 
 def nearest_text(found: NearestHost) -> str:
     """Return what is lacking at the nearest node as a clause."""
-    shortages = [f"{number(amount)} {UNITS.get(rc, rc)}" for rc, amount in found["short"].items()]
+    shortages = [f"{number(amount)} {label_of(rc)}" for rc, amount in found["short"].items()]
     words = f"the nearest is {found['host']}, short of {' and '.join(shortages)}" if shortages else f"the nearest is {found['host']}"
     if found["group"]:
         words += f"{' and' if shortages else ', but'} held by {found['group']} of its server group"

@@ -44,7 +44,7 @@ class CapacityFilter(HostFilter):
     @property
     def unit(self) -> str:
         """The unit of the class; empty for what is counted in pieces."""
-        return resource_classes.UNITS.get(self.resource_class, "")
+        return resource_classes.unit_of(self.resource_class) or ""
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         amount = spec.resources.get(self.resource_class, 0)

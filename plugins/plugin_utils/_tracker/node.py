@@ -33,6 +33,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._tracker import (
     host_devices,
     nested_providers,
     sharing_facts,
+    storage_pools,
 )
 
 NODE_FACTS = (
@@ -90,6 +91,8 @@ class NodeReport(TypedDict):
     mdevs: list[dict[str, Any]]
     #: Providers below the node's.
     nested: list[nested_providers.NestedProvider]
+    #: Beside the instances' storage.
+    storage_pools: list[storage_pools.StoragePool]
     availability_zone: str | None
     #: Of its host.
     labels: dict[str, str]
@@ -156,6 +159,16 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
         nested = nested_providers.with_cells(nested, cells)
     names = sharing_facts.declared(options.get("shared_pools"), f"Compute node {name}")
     pools = sharing_facts.mark(hypervisor.get("pools") or [], names)
+    shares = _shared(name, storage, pools, options)
+    further, missing = storage_pools.of_node(
+        storage_pools.read(options.get("storage_pools"), where),
+        pools,
+        {
+            "paths": [each for each in (storage.get("instances_path") or options.get("instances_path"), storage.get("real_path")) if each],
+            "shared_id": (shares.get("shared_storage") or {}).get("id"),
+        },
+        where,
+    )
     columns = {
         "uri": hypervisor.get("uri"),
         "cell": options.get("cell"),
@@ -168,9 +181,13 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
         # With the traits, which the next discovery may take away again; others are the operator's.
         "facts": {
             **{key: hypervisor[key] for key in NODE_FACTS if hypervisor.get(key) is not None},
-            **_shared(name, storage, pools, options),
+            **shares,
+            **({"storage_pools": storage_pools.facts_of(further)} if further else {}),
             "traits": sorted(found_traits),
-            "nested_providers": {each["key"]: sorted(each["traits"]) for each in nested},
+            "nested_providers": {
+                **{each["key"]: sorted(each["traits"]) for each in nested},
+                **{storage_pools.key_of(each["name"]): each["traits"] for each in further if not each["shared_id"]},
+            },
         },
     }
     return {
@@ -183,10 +200,11 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
         "mdev_types": kinds,
         "mdevs": [_mdev(each) for each in mdevs if each.get("uuid") and each.get("type")],
         "nested": nested,
+        "storage_pools": further,
         "availability_zone": options.get("availability_zone"),
         "labels": labels.checked(options.get("labels"), f"Host {host or name} (drover_labels)"),
         "shared_disk_ratio": options.get("disk_allocation_ratio"),
-        "warnings": [*warnings, *problems, *sharing_facts.unknown(pools, names, name)],
+        "warnings": [*warnings, *problems, *sharing_facts.unknown(pools, names, name), *missing],
     }
 
 

@@ -54,6 +54,7 @@ _OTHERS = {
     "shared_pools",
     "shared_block_devices",
     "ip_pools",
+    "storage_pools",
     "cpu_shared_set",
     "cpu_dedicated_set",
     "vcpu_pin_set",

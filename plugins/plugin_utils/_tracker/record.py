@@ -20,7 +20,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import evacu
 from ansible_collections.drover.compute.plugins.plugin_utils._store import instances as instance_rows
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain as domain_facts
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_hardware, record_sharing
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_hardware, record_pools, record_sharing
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.domain import DomainReport
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.node import NodeKey, NodeReport, NodeRows, Nodes
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.reconcile import Reported, Stale, reconcile
@@ -218,7 +218,8 @@ def _write_instances(
     resized = [uuid for uuid, migration in migrations.items() if migration.status == "finished"]
     files.write(connection, needs, [*leaving, *resized], _attaching(known))
     hardware = record_hardware.Hardware(connection, {node: domains.values() for node, domains in reported.items()})
-    wanted, changed = write_taken(connection, known, result["here"], provider_ids, disk, now, hardware)
+    pools = record_pools.Pools(connection, facts)
+    wanted, changed = write_taken(connection, known, result["here"], provider_ids, disk, now, hardware, pools)
     # Also those of instances that are recorded on another node, and are to come here.
     moves = migrations_open.holding_at(connection, reported)
     kept = _claimed({uuid: row for uuid, row in known.items() if uuid not in wanted}, moves)
@@ -259,6 +260,7 @@ def write_taken(
     disk: Mapping[int, int],
     now: float,
     hardware: record_hardware.Hardware,
+    pools: record_pools.Pools,
 ) -> tuple[dict[str, dict[str, Any]], bool]:
     """Write instances and their allocations, as their hosts show them.
 
@@ -267,6 +269,7 @@ def write_taken(
     :param provider_ids: dict node id -> its provider.
     :param disk: dict provider of a node -> the sharing provider that is its disk.
     :param hardware: of these nodes.
+    :param pools: of these nodes.
     :returns: (dict uuid -> columns of the instance, whether anything changed).
     """
     attaching = _attaching(known)
@@ -277,16 +280,18 @@ def write_taken(
     for uuid, (node, domain) in here.items():
         row = known.get(uuid)
         resources = dict(domain["resources"])
+        has = allocations.total(held.get(uuid, {}))
+        on_pools, resources["DISK_GB"] = pools.divide(node, domain, has, uuid in attaching)
         if resources["DISK_GB"] is None:
             resources["DISK_GB"] = row.disk_gb if row is not None else 0
         if uuid in attaching:
             # What was claimed for a disk that its host does not show yet.
-            resources["DISK_GB"] = max(resources["DISK_GB"], allocations.total(held.get(uuid, {})).get("DISK_GB", 0))
+            resources["DISK_GB"] = max(resources["DISK_GB"], has.get("DISK_GB", 0))
         wanted[uuid] = _instance_columns(row, node, domain, resources, groups)
         owners[uuid] = (wanted[uuid]["project"], wanted[uuid]["user"])
         taken = _taken(hardware.resources(node, domain, resources), provider_ids[node], disk, held.get(uuid, {}), shares)
         devices, shown = hardware.nested(node, domain)
-        taken = {**{key: amounts for key, amounts in taken.items() if key not in devices}, **shown}
+        taken = pools.put(node, {**{key: amounts for key, amounts in taken.items() if key not in devices}, **shown}, on_pools)
         if held.get(uuid, {}) != taken:
             claims[uuid] = taken
     changed = instance_rows.write(connection, wanted, known, now)

@@ -13,7 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import a
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, files, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store import instances as instance_rows
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain, record, record_hardware, record_sharing
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain, record, record_hardware, record_pools, record_sharing
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.domain import DomainReport
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.record_sharing import DISK
 
@@ -28,33 +28,45 @@ def claim(connection: Connection, uuid: str, host: str, facts: Any, now: float, 
     foreseen = domain.describe(facts)
     node = _node(connection, uuid, host, foreseen)
     files.reserve(connection, node.id, uuid, domain.files(foreseen["columns"], node.facts or {}))
-    wanted = foreseen["resources"]["DISK_GB"]
     held = allocations.read(connection, [uuid]).get(uuid, {})
-    more = 0 if wanted is None else wanted - allocations.total(held).get(DISK, 0)
-    if more <= 0 or not room:
+    has = allocations.total(held)
+    pools = record_pools.Pools(connection, {node.id: node.facts or {}})
+    wanted, of_node = pools.divide(node.id, foreseen, has)
+    wanted = {**wanted, DISK: of_node or 0}
+    more = {name: amount - has.get(name, 0) for name, amount in sorted(wanted.items()) if amount > has.get(name, 0)}
+    if not more or not room:
         return
     own, disk = _providers(connection, node)
-    provider = next((key for key, amounts in held.items() if DISK in amounts), disk.get(own, own))
-    key = (provider, bulk.ids_by(connection, tables.resource_classes.c.name, [DISK])[DISK])
+    places = {
+        name: pools.provider(node.id, name) or next((key for key, amounts in held.items() if name in amounts), disk.get(own, own))
+        for name in more
+    }
     holdings = allocations.Holdings(connection, {}, now, drop=[uuid])
     if uuid not in holdings.held:
         # It holds nothing, so nothing of it is counted; discovery does not ask for room either.
         return
-    mine = holdings.held[uuid]
-    has = inventory.hold(connection, [provider], [DISK])[provider].get(DISK)
-    # A host without an inventory of disks does not count them.
-    why = None if has is None else has.shortage(DISK, more) or has.unfit(DISK, mine.get(key, 0) + more)
-    if why:
-        raise DroverError(
-            f"Instance {foreseen['columns']['name']} on {host}: there is no room for the disk ({why}). Nothing was done: make room, or raise "
-            "drover_disk_allocation_ratio of that host and discover it.",
-            cause="no_room",
-            host=host,
-        )
-    holdings.write({uuid: {**mine, key: mine.get(key, 0) + more}}, limited=has is not None)
+    mine, limited = dict(holdings.held[uuid]), True
+    classes = bulk.ids_by(connection, tables.resource_classes.c.name, more)
+    counts = inventory.hold(connection, sorted(set(places.values())), sorted(more))
+    for name, amount in more.items():
+        key = (places[name], classes[name])
+        mine[key] = mine.get(key, 0) + amount
+        counted = counts[places[name]].get(name)
+        # A host without an inventory of disks does not count them.
+        limited = limited and counted is not None
+        why = None if counted is None else counted.shortage(name, amount) or counted.unfit(name, mine[key])
+        if why:
+            raise DroverError(
+                f"Instance {foreseen['columns']['name']} on {host}: there is no room for the disk ({why}). Nothing was done: make room, or raise "
+                f"{'drover_disk_allocation_ratio' if name == DISK else 'the allocation_ratio of the pool in drover_storage_pools'} of that host "
+                "and discover it.",
+                cause="no_room",
+                host=host,
+            )
+    holdings.write({uuid: mine}, limited=limited)
     project = instance_rows.concerned(connection, [uuid], [])[uuid].project
     if project:
-        quotas.refuse(connection, {project: {DISK: more}})
+        quotas.refuse(connection, {project: more})
 
 
 def record_devices(connection: Connection, uuid: str, host: str, facts: Any, now: float) -> None:
@@ -67,7 +79,8 @@ def record_devices(connection: Connection, uuid: str, host: str, facts: Any, now
     known = instance_rows.concerned(connection, [uuid], [])
     own, disk = _providers(connection, node)
     hardware = record_hardware.Hardware(connection, {node.id: [report]})
-    record.write_taken(connection, known, {uuid: (node.id, report)}, {node.id: own}, disk, now, hardware)
+    pools = record_pools.Pools(connection, {node.id: node.facts or {}})
+    record.write_taken(connection, known, {uuid: (node.id, report)}, {node.id: own}, disk, now, hardware, pools)
     hardware.write_one(node.id, uuid, report)
 
 

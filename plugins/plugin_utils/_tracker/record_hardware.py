@@ -14,7 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import d
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
 from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes, devices, numa
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import host_cells, host_devices, nested_providers
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import host_cells, host_devices, nested_providers, record_pools
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.domain import DomainReport
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.node import NodeKey, NodeRows, Nodes
 
@@ -53,10 +53,10 @@ def write_nested(connection: Connection, wanted: Nodes, rows: NodeRows, roots: M
                 each["total"],
                 each["traits"],
                 frozenset(known.get(each["key"], ())),
-                nested_providers.ONE_TIME_USE in each["traits"],
+                None if nested_providers.ONE_TIME_USE in each["traits"] else 0,
             )
             for each in node["nested"]
-        }
+        } | record_pools.children(node, uuid, name, known)
 
     def is_ours(root: int, uuid: str, name: str) -> bool:
         # Their uuids are made of their names.

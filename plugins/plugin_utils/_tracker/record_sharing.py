@@ -15,6 +15,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import providers, sharing
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_pools
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.node import NodeKey, NodeRows, Nodes
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.sharing_facts import uuid_of
 
@@ -41,8 +42,11 @@ def write(connection: Connection, wanted: Nodes, before: NodeRows, ids: Mapping[
     established = set(providers.ids(connection, storage))
     counts = sharing.count_members(connection, set(storage) - established)
     shared = {uuid for uuid in storage if uuid in established or counts.get(uuid, 0) >= _SEVERAL}
-    pools = {**{uuid: storage[uuid] for uuid in shared}, **addresses}
+    disks = record_pools.shared(wanted, {uuid: storage[uuid] for uuid in shared})
+    record_pools.refuse_two_classes(connection, disks, _texts(wanted))
+    pools = {**disks, **addresses}
     sharing_ids, written = sharing.ensure(connection, pools)
+    written |= record_pools.write_traits(connection, wanted, before, sharing_ids)
     newcomers = sharing.members(connection, shared - established)
     newcomers.update({uuid: joined[uuid] for uuid in shared & established if uuid in joined})
     moves = {provider: sharing_ids[uuid] for uuid, members in newcomers.items() for provider in members}
@@ -65,12 +69,20 @@ def tidy(connection: Connection, before: Iterable[Any]) -> bool:
 
 
 def _uuids(facts: Mapping[str, Any] | None) -> set[str]:
-    """The aggregates of a node with these facts: that of its storage and those of its IP pools."""
+    """The aggregates of a node with these facts: those of its storage, of its further pools and of its IP pools."""
     facts = facts or {}
     found = {_ip_uuid(name) for name in facts.get("ip_pools") or {}}
     if facts.get("shared_storage"):
         found.add(uuid_of(facts["shared_storage"]["id"]))
-    return found
+    return found.union(record_pools.uuids(facts))
+
+
+def _texts(wanted: Nodes) -> dict[str, str]:
+    """Where the storage of nodes comes from, by the uuid of its provider."""
+    facts = [node["columns"]["facts"] for node in wanted.values()]
+    texts = [each["shared_storage"]["id"] for each in facts if each.get("shared_storage")]
+    texts += [pool["shared_id"] for each in facts for pool in each.get("storage_pools") or () if pool["shared_id"]]
+    return {uuid_of(text): text for text in texts}
 
 
 def _ip_uuid(name: str) -> str:
@@ -85,7 +97,7 @@ def _storage_pools(wanted: Nodes) -> dict[str, sharing.Pool]:
             continue
         pool = pools.setdefault(
             uuid_of(found["id"]),
-            {"name": f"pool/{found['name']}", "resource": DISK, "total": None, "allocation_ratio": None},
+            {"name": f"pool/{found['name']}", "resource": DISK, "total": None, "allocation_ratio": None, "reserved": None},
         )
         # Of several answers at once the largest, so that their order does not matter.
         pool["total"] = max(pool["total"] or 0, found["total"] or 0) or None
@@ -119,6 +131,7 @@ def _ip_pools(connection: Connection, wanted: Nodes, before: NodeRows) -> dict[s
             "resource": ADDRESS,
             "total": pool["total"],
             "allocation_ratio": None,
+            "reserved": None,
         }
         for name, (dummy, pool) in definitions.items()
     }

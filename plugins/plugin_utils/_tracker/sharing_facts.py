@@ -54,7 +54,12 @@ def _all_texts(values: Iterable[object]) -> bool:
 
 def mark(pools: Iterable[Mapping[str, Any]], names: Mapping[str, str]) -> list[dict[str, Any]]:
     """The pools with the ids that the operator gave them, which go before what the host says."""
-    return [{**pool, "shared_id": f"declared:{names[pool['name']]}"} if pool.get("name") in names else dict(pool) for pool in pools]
+    return [
+        {**pool, "shared_id": f"declared:{names[pool['name']]}", "origin": pool.get("shared_id")}
+        if pool.get("name") in names
+        else dict(pool)
+        for pool in pools
+    ]
 
 
 def of_instances(storage: Mapping[str, Any], pools: Sequence[Mapping[str, Any]], instances_path: str | None) -> dict[str, Any] | None:

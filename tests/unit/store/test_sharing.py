@@ -339,7 +339,7 @@ def test_an_address_that_was_claimed_is_kept(prepared_url):
 def test_an_operators_own_sharing_provider_keeps_the_disk_that_was_claimed_there(prepared_url):
     fleets.discover(prepared_url, host("kvm1", domain("web", disk_gb=5)))
     with Store.open(prepared_url).write() as connection:
-        mine, shared = uuid_of("mine"), {"name": "mine", "resource": "DISK_GB", "total": 50, "allocation_ratio": None}
+        mine, shared = uuid_of("mine"), {"name": "mine", "resource": "DISK_GB", "total": 50, "allocation_ratio": None, "reserved": None}
         ids = {row.name: row.id for row in connection.execute(sa.select(tables.resource_providers))}
         made, dummy = sharing.ensure(connection, {mine: shared})
         sharing.set_members(connection, {ids["kvm1"]: {mine}}, {})

@@ -1,0 +1,173 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The further storage pools of nodes in the store, in the caller's transaction: their providers, and what instances take of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import discovered_children, provider_uuids, providers, sharing
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
+from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import POOL_PREFIX
+from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import SHARES
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import storage_pools
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker.domain import DomainReport
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker.node import NodeReport, NodeRows, Nodes
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker.sharing_facts import uuid_of
+
+
+def children(node: NodeReport, uuid: str, prefix: str, known: Mapping[str, Collection[str]]) -> dict[str, discovered_children.Child]:
+    """Return the providers of the pools that a node has for itself, by their uuids.
+
+    :param uuid: of the node.
+    :param prefix: what the names begin with.
+    :param known: the traits by key of the provider that the last discovery reported.
+    """
+    found = {}
+    for pool in node["storage_pools"]:
+        key = storage_pools.key_of(pool["name"])
+        if pool["shared_id"]:
+            continue
+        found[provider_uuids.uuid_of(uuid, key)] = discovered_children.Child(
+            f"{prefix}{key}",
+            None,
+            pool["resource_class"],
+            pool["total"],
+            pool["traits"],
+            frozenset(known.get(key, ())),
+            pool["reserved"] or 0,
+            pool["allocation_ratio"],
+        )
+    return found
+
+
+def shared(wanted: Nodes, storage: Mapping[str, sharing.Pool]) -> dict[str, sharing.Pool]:
+    """Return the pools that come from elsewhere, by the uuid of their provider.
+
+    :param storage: those of instances' storage, which are among them.
+    :raises DroverError: hosts call one storage differently.
+    """
+    pools: dict[str, sharing.Pool] = dict(storage)
+    for _key, node in sorted(wanted.items()):
+        for each in node["storage_pools"]:
+            if not each["shared_id"]:
+                continue
+            pool = pools.setdefault(
+                uuid_of(each["shared_id"]),
+                {
+                    "name": f"pool/{each['name']}",
+                    "resource": each["resource_class"],
+                    "total": None,
+                    "allocation_ratio": None,
+                    "reserved": None,
+                },
+            )
+            if pool["resource"] != each["resource_class"]:
+                raise _counts_twice(each["shared_id"], pool["resource"], each["resource_class"])
+            # Of several answers at once the largest, so that their order does not matter.
+            pool["total"] = max(pool["total"] or 0, each["total"] or 0) or None
+            pool["allocation_ratio"] = max(pool["allocation_ratio"] or 0, each["allocation_ratio"] or 0) or None
+            if each["reserved"] is not None:
+                pool["reserved"] = max(pool["reserved"] or 0, each["reserved"])
+    return pools
+
+
+def refuse_two_classes(connection: Connection, wanted: Mapping[str, sharing.Pool], names: Mapping[str, str]) -> None:
+    """See that no storage is counted by two resource classes, as by two names, or as instances' storage and as a further pool.
+
+    :param names: the texts of storage by uuid of its provider.
+    :raises DroverError: one is.
+    """
+    ids = providers.ids(connection, wanted)
+    by_id = {key: uuid for uuid, key in ids.items()}
+    for row in providers.inventories(connection, by_id):
+        uuid = by_id[row.provider_id]
+        if row.name != wanted[uuid]["resource"]:
+            raise _counts_twice(names[uuid], row.name, wanted[uuid]["resource"])
+
+
+def _counts_twice(storage: str, one: str, other: str) -> DroverError:
+    return DroverError(
+        f"The storage {storage} would count twice, as {one} and as {other}. Give the storage pool one name on all hosts, and do not name the "
+        "instances' storage of one host in drover_storage_pools of another; nothing was recorded. After you changed the name of a pool, discover "
+        "the hosts that still have the old name first."
+    )
+
+
+def write_traits(connection: Connection, wanted: Nodes, before: NodeRows, ids: Mapping[str, int]) -> bool:
+    """Write the traits of shared pools. Those that no discovery reported are the operator's.
+
+    :param ids: {uuid of a sharing provider: its id}.
+    :returns: whether any changed.
+    """
+    traits: dict[int, set[str]] = {}
+    reported: dict[int, set[str]] = {}
+    for key, node in wanted.items():
+        known = ((before[key].facts or {}).get("storage_pools") or ()) if key in before else ()
+        for each in known:
+            if each["shared_id"] and uuid_of(each["shared_id"]) in ids:
+                reported.setdefault(ids[uuid_of(each["shared_id"])], set()).update(each["traits"])
+        for pool in node["storage_pools"]:
+            if pool["shared_id"]:
+                traits.setdefault(ids[uuid_of(pool["shared_id"])], {SHARES}).update(pool["traits"])
+    return bool(providers.set_traits(connection, traits, owned=lambda key, trait: trait in reported.get(key, ()))) if traits else False
+
+
+class Pools:
+    """The further pools of nodes, for what domains take of them.
+
+    :param facts: {node id: facts of the node}.
+    """
+
+    def __init__(self, connection: Connection, facts: Mapping[int, Mapping[str, Any]]) -> None:
+        self._facts = {node: found for node, found in facts.items() if found.get("storage_pools")}
+        rows = compute_nodes.cells(connection, self._facts) if self._facts else {}
+        uuids = {
+            node: {pool["resource_class"]: _provider_uuid(rows[node].uuid, pool) for pool in found["storage_pools"]}
+            for node, found in self._facts.items()
+            if node in rows
+        }
+        ids = providers.ids(connection, {uuid for each in uuids.values() for uuid in each.values()}) if uuids else {}
+        self._ids = {node: {name: ids[uuid] for name, uuid in each.items() if uuid in ids} for node, each in uuids.items()}
+
+    def divide(self, node: int, domain: DomainReport, held: Resources, attaching: bool = False) -> tuple[Resources, Any]:
+        """Return what a domain takes, by resource class, and its DISK_GB; that is None where it is not known.
+
+        :param held: what the instance has by now, by class: where the size of a disk is not known, it keeps that.
+        :param attaching: it keeps what was claimed for a disk that its host does not show yet.
+        """
+        disks = domain["columns"]["facts"].get("disks") or ()
+        if node not in self._facts or not disks:
+            return {}, domain["resources"]["DISK_GB"]
+        shown, rest = storage_pools.divide(disks, self._facts[node])
+        amounts = {name: held.get(name, 0) if amount is None else amount for name, amount in shown.items()}
+        if attaching:
+            for name in self._ids.get(node, ()):
+                amounts[name] = max(amounts.get(name, 0), held.get(name, 0))
+        return {name: amount for name, amount in amounts.items() if name in self._ids.get(node, ())}, rest
+
+    def provider(self, node: int, name: str) -> int | None:
+        """Return the id of the provider of a class of pools; None for other classes."""
+        return self._ids.get(node, {}).get(name)
+
+    def put(self, node: int, taken: Mapping[int, Resources], amounts: Resources) -> dict[int, Resources]:
+        """Return what an instance takes by provider, with its amounts of pools in place of those that it had."""
+        found = {key: {name: n for name, n in each.items() if not name.startswith(POOL_PREFIX)} for key, each in taken.items()}
+        for name, amount in amounts.items():
+            if amount:
+                found.setdefault(self._ids[node][name], {})[name] = amount
+        return {key: each for key, each in found.items() if each}
+
+
+def _provider_uuid(node: str, pool: Mapping[str, Any]) -> str:
+    return uuid_of(pool["shared_id"]) if pool["shared_id"] else provider_uuids.uuid_of(node, storage_pools.key_of(pool["name"]))
+
+
+def uuids(facts: Mapping[str, Any]) -> Iterable[str]:
+    """Return the aggregates of a node for its further pools."""
+    return [uuid_of(pool["shared_id"]) for pool in facts.get("storage_pools") or () if pool["shared_id"]]

@@ -1,0 +1,216 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The further storage pools of a host, beside its instances' storage: what each has, and which disks are on it.
+
+Data in, data out. See docs/pools.md.
+"""
+
+from __future__ import annotations
+
+import math
+import posixpath
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypedDict
+
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import is_written
+from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
+from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
+from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+
+GIB = 1024**3
+KEYS = ("name", "traits", "allocation_ratio", "reserved_gb")
+_LONGEST_NAME = 200
+_TRAIT = re.compile("CUSTOM_[A-Z0-9_]{1,248}|STORAGE_DISK_(SSD|HDD)")
+_RUNNING = ("running", "degraded")
+
+
+class StoragePool(TypedDict):
+    """A pool as its host has it.
+
+    path, real_path: of its folder or its devices, or None. shared_id: where it comes from, None for one of this host alone. origin: the same as
+    the host tells it, where the operator declares another. total: GiB, None while it is stopped. reserved: GiB, None where that is not said.
+    """
+
+    name: str
+    resource_class: str
+    path: str | None
+    real_path: str | None
+    shared_id: str | None
+    origin: str | None
+    total: int | None
+    reserved: int | None
+    allocation_ratio: float | None
+    traits: list[str]
+
+
+#: What the store keeps of a pool with the facts of its node.
+FACTS = ("name", "resource_class", "path", "real_path", "shared_id", "origin", "traits")
+
+
+def key_of(name: str) -> str:
+    """Return the key of the provider of a local pool, see nested_providers.NestedProvider."""
+    return f"pool_{name}"
+
+
+def read(value: Any, where: str) -> list[dict[str, Any]]:
+    """Read the option storage_pools.
+
+    :param value: None, or a list of names and of mappings of KEYS.
+    :raises DroverError: malformed, or a pool stands twice.
+    """
+    if not isinstance(value or [], list):
+        raise DroverError(f"{where}: storage_pools must be a list of names of storage pools, such as [ssd], not {validation.shown(value)}.")
+    found: dict[str, dict[str, Any]] = {}
+    for given in value or []:
+        pool = {"name": given} if isinstance(given, str) else given
+        if not isinstance(pool, dict):
+            raise DroverError(f"{where}: an item of storage_pools must be a name or a mapping with a name, not {validation.shown(given)}.")
+        name = pool.get("name")
+        if not isinstance(name, str) or not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
+            raise DroverError(
+                f"{where}: storage_pools: the name of a pool must be a text of 1 to {_LONGEST_NAME} characters, not {validation.shown(name)}."
+            )
+        place = f"{where}: storage_pools, {name}"
+        validation.check_keys(place, pool, KEYS)
+        found_class = resource_classes.pool_class(name)
+        if found_class in found:
+            raise DroverError(
+                f"{place}: {found[found_class]['name']} has the same resource class {found_class}. Name a pool once, and give pools names that "
+                "differ in letters and digits."
+            )
+        found[found_class] = _checked(pool, place)
+    return list(found.values())
+
+
+def _checked(pool: Mapping[str, Any], place: str) -> dict[str, Any]:
+    traits = pool.get("traits") or []
+    if not isinstance(traits, list) or not all(isinstance(each, str) and _TRAIT.fullmatch(each) for each in traits):
+        raise DroverError(
+            f"{place}: traits must be a list of names such as CUSTOM_FAST, STORAGE_DISK_SSD or STORAGE_DISK_HDD, not {validation.shown(traits)}."
+        )
+    ratio, reserved = pool.get("allocation_ratio"), pool.get("reserved_gb")
+    if ratio is not None and not (isinstance(ratio, (int, float)) and not isinstance(ratio, bool) and 0 < ratio < math.inf):
+        raise DroverError(f"{place}: allocation_ratio must be a number above 0, not {validation.shown(ratio)}.")
+    if reserved is not None:
+        validation.check_whole(f"{place}: reserved_gb", reserved, 0, validation.MOST)
+    return {"name": pool["name"], "traits": sorted(set(traits)), "allocation_ratio": ratio, "reserved_gb": reserved}
+
+
+def of_node(
+    wanted: Iterable[Mapping[str, Any]], pools: Sequence[Mapping[str, Any]], storage: Mapping[str, Any], where: str
+) -> tuple[list[StoragePool], list[str]]:
+    """Find the chosen pools among those of a host.
+
+    :param wanted: as read() returns them.
+    :param pools: of the host, with the ids that the operator declared.
+    :param storage: of the instances: paths (list of its names), shared_id (or None).
+    :returns: (the pools, sentences about those that the host does not have).
+    :raises DroverError: the space of one would count twice, or more is reserved than is there.
+    """
+    have = {pool["name"]: pool for pool in pools}
+    found: list[StoragePool] = []
+    sentences = []
+    shares: dict[str, str] = {}
+    for each in wanted:
+        name = each["name"]
+        place, pool = f"{where}: storage_pools (drover_storage_pools), {name}", have.get(name)
+        if pool is None:
+            sentences.append(
+                f"{where}: storage_pools (drover_storage_pools) names the pool {name}, which the host does not have (it has "
+                f"{', '.join(sorted(have)) or 'none'}). Correct the name, or define the pool there."
+            )
+            continue
+        share = pool.get("shared_id")
+        names = [pool.get("path"), pool.get("real_path")]
+        if (share and share == storage.get("shared_id")) or any(_covers(one, path) for one in names for path in storage["paths"]):
+            raise DroverError(
+                f"{place} is where the instances' path is, which counts as DISK_GB, so its space would count twice. Take it out of the list, "
+                "or give drover_instances_path another storage."
+            )
+        if share and share in shares:
+            raise DroverError(
+                f"{place} is the same storage as the pool {shares[share]} ({share}), so its space would count twice. Keep one."
+            )
+        if share:
+            shares[share] = name
+        running = pool.get("state", "running") in _RUNNING
+        total = int(pool.get("capacity_gb") or 0) if running else None
+        if total is not None and (each["reserved_gb"] or 0) > total:
+            raise DroverError(f"{place}: {each['reserved_gb']} GiB cannot be reserved of the {total} it has. Change reserved_gb.")
+        if not running:
+            sentences.append(
+                f"{where}: the storage pool {name} does not run, so nothing new gets space there. Start it: virsh pool-start {name}"
+            )
+        found.append(
+            {
+                "name": name,
+                "resource_class": resource_classes.pool_class(name),
+                "path": pool.get("path"),
+                "real_path": pool.get("real_path"),
+                "shared_id": share,
+                "origin": pool.get("origin"),
+                "total": total,
+                "reserved": each["reserved_gb"],
+                "allocation_ratio": each["allocation_ratio"],
+                "traits": each["traits"],
+            }
+        )
+    return found, sentences
+
+
+def facts_of(pools: Iterable[StoragePool]) -> list[dict[str, Any]]:
+    """Return what the store keeps of pools with the facts of their node."""
+    return [{key: pool.get(key) for key in FACTS} for pool in pools]
+
+
+def divide(disks: Iterable[Mapping[str, Any]], node: Mapping[str, Any]) -> tuple[dict[str, int | None], int | None]:
+    """Count what the disks of a domain take, by pool; an amount is None where the size of a disk there is not known.
+
+    :param disks: of a domain's facts.
+    :param node: facts of its node.
+    :returns: ({resource class: GiB} of the pools with a disk, GiB of all other disks), each sum rounded up once.
+    """
+    sizes: dict[str | None, int | None] = {None: 0}
+    for disk in disks:
+        if disk.get("device", "disk") != "disk" or not is_written(disk) or not disk.get("source"):
+            continue
+        name, size = _class_of(disk, node), disk.get("capacity_bytes")
+        before = sizes.get(name, 0)
+        sizes[name] = None if before is None or size is None else before + size
+    rounded = {name: None if size is None else math.ceil(size / GIB) for name, size in sizes.items()}
+    rest = rounded.pop(None)
+    return {name: size for name, size in rounded.items() if name is not None}, rest
+
+
+def _class_of(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
+    """The resource class of the pool that a disk is on; None for the instances' storage, and for all storage that is not counted by pools."""
+    chosen: Sequence[Mapping[str, Any]] = node.get("storage_pools") or ()
+    if not chosen:
+        return None
+    text = disk.get("origin") or storage_identity.of_disk(disk, node) or disk.get("shared_id")
+    for pool in chosen if text else ():
+        if any(share and str(text).startswith(f"{share.rstrip('/')}/") for share in (pool["shared_id"], pool["origin"])):
+            return str(pool["resource_class"])
+    by_name = {pool["name"]: str(pool["resource_class"]) for pool in chosen}
+    if disk.get("type") == "volume":
+        return by_name.get(str(disk["source"]).partition("/")[0])
+    if disk.get("type", "file") not in ("file", "block", "dir") or (text and not str(text).startswith(storage_identity.DEVICE)):
+        return None
+    paths = [path for path in (disk.get("path") or disk["source"], disk.get("real_path")) if path]
+    above = [
+        (len(folder), str(pool["name"]))
+        for pool in node.get("pools") or ()
+        for folder in (pool.get("path"), pool.get("real_path"))
+        if folder and any(_covers(folder, path) for path in paths)
+    ]
+    return by_name.get(max(above)[1]) if above else None
+
+
+def _covers(folder: str | None, path: str | None) -> bool:
+    """Whether a path is a folder or in it."""
+    if not folder or not path:
+        return False
+    return f"{posixpath.normpath(path)}/".startswith(f"{posixpath.normpath(folder).rstrip('/')}/")
