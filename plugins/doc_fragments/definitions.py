@@ -62,6 +62,9 @@ options:
     - 'C(disks.image) (text). What backs the disk: the path of a file on the hypervisor, or the name of an image with a C(source).'
     - C(disks.image_format) (text). The format of C(image). The default is C(qcow2).
     - C(disks.path) (text). The path of its file. By default it is a file in the folder C(drover_instances_path).
+    - C(disks.pool) (text). The storage pool in which its file is made, one of C(drover_storage_pools) with a folder. By default
+      the disk is in the folder C(drover_instances_path).
+    - C(disks.traits) (list of texts). Traits that the pool must have. Give C(pool) with it.
     - 'C(disks.bus) (C(virtio), C(scsi), C(sata), C(ide), C(usb)). The bus (Nova: C(hw_disk_bus)) [C(virtio)].'
     - C(disks.cache) (C(none), C(writeback), C(writethrough), C(directsync), C(unsafe)). The cache of the host. Only C(none)
       and C(directsync) are safe for a live migration on shared storage [C(none)].

@@ -110,8 +110,8 @@ def _pairs(
 def _missing_disk(definition: Mapping[str, Any], number: int, disk: Mapping[str, Any], path: str) -> Difference:
     # As place builds one by default: everything else is not what the module attaches.
     odd = [key for key, plain in _PLAIN_DISK.items() if disk.get(key) and disk[key] != plain]
-    if disk.get("image"):
-        odd = ["image"]
+    if disk.get("image") or disk.get("pool"):
+        odd = [key for key in ("image", "pool") if disk.get(key)]
     change = None
     way = f"drover.compute.instance_disk attaches none with {' and '.join(odd)}; attach it by hand, or build the instance anew"
     if not odd:

@@ -152,6 +152,10 @@ def disk(value: dict[str, Any], place: str) -> dict[str, Any]:
     """Check that the keys of a disk fit together."""
     if value.get("io") == "native" and value.get("cache", "none") not in ("none", "directsync"):
         raise DroverError(f"{place}: io native needs cache none or directsync, not {value['cache']}.")
+    if value.get("pool") and value.get("path"):
+        raise DroverError(f"{place} has a pool, in whose folder its file is made, and a path. Take one of them out.")
+    if value.get("traits") and not value.get("pool"):
+        raise DroverError(f"{place} has traits, which are those of its storage pool. Give the pool with them.")
     return value
 
 

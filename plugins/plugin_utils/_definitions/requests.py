@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import hardware_fields
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import request_fields
+
+#: Of a group of resources, as Placement has it.
+_LONGEST_SUFFIX = 64
 
 #: The keys of a definition that go to the scheduler as they are, by the names of the lookup schedule.
 KEYS = (
@@ -46,7 +50,7 @@ def complete(definition: Mapping[str, Any], flavor: Mapping[str, Any] | None, pl
 
     :param flavor: the flavor that it names, with vcpus, memory_mb and disk_gb; None if it names none.
     :param place: what begins a refusal.
-    :returns: the definition with vcpus, memory_mb (MiB), disks, each with size_gb (GiB), and disk_gb, their sum.
+    :returns: the definition with vcpus, memory_mb (MiB), disks, each with size_gb (GiB), and disk_gb, the sum of those in no pool.
     :raises DroverError: a size is missing, or given twice.
     """
     of_flavor = flavor or (definition["flavor"] if isinstance(definition.get("flavor"), Mapping) else {})
@@ -59,7 +63,7 @@ def complete(definition: Mapping[str, Any], flavor: Mapping[str, Any] | None, pl
         "vcpus": vcpus or 1,
         "memory_mb": memory_mb,
         "disks": disks,
-        "disk_gb": sum(disk["size_gb"] for disk in disks),
+        "disk_gb": sum(disk["size_gb"] for disk in disks if not disk.get("pool")),
     }
 
 
@@ -87,8 +91,34 @@ def request(definition: Mapping[str, Any]) -> dict[str, Any]:
     ports = [{key: network[key] for key in request_fields.PORT_KEYS} for network in definition.get("networks") or () if network.get("vnic")]
     if ports:
         asked["networks"] = ports
-    specs = {**(asked.get("extra_specs") or {}), **_hardware_specs(definition)}
+    specs = {**(asked.get("extra_specs") or {}), **_hardware_specs(definition), **_pool_specs(definition)}
     return {**asked, "extra_specs": specs} if specs else asked
+
+
+def _pool_specs(definition: Mapping[str, Any]) -> dict[str, str]:
+    """Return extra specs for the storage pools of the disks of a definition, each a class of its own (N1.3).
+
+    :raises DroverError: an extra spec of the definition has the class of a pool already.
+    """
+    sizes: dict[str, int] = {}
+    traits: dict[str, set[str]] = {}
+    for disk in definition.get("disks") or ():
+        if disk.get("pool"):
+            name = resource_classes.pool_class(disk["pool"])
+            sizes[name] = sizes.get(name, 0) + disk["size_gb"]
+            traits.setdefault(name, set()).update(disk.get("traits") or ())
+    specs = {}
+    for name, size in sorted(sizes.items()):
+        # What only one provider can give needs no group.
+        suffix = f"_{name}"[:_LONGEST_SUFFIX] if traits[name] else ""
+        specs[f"resources{suffix}:{name}"] = str(size)
+        specs.update({f"trait{suffix}:{trait}": "required" for trait in sorted(traits[name])})
+    for key in definition.get("extra_specs") or {}:
+        if key in specs:
+            raise DroverError(
+                f"Instance {definition['name']}: its disks ask for {key.partition(':')[2]}, and the extra spec {key} too. Take it out."
+            )
+    return specs
 
 
 def _hardware_specs(definition: Mapping[str, Any]) -> dict[str, str]:

@@ -126,6 +126,18 @@ DISK: Table = {
         "/srv/vms/data.qcow2",
         check=_disk_path,
     ),
+    "pool": Field(
+        TEXT,
+        "The [storage pool](pools.md) in which its file is made, one of `drover_storage_pools` with a folder. By default the disk is in the folder "
+        "`drover_instances_path`.",
+        "fast",
+    ),
+    "traits": Field(
+        LIST,
+        "Traits that the pool must have. Give `pool` with it.",
+        ["STORAGE_DISK_SSD"],
+        items=Field(TEXT, "A trait.", "STORAGE_DISK_SSD"),
+    ),
     **hardware_fields.DISK_FIELDS,
 }
 

@@ -24,11 +24,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
     definition_claims,
     host_room,
     mdevs,
+    pools_of_claims,
     quotas,
     server_groups,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.claim_destination import ClaimDestinations, Place
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Alternate, Claim, ClaimRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Alternate, Claim, ClaimedPools, ClaimRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, decisions, files, orders, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
 
@@ -39,6 +40,7 @@ PLAIN_CLASSES = {"VCPU", "PCPU", "MEMORY_MB", "DISK_GB"}
 PURPOSE = "place"
 #: Seconds until a claim expires if no instance is seen.
 LIFETIME = 3600
+NO_POOLS: ClaimedPools = {}
 
 
 def claim(
@@ -93,7 +95,8 @@ def claim(
             results.append(_answer(selection, where.get(selection["uuid"])))
     nodes_of = {uuid: place.node for uuid, place in chosen.items()} | {uuid: node for uuid, node in where.items() if node is not None}
     hardware = host_room.read(connection, nodes_of, [*_with_hardware(selections), *existing])
-    return [{**each, **hardware.get(each["uuid"], {})} for each in results]
+    pools = pools_of_claims.read(connection, nodes_of, {each["uuid"]: each["resources"] for each in selections})
+    return [{**each, **hardware.get(each["uuid"], {}), **pools.get(each["uuid"], NO_POOLS)} for each in results]
 
 
 def _consumers(selections: Sequence[ClaimRequest], expires_at: float | None) -> dict[str, dict[str, Any]]:
@@ -239,7 +242,9 @@ def reclaim(
     decided = decisions.row(PURPOSE, actor, (uuid, instance.name), now, place, left, message=why)
     decisions.record(connection, [decided])
     claimed = _claimed({"uuid": uuid, "name": instance.name, "resources": resources, "host": chosen.node.host}, chosen.node, left)
-    return {**claimed, **host_room.read(connection, {uuid: chosen.node}).get(uuid, {})}
+    there = {uuid: chosen.node}
+    pools = pools_of_claims.read(connection, there, {uuid: resources})
+    return {**claimed, **host_room.read(connection, there).get(uuid, {}), **pools.get(uuid, NO_POOLS)}
 
 
 def release(connection: Connection, uuids: Collection[str], proof: certainty.Proof, now: float) -> list[str]:

@@ -173,6 +173,12 @@ class HardwareClaim(TypedDict, total=False):
     mdevs: list[ClaimedMdev]
 
 
+class ClaimedPools(TypedDict, total=False):
+    """The storage pools of the host of a claim by their names, each with type and path."""
+
+    pools: dict[str, dict[str, str | None]]
+
+
 class Claim(TypedDict):
     """What an instance has been allocated, and where; host, node and provider are None if its compute node is gone."""
 
@@ -190,6 +196,8 @@ class Claim(TypedDict):
     numa: NotRequired[dict[str, Any]]
     pci_devices: NotRequired[list[dict[str, Any]]]
     mdevs: NotRequired[list[ClaimedMdev]]
+    #: The storage pools of the host by their names, each with type and path; missing where it claims nothing of one.
+    pools: NotRequired[dict[str, dict[str, str | None]]]
     #: Those that come after the claimed one.
     alternates: list[Alternate]
     #: False where the instance had its claim already.

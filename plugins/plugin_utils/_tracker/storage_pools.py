@@ -30,11 +30,13 @@ _RUNNING = ("running", "degraded")
 class StoragePool(TypedDict):
     """A pool as its host has it.
 
-    path, real_path: of its folder or its devices, or None. shared_id: where it comes from, None for one of this host alone. origin: the same as
-    the host tells it, where the operator declares another. total: GiB, None while it is stopped. reserved: GiB, None where that is not said.
+    type: libvirt's word. path, real_path: of its folder or its devices, or None. shared_id: where it comes from, None for one of this host alone.
+    origin: the same as the host tells it, where the operator declares another. total: GiB, None while it is stopped. reserved: GiB, None where
+    that is not said.
     """
 
     name: str
+    type: str | None
     resource_class: str
     path: str | None
     real_path: str | None
@@ -47,7 +49,7 @@ class StoragePool(TypedDict):
 
 
 #: What the store keeps of a pool with the facts of its node.
-FACTS = ("name", "resource_class", "path", "real_path", "shared_id", "origin", "traits")
+FACTS = ("name", "type", "resource_class", "path", "real_path", "shared_id", "origin", "traits")
 
 
 def key_of(name: str) -> str:
@@ -147,6 +149,7 @@ def of_node(
         found.append(
             {
                 "name": name,
+                "type": pool.get("type"),
                 "resource_class": resource_classes.pool_class(name),
                 "path": pool.get("path"),
                 "real_path": pool.get("real_path"),

@@ -232,3 +232,54 @@ def test_a_host_without_a_tpm_or_secure_boot_is_filtered():
 def test_extra_specs_of_a_definition_reach_its_domain():
     (found,) = resolved(memory_mb=64, flavor="small", disks=[], extra_specs={"hw:tpm_version": "2.0"})
     assert found["guest"]["extra_specs"] == {"trait:CUSTOM_SSD": "required", "hw:tpm_version": "2.0"}
+
+
+# Disks in storage pools
+
+
+def pooled(**more):
+    return {"size_gb": 20, "pool": "fast", **more}
+
+
+def test_a_disk_in_a_pool_is_asked_of_its_pool():
+    (found,) = resolved(memory_mb=64, disks=[{"size_gb": 5}, pooled(), pooled(size_gb=7), pooled(pool="big-1", size_gb=1)])
+    assert found["disk_gb"] == 5
+    assert found["selection"]["resources"] == {
+        "VCPU": 1,
+        "MEMORY_MB": 64,
+        "DISK_GB": 5,
+        "CUSTOM_DISK_GB_FAST": 27,
+        "CUSTOM_DISK_GB_BIG_1": 1,
+    }
+
+
+def test_traits_are_those_of_the_pool():
+    (found,) = resolved(memory_mb=64, disks=[pooled(traits=["STORAGE_DISK_SSD"]), pooled(traits=["CUSTOM_NEAR"])])
+    assert found["request"]["extra_specs"] == {
+        "resources_CUSTOM_DISK_GB_FAST:CUSTOM_DISK_GB_FAST": "40",
+        "trait_CUSTOM_DISK_GB_FAST:CUSTOM_NEAR": "required",
+        "trait_CUSTOM_DISK_GB_FAST:STORAGE_DISK_SSD": "required",
+    }
+    assert found["disk_gb"] == 0
+
+
+def test_the_disk_of_a_flavor_may_be_in_a_pool():
+    (found,) = resolved(flavor="small", disks=[{"pool": "fast"}])
+    assert found["selection"]["resources"] == {"VCPU": 2, "MEMORY_MB": 2048, "CUSTOM_DISK_GB_FAST": 20}
+
+
+@pytest.mark.parametrize(
+    ("disk", "sentence"),
+    [
+        (pooled(path="/srv/a.qcow2"), "has a pool, in whose folder its file is made, and a path"),
+        ({"size_gb": 1, "traits": ["STORAGE_DISK_SSD"]}, "Give the pool with them"),
+    ],
+)
+def test_what_contradicts_itself_is_refused(disk, sentence):
+    with pytest.raises(DroverError, match=sentence):
+        checked(memory_mb=64, disks=[disk])
+
+
+def test_a_pool_that_is_asked_for_twice_is_refused():
+    with pytest.raises(DroverError, match="the extra spec resources:CUSTOM_DISK_GB_FAST too"):
+        resolved(memory_mb=64, disks=[pooled()], extra_specs={"resources:CUSTOM_DISK_GB_FAST": "5"})

@@ -35,6 +35,7 @@ BESIDE_KEY = {
     ("instances", "cpu", "model"): {"mode": "custom"},
     ("instances", "cpu", "features"): {"mode": "host-model"},
     ("instances", "networks", "vlan", "native"): {"trunk": [42]},
+    ("instances", "disks", "traits"): {"pool": "fast"},
     ("instances", "rng", "rate_period"): {"rate_bytes": 2048},
     ("instances", "hints", "cidr"): {"build_near_host_ip": "192.0.2.1"},
 }

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible.errors import AnsibleFilterError
 
 from ansible_collections.drover.compute.plugins.filter._disk_layout import disk_layout
 
@@ -31,3 +32,23 @@ def make(disk, images=None):
 def test_what_a_disk_is_backed_by(disk, backed):
     images = {"debian": "/srv/_base/1", "coming": None}
     assert make(disk, images) == {"path": "/srv/web-vda.qcow2", "size_gb": 1, "format": "qcow2", **backed}
+
+
+def test_a_disk_in_a_pool_is_in_its_folder():
+    pools = {"fast": {"type": "dir", "path": "/srv/fast"}}
+    (first, second) = disk_layout([{"size_gb": 1}, {"size_gb": 2, "pool": "fast"}], "/images/web-1234 ", None, pools)
+    assert (first["path"], second["path"]) == ("/images/web-1234-vda.qcow2", "/srv/fast/web-1234-vdb.qcow2")
+    assert second["make"] == {"path": "/srv/fast/web-1234-vdb.qcow2", "size_gb": 2, "format": "qcow2"}
+
+
+@pytest.mark.parametrize(
+    ("pools", "sentence"),
+    [
+        ({}, "has no storage pool fast by its last discovery"),
+        ({"fast": {"type": "rbd", "path": None}}, "is of the type rbd, and a disk of a definition is a file"),
+        ({"fast": {"type": "dir", "path": None}}, "is of the type dir"),
+    ],
+)
+def test_a_pool_without_a_folder_is_refused(pools, sentence):
+    with pytest.raises(AnsibleFilterError, match=sentence):
+        disk_layout([{"size_gb": 1, "pool": "fast"}], "/images/web", None, pools)
