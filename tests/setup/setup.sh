@@ -8,6 +8,7 @@
 #   setup.sh packages   install what is missing of Debian's or Ubuntu's packages
 #   setup.sh env        make .venv: Ansible, what the engine needs, the tests' tools
 #   setup.sh lint       make .venv-lint: the linters
+#   setup.sh storage    install the lab's storage servers: Ceph
 #   setup.sh browser    install Chromium, for the tests of the report's page
 #
 # Exit status: 0 ready, 1 something failed, 4 this machine is not one that packages can be
@@ -22,6 +23,7 @@ PACKAGES="
     openssh-server openssh-client iproute2 mount util-linux procps tar
     postgresql
     python3 python3-venv python3-libvirt"
+STORAGE="ceph-mon ceph-mgr ceph-osd ceph-common qemu-block-extra libvirt-daemon-driver-storage-rbd"
 # Debian's. Ubuntu has Chromium as a snap only: there a chromium and a chromedriver of your own will do.
 BROWSER="chromium chromium-driver"
 
@@ -98,6 +100,9 @@ install_packages() {
 
 # shellcheck disable=SC2086
 step_packages() { install_packages $PACKAGES; }
+
+# shellcheck disable=SC2086
+step_storage() { install_packages $STORAGE; }
 
 step_browser() {
     if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then return; fi
@@ -190,7 +195,7 @@ step_lint() {
 [ $# -gt 0 ] || set -- packages env
 for step; do
     case $step in
-        packages | env | lint | browser) "step_$step" ;;
-        *) fail "there is no step $step; the steps are packages, env, lint and browser." ;;
+        packages | env | lint | storage | browser) "step_$step" ;;
+        *) fail "there is no step $step; the steps are packages, env, lint, storage and browser." ;;
     esac
 done

@@ -20,7 +20,7 @@ import tempfile
 import time
 import typing
 
-from . import control, files
+from . import control, files, storage
 from .layout import CHECKOUT, MAX_HOSTS, Host, LabError, Layout, NoLabHere, as_root, find_programs, run
 
 
@@ -40,7 +40,7 @@ def locked(layout: Layout) -> typing.Iterator[None]:
         yield
 
 
-def up(layout: Layout, count: int | None) -> None:
+def up(layout: Layout, count: int | None, servers: list[str]) -> None:
     began = time.monotonic()
     find_programs()
     with locked(layout):
@@ -52,6 +52,7 @@ def up(layout: Layout, count: int | None) -> None:
             start_switch(layout, [Host(number) for number in range(1, (count or 3) + 1)])
         for_each(layout.hosts(), lambda host: power_on(layout, host))
         for_each(layout.hosts(), lambda host: check(layout, host))
+        storage.up(layout, servers)
     names = ", ".join(host.name for host in layout.hosts())
     if reason := control.ask(layout, "kvm", timeout=10):
         print(f"/dev/kvm is hidden from the lab's hosts, for no guest starts with it on this machine: {reason}")
@@ -277,6 +278,9 @@ def arguments() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     command = commands.add_parser("up", help="start the lab, or whatever of it is not running")
     command.add_argument("--hosts", type=int, choices=range(1, MAX_HOSTS + 1), metavar="N", help="how many hosts [3]")
+    command.add_argument(
+        "--with", dest="servers", default="", metavar="NAMES", help=f"storage servers beside it: {','.join(storage.SERVERS)}"
+    )
     commands.add_parser("down", help="stop everything and remove the lab's files")
     commands.add_parser("status", help="what is running; exit status 3 if the lab is down")
     commands.add_parser("install", help="build the collection and install it for the lab's Ansible")
@@ -300,7 +304,7 @@ def main() -> int:
     layout = Layout(options.folder)
     try:
         if options.command == "up":
-            up(layout, options.hosts)
+            up(layout, options.hosts, [name for name in options.servers.split(",") if name])
         elif options.command == "down":
             down(layout)
         elif options.command == "status":

@@ -1,0 +1,136 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Guests whose disks are images in a real Ceph cluster: nothing of them is copied, and each image counts once."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+
+import pytest
+from lablib.storage import ceph
+from test_evacuate import AT_ONCE
+from test_fleet import DOMAIN, Domain, changed, said
+from test_sharing import holdings
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(any(shutil.which(name) is None for name in ceph.PROGRAMS), reason="Ceph is not here: run tests/setup/setup.sh storage"),
+]
+
+pytest_plugins = ["test_fleet"]
+
+CLASS, POOL = "CUSTOM_DISK_GB_CEPH", "pool/ceph"
+VARIABLES = {"drover_shared_pools": ["shared"], "drover_storage_pools": [{"name": "ceph", "traits": ["STORAGE_DISK_SSD"]}], **AT_ONCE}
+
+
+class OnCeph:
+    """A fleet whose hosts reach a Ceph cluster."""
+
+    def __init__(self, fleet):
+        self.fleet, self.cluster = fleet, ceph.Cluster(fleet.lab.layout)
+
+    def make(self, host, name, *images, state="running"):
+        """A guest by hand; images are (name, GiB)."""
+        for image, size in images:
+            self.cluster.rbd("create", "--size", f"{size}G", image)
+        disks = "".join(ceph.disk_xml(image, f"vd{'abc'[number]}") for number, (image, dummy) in enumerate(images))
+        domain = Domain(name)
+        xml = DOMAIN.format(disks=disks, name=name, uuid=domain.uuid, memory_mb=64, vcpus=1, metadata="")
+        start = f"\nvirsh start {name}" if state == "running" else ""
+        self.fleet.run(host, f"virsh pool-refresh ceph\nvirsh define /dev/stdin <<'END'\n{xml}\nEND{start}")
+        return domain
+
+    def images(self):
+        """{image: GiB} as Ceph itself lists them."""
+        listed = json.loads(self.cluster.rbd("ls", "--long", "--format", "json"))
+        return {each["image"]: each["size"] / 2**30 for each in listed}
+
+    def written(self):
+        """What Ceph has of the images' data, in bytes."""
+        return {each["name"]: each["used_size"] for each in json.loads(self.cluster.rbd("du", "--format", "json"))["images"]}
+
+    def counted(self):
+        """What the store has allocated of the pool."""
+        rows = self.fleet.query(
+            "SELECT i.total, i.used FROM inventories i JOIN resource_providers p ON p.id = i.provider_id WHERE p.name = :name", name=POOL
+        )
+        return rows[0] if rows else None
+
+    def playbook(self, name, check=True, **variables):
+        return self.fleet.playbook(name, "-e", json.dumps({**VARIABLES, **variables}), check=check)
+
+
+@pytest.fixture(scope="module")
+def cluster(own_lab):
+    own_lab.command("up", "--with", "ceph")
+    return own_lab
+
+
+@pytest.fixture
+def on_ceph(cluster, fleet):
+    # A host that was off has its secret and its pool again.
+    ceph.up(fleet.lab.layout)
+    found = OnCeph(fleet)
+    yield found
+    for host in fleet.hosts:
+        fleet.lab.command("start", host)
+    fleet.everywhere("for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true")
+    for image in found.images():
+        found.cluster.rbd("rm", image)
+
+
+def test_images_count_once_and_as_ceph_lists_them(on_ceph):
+    on_ceph.make("kvm1", "web", ("web-root", 1), ("web-data", 2))
+    on_ceph.make("kvm2", "db", ("db-root", 3))
+    on_ceph.make("kvm3", "off", ("off-root", 2), state="shutoff")
+    done = on_ceph.playbook("discover")
+    assert changed(done) > 0
+    found = holdings(on_ceph.fleet)
+    assert {name: places[POOL][CLASS] for name, places in found.items()} == {"web": 3, "db": 3, "off": 2}
+    total, used = on_ceph.counted()
+    assert used == sum(math.ceil(size) for size in on_ceph.images().values()) == 8
+    assert total in (5, 6)
+    assert changed(on_ceph.playbook("discover")) == 0
+
+
+def test_live_move_and_drain_copy_nothing(on_ceph):
+    fleet = on_ceph.fleet
+    on_ceph.make("kvm1", "web", ("web-root", 1))
+    on_ceph.make("kvm1", "off", ("off-root", 1), state="shutoff")
+    on_ceph.playbook("discover")
+    images, written = on_ceph.images(), on_ceph.written()
+    done = on_ceph.playbook("drain", drover_host="kvm1")
+    where = fleet.settled()
+    assert {name: state for name, (dummy, state) in where.items()} == {"web": "running", "off": "shutoff"}, said(done)
+    assert "kvm1" not in {host for host, dummy in where.values()}
+    assert on_ceph.images() == images and on_ceph.written() == written
+    assert on_ceph.counted()[1] == 2
+    assert {name: places[POOL] for name, places in holdings(fleet).items()} == {"web": {CLASS: 1}, "off": {CLASS: 1}}
+    assert changed(on_ceph.playbook("discover")) == 0
+
+
+def test_evacuation_and_deletion(on_ceph):
+    fleet = on_ceph.fleet
+    on_ceph.make("kvm1", "web", ("web-root", 1))
+    on_ceph.playbook("discover")
+    fleet.lab.command("kill", "kvm1")
+    fleet.playbook("discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost", check=False)
+    done = on_ceph.playbook("evacuate", drover_host="kvm1", drover_host_is_off="kvm1 is powered off")
+    there, state = fleet.where(["kvm2", "kvm3"])["web"]
+    assert state == "running" and on_ceph.images() == {"web-root": 1}, said(done)
+
+    fleet.lab.command("start", "kvm1")
+    ceph.up(fleet.lab.layout)
+    on_ceph.playbook("discover")
+    # What came back is off, and named; the image stays whole.
+    assert fleet.run("kvm1", "virsh list --name").split() == []
+    fleet.run("kvm1", "virsh undefine web 2>/dev/null; true")
+    on_ceph.playbook("discover")
+    done = on_ceph.playbook("instance_delete", drover_instance="web", drover_instance_force=True)
+    assert fleet.where() == {}
+    # Nothing proves that the image is drover's: it stays, and is named.
+    assert on_ceph.images() == {"web-root": 1} and "rbd:vms/web-root" in said(done), said(done)
+    assert on_ceph.counted()[1] == 0
