@@ -12,6 +12,7 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS
+from ansible_collections.drover.compute.plugins.module_utils._volumes import POOLS as VOLUME_POOLS
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files
 
 
@@ -20,46 +21,68 @@ def disk_layout(
     base: str,
     images: dict[str, str | None] | None = None,
     pools: dict[str, dict[str, str | None]] | None = None,
+    uuid: str = "",
 ) -> list[dict[str, Any]]:
     """Return the disks of a definition in order, for the domain template and the module domain.
 
-    :param disks: each has size_gb (GiB) and may have image (the path of a file, or the name of an image), image_format, path.
+    :param disks: each has size_gb (GiB) and may have image (the path of a file, or the name of an image), image_format, path, pool.
     :param base: the path of disks without their own path; -vda.qcow2 and so on is added.
     :param images: the path of each image by its name, on the host; None in check mode for one that is not there yet.
     :param pools: the storage pools of the host by their names, each with type and path, as of a claim.
-    :returns: of each disk target (such as vda), path, format, and make, which is an item of the option disks of the module domain.
-    :raises AnsibleFilterError: the pool of a disk has no folder for its file.
+    :param uuid: of the instance, with which the names of its volumes begin.
+    :returns: of each disk target (such as vda), path (None for a volume), pool and volume (None for a file), format, and make, which is an item
+        of the option disks of the module domain.
+    :raises AnsibleFilterError: the disk cannot be made in its pool.
     """
     base, layout = base.strip(), []
     for target, disk in disk_files.targets(disks):
-        path = disk.get("path") or disk_files.by_default(
-            _base_in_pool(disk["pool"], base, pools or {}) if disk.get("pool") else base, target
-        )
-        make = {"path": path, "size_gb": disk["size_gb"], "format": "qcow2"}
-        image = disk.get("image")
-        if image and image.startswith("/"):
-            make["backing_file"], make["backing_format"] = image, disk.get("image_format") or "qcow2"
-        elif image:
-            # A file that is not there yet cannot be checked: the rest of the disk is.
-            file = (images or {})[image]
-            make.update({"backing_file": file, "backing_format": disk.get("image_format")} if file else {})
-        layout.append({"target": target, "path": path, "format": "qcow2", "make": make})
+        pool = _pool(disk["pool"], pools or {}) if disk.get("pool") else None
+        if pool is not None and pool["type"] in VOLUME_POOLS:
+            layout.append(_volume(disk, target, uuid, images or {}))
+            continue
+        folder = base if pool is None else posixpath.join(_folder(disk["pool"], pool), posixpath.basename(base))
+        path = disk.get("path") or disk_files.by_default(folder, target)
+        make = {"path": path, "size_gb": disk["size_gb"], "format": "qcow2", **_image(disk, images or {})}
+        layout.append({"target": target, "path": path, "pool": None, "volume": None, "format": "qcow2", "make": make})
     return layout
 
 
-def _base_in_pool(name: str, base: str, pools: dict[str, dict[str, str | None]]) -> str:
+def _volume(disk: dict[str, Any], target: str, uuid: str, images: dict[str, str | None]) -> dict[str, Any]:
+    if not uuid:
+        raise AnsibleFilterError(
+            f"The disk {target} is a volume of the storage pool {disk['pool']}, which needs the uuid of the instance for its name."
+        )
+    place = {"pool": disk["pool"], "volume": f"{uuid}-{target}"}
+    make = {**place, "size_gb": disk["size_gb"], "format": "raw", **_image(disk, images)}
+    return {"target": target, "path": None, **place, "format": "raw", "make": make}
+
+
+def _image(disk: dict[str, Any], images: dict[str, str | None]) -> dict[str, Any]:
+    image = disk.get("image")
+    if image and image.startswith("/"):
+        return {"backing_file": image, "backing_format": disk.get("image_format") or "qcow2"}
+    # A file that is not there yet cannot be checked: the rest of the disk is.
+    file = images[image] if image else None
+    return {"backing_file": file, "backing_format": disk.get("image_format")} if file else {}
+
+
+def _pool(name: str, pools: dict[str, dict[str, str | None]]) -> dict[str, str | None]:
     pool = pools.get(name)
     if pool is None:
         raise AnsibleFilterError(
             f"The host has no storage pool {name} by its last discovery. Name it in drover_storage_pools of the host, and run "
             "drover.compute.discover."
         )
+    return pool
+
+
+def _folder(name: str, pool: dict[str, str | None]) -> str:
     if pool["type"] not in FOLDER_POOLS or not pool["path"]:
         raise AnsibleFilterError(
-            f"The storage pool {name} is of the type {pool['type']}, and a disk of a definition is a file: give a pool of the type "
-            f"{', '.join(FOLDER_POOLS)}."
+            f"The storage pool {name} is of the type {pool['type']}, in which no disk of a definition is made: give a pool of the type "
+            f"{', '.join((*FOLDER_POOLS, *VOLUME_POOLS))}."
         )
-    return posixpath.join(pool["path"], posixpath.basename(base))
+    return pool["path"]
 
 
 class FilterModule:

@@ -81,6 +81,22 @@ def check_disk(module: AnsibleModule, disk: Mapping[str, Any]) -> bool:
     return False
 
 
+def check_source(module: AnsibleModule, path: str, image_format: str | None, size_gb: int) -> str:
+    """Return the format of an image that is copied into a disk.
+
+    :param size_gb: of the disk, in GiB.
+    :raises ImageProblem: it is not there, of another format, or larger than the disk.
+    """
+    if not os.path.isfile(path):
+        raise ImageProblem(f"The image {path} does not exist on {host_name()}: copy it there first.")
+    found = image_info(module, path)
+    if image_format not in (None, found["format"]):
+        raise ImageProblem(f"The image {path} on {host_name()} is of the format {found['format']}, not {image_format}: correct its format.")
+    if found["virtual-size"] > size_gb * GIB:
+        raise ImageProblem(f"The image {path} has {found['virtual-size'] / GIB:.2f} GiB, and its disk {size_gb}: make size_gb larger.")
+    return str(found["format"])
+
+
 def _holds_data(module: AnsibleModule, path: str, found: Mapping[str, Any]) -> bool:
     """Whether something was written to an image: one that was made and never used is empty.
 

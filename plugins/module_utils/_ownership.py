@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _libvirt, _mdev_uuids, _probe
+from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _libvirt, _mdev_uuids, _probe, _volumes
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import files_of_start, parse_disk
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS, Needs, Sighting, look, volume_path
@@ -58,6 +58,8 @@ class Candidate:
     pool: str | None = None
     #: Why it stays when its name does not say whose it is.
     foreign: str = FOREIGN
+    #: Pool and volume, if it is no file but a volume of a pool without files.
+    volume: tuple[str, str] | None = None
 
 
 def candidates_of(conn: Any, texts: Sequence[str]) -> list[Candidate]:
@@ -71,7 +73,7 @@ def candidates_of(conn: Any, texts: Sequence[str]) -> list[Candidate]:
         for element in root.iter("disk"):
             disk = parse_disk(element)
             if disk["source"] is not None:
-                candidate = _candidate(conn, disk)
+                candidate = _candidate(conn, disk, element)
                 if was_there_before(element):
                     candidate.by_use, candidate.foreign = False, THERE_BEFORE
                 if number:
@@ -88,7 +90,14 @@ def was_there_before(element: Element) -> bool:
     return alias is not None and (alias.get("name") or "").startswith(ATTACHED)
 
 
-def _candidate(conn: Any, disk: Mapping[str, Any]) -> Candidate:
+def _candidate(conn: Any, disk: Mapping[str, Any], element: Element) -> Candidate:
+    try:
+        volume = _volumes.of_disk(conn, element)
+    except libvirt.libvirtError:
+        # Then it is of no pool of this host, as far as is known.
+        volume = None
+    if volume is not None:
+        return Candidate(disk["source"], True, "it is shareable" if disk["shareable"] else None, foreign=FOREIGN, volume=volume)
     path, pool, refused = disk["source"], None, None
     if disk["type"] == "volume":
         pool, dummy, volume = path.partition("/")
@@ -130,6 +139,7 @@ class Ownership:
         self._conn, self._uuid, self._name, self._elsewhere, self._folders = conn, uuid, name, elsewhere, list(folders)
         self._candidates = candidates
         self._own: list[tuple[Candidate, tuple[int, int] | None]] = []
+        self._volumes: list[Candidate] = []
         self.removed: list[str] = []
         self.kept: list[dict[str, Any]] = []
 
@@ -139,7 +149,16 @@ class Ownership:
         :param locks: a lock that somebody has on a file keeps it. False for an instance that runs: the lock is its own then.
         """
         self._own, self.kept = [], []
-        there = [(each, sighting, why) for each in self._candidates for sighting, why in [_look(each)] if sighting or why]
+        self._volumes = []
+        for each in self._candidates:
+            if each.volume:
+                why = each.refused or self._why_not_volume(each.volume)
+                if why is None:
+                    self._volumes.append(each)
+                else:
+                    self.kept.append({"path": each.path, "reason": why})
+        files = [each for each in self._candidates if not each.volume]
+        there = [(each, sighting, why) for each in files for sighting, why in [_look(each)] if sighting or why]
         needs = None
         for each, sighting, why in there:
             why = why or each.refused or (self._why_not(each, sighting) if sighting else None)
@@ -152,7 +171,7 @@ class Ownership:
                 self._own.append((each, sighting.inode))
             else:
                 self.kept.append({"path": each.path, "reason": why})
-        return [each.path for each, dummy in self._own]
+        return [each.path for each in self._volumes] + [each.path for each, dummy in self._own]
 
     def remove(self, patient: bool = False) -> None:
         """Remove what sort_out() has found to be the instance's own.
@@ -161,6 +180,13 @@ class Ownership:
         :raises OSError: one cannot be removed; its ``filename`` says which.
         """
         pools = set()
+        for each in self._volumes:
+            why = _remove_volume(self._conn, each.volume) if each.volume else None
+            if why is None:
+                self.removed.append(each.path)
+            else:
+                self.kept.append({"path": each.path, "reason": why})
+        self._volumes = []
         for each, inode in self._own:
             try:
                 why = _remove(each.path, inode)
@@ -182,6 +208,16 @@ class Ownership:
             except libvirt.libvirtError:
                 # Then libvirt shows the volume until the pool is refreshed by somebody.
                 pass
+
+    def _why_not_volume(self, volume: tuple[str, str]) -> str | None:
+        """Why a volume is not the instance's own, None when it is."""
+        if self._uuid is None or not _volumes.is_named_for(volume[1], self._uuid):
+            return FOREIGN
+        try:
+            user = _volumes.user(self._conn, self._uuid, volume)
+        except (libvirt.libvirtError, ValueError) as exc:
+            return f"it is not known if another domain of this host uses it ({exc})"
+        return f"the domain {user} uses it" if user else None
 
     def _why_not(self, candidate: Candidate, sighting: Sighting) -> str | None:
         """Why a file is not the instance's own, None when it is."""
@@ -313,6 +349,25 @@ def why_copy_stays(entry: Mapping[str, Any], there: Mapping[str, Any], users: Se
         return "it holds data, and nothing proves that a move of this instance has made it"
     if entry.get("left_at") and there["modified"] and there["modified"] > entry["left_at"] + CLOCKS:
         return "it was written to after the move of this instance had ended"
+    return None
+
+
+def _remove_volume(conn: Any, place: tuple[str, str]) -> str | None:
+    """Remove a volume that was decided about; why not, or None when it is gone.
+
+    The storage itself refuses one that is open anywhere, or has clones.
+
+    :param place: pool and volume.
+    """
+    try:
+        pool = conn.storagePoolLookupByName(place[0])
+        pool.refresh(0)
+        volume = pool.storageVolLookupByName(place[1])
+        volume.delete(0)
+    except libvirt.libvirtError as exc:
+        if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_VOL:
+            return None
+        return f"libvirt does not remove it: {_libvirt.text_of(exc)}"
     return None
 
 

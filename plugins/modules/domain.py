@@ -50,9 +50,18 @@ options:
     default: []
     suboptions:
       path:
-        description: The file, an absolute path in a folder that exists.
+        description: The file, an absolute path in a folder that exists. One of O(disks[].path) and O(disks[].pool) is required.
         type: path
-        required: true
+      pool:
+        description:
+          - The storage pool of libvirt in which a volume is made, of the type C(rbd). O(xml) names it in a disk of the type V(volume), which is
+            defined as a disk on the network with the servers and the secret of the pool.
+        type: str
+      volume:
+        description:
+          - The name of the volume in O(disks[].pool), in which O(disks[].backing_file) is copied. It begins with the uuid of the domain and a
+            V(-), which proves whose it is.
+        type: str
       size_gb:
         description: The virtual size in GiB; by default that of O(disks[].backing_file).
         type: int
@@ -287,6 +296,7 @@ from ansible_collections.drover.compute.plugins.module_utils import (
     _ownership,
     _power,
     _resize,
+    _volumes,
 )
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
     files_of_start,
@@ -303,7 +313,9 @@ from ansible_collections.drover.compute.plugins.module_utils._needs import Needs
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
 DISK_SPEC = {
-    "path": {"type": "path", "required": True},
+    "path": {"type": "path"},
+    "pool": {"type": "str"},
+    "volume": {"type": "str"},
     "size_gb": {"type": "int"},
     "format": {"type": "str", "choices": ["qcow2", "raw"], "default": "qcow2"},
     "backing_file": {"type": "path"},
@@ -473,6 +485,7 @@ class DomainChange:
     def _present(self, domain: Any) -> tuple[bool, dict[str, Any]]:
         state = self.params["state"]
         if domain is None:
+            self.xml = _volumes.with_sources(self.conn, self._definition())
             self._refuse_used_disks()
             self._refuse_not_offered()
             self._refuse_old_variables()
@@ -555,6 +568,9 @@ class DomainChange:
         """Return ``[(path, function that creates it)]`` for the missing files."""
         found: list[tuple[str, Callable[[], _ownership.Candidate]]] = []
         for disk in self.params["disks"]:
+            if disk["pool"]:
+                found += self._volume_to_make(disk)
+                continue
             if disk["size_gb"] is not None and disk["size_gb"] < 1:
                 raise _images.ImageProblem(f"The disk {disk['path']} cannot have {disk['size_gb']} GiB: size_gb is 1 or more.")
             if disk["backing_file"] and disk["format"] != "qcow2":
@@ -574,6 +590,28 @@ class DomainChange:
             if _images.check_seed(seed["path"], content):
                 found.append((seed["path"], functools.partial(_images.make_seed, seed["path"], content)))
         return found
+
+    def _volume_to_make(self, disk: dict[str, Any]) -> list[tuple[str, Callable[[], _ownership.Candidate]]]:
+        """The same as _files_to_make() of one volume."""
+        place, image = (disk["pool"], disk["volume"]), None
+        if disk["backing_file"]:
+            self._refuse_written({**disk, "path": "/".join(place)})
+            image = _images.check_source(self.module, disk["backing_file"], disk["backing_format"], disk["size_gb"])
+        make: list[tuple[str, Callable[[], _ownership.Candidate]]] = []
+        if _volumes.check(self.conn, *place, disk["size_gb"], self.uuid):
+            make.append(("/".join(place), functools.partial(self._make_volume, place, disk["size_gb"])))
+        if image is not None:
+            filling = functools.partial(self._fill_volume, place, disk["backing_file"], image)
+            make.append((f"{'/'.join(place)} from {disk['backing_file']}", filling))
+        return make
+
+    def _make_volume(self, place: tuple[str, str], size_gb: int) -> _ownership.Candidate:
+        _volumes.make(self.conn, *place, size_gb)
+        return _ownership.Candidate("/".join(place), by_use=True, volume=place)
+
+    def _fill_volume(self, place: tuple[str, str], file: str, file_format: str) -> _ownership.Candidate:
+        _volumes.fill(self.conn, *place, file, file_format)
+        return _ownership.Candidate("/".join(place), by_use=True, volume=place)
 
     def _needs_of_others(self) -> Needs:
         if self._needs is None:
@@ -785,7 +823,15 @@ def main() -> None:
             "uuid": {"type": "str"},
             "xml": {"type": "str"},
             "state": {"type": "str", "choices": ["running", "stopped", "present", "absent"], "default": "running"},
-            "disks": {"type": "list", "elements": "dict", "default": [], "options": DISK_SPEC},
+            "disks": {
+                "type": "list",
+                "elements": "dict",
+                "default": [],
+                "options": DISK_SPEC,
+                "required_one_of": [("path", "pool")],
+                "mutually_exclusive": [("path", "pool")],
+                "required_by": {"pool": ("volume", "size_gb")},
+            },
             "seed": {"type": "dict", "options": SEED_SPEC},
             "autostart": {"type": "bool"},
             "mdevs": {"type": "list", "elements": "dict", "default": [], "options": _mdevs.SPEC},

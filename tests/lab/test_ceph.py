@@ -12,12 +12,14 @@ import shutil
 import pytest
 from lablib.storage import ceph
 from test_evacuate import AT_ONCE
-from test_fleet import DOMAIN, Domain, changed, said
+from test_fleet import DOMAIN, SHARED, Domain, changed, said
 from test_sharing import holdings
 
 pytestmark = [
     pytest.mark.long,
-    pytest.mark.skipif(any(shutil.which(name) is None for name in ceph.PROGRAMS), reason="Ceph is not here: run tests/setup/setup.sh storage"),
+    pytest.mark.skipif(
+        any(shutil.which(name) is None for name in ceph.PROGRAMS), reason="Ceph is not here: run tests/setup/setup.sh storage"
+    ),
 ]
 
 pytest_plugins = ["test_fleet"]
@@ -134,3 +136,109 @@ def test_evacuation_and_deletion(on_ceph):
     # Nothing proves that the image is drover's: it stays, and is named.
     assert on_ceph.images() == {"web-root": 1} and "rbd:vms/web-root" in said(done), said(done)
     assert on_ceph.counted()[1] == 0
+
+
+def place(on_ceph, *disks, check=True, name="db"):
+    return on_ceph.fleet.place([{"name": name, "memory_mb": 64, "disks": list(disks)}], check=check, **VARIABLES)
+
+
+def test_the_whole_life_of_an_instance_with_a_volume(on_ceph):
+    """Made by its definition, moved live, and removed with it; another image stays."""
+    fleet = on_ceph.fleet
+    on_ceph.playbook("discover")
+    on_ceph.cluster.rbd("create", "--size", "1G", "somebodys")
+    disks = [{"size_gb": 1}, {"size_gb": 2, "pool": "ceph", "traits": ["STORAGE_DISK_SSD"]}]
+    done = place(on_ceph, *disks)
+    host, state = fleet.settled()["db"]
+    (domain,) = [each for found in fleet.look().values() for each in found]
+    volume = f"{domain['uuid']}-vdb"
+    assert state == "running" and on_ceph.images() == {"somebodys": 1, volume: 2}, said(done)
+    assert "<source protocol='rbd'" in fleet.run(host, "virsh dumpxml --inactive db")
+    assert holdings(fleet)["db"][POOL] == {CLASS: 2} and on_ceph.counted()[1] == 2
+    assert changed(on_ceph.playbook("discover")) == 0
+    again = place(on_ceph, *disks)
+    assert changed(again) == 0, said(again)
+
+    on_ceph.playbook("drain", drover_host=host)
+    there, state = fleet.settled()["db"]
+    assert there != host and state == "running" and on_ceph.images() == {"somebodys": 1, volume: 2}
+    assert holdings(fleet)["db"][POOL] == {CLASS: 2}
+
+    done = on_ceph.playbook("instance_delete", drover_instance="db", drover_instance_force=True)
+    assert fleet.where() == {} and on_ceph.images() == {"somebodys": 1}, said(done)
+    assert on_ceph.counted()[1] == 0
+
+
+def test_an_image_is_copied_into_the_volume(on_ceph):
+    fleet, base = on_ceph.fleet, f"{SHARED}/base.qcow2"
+    on_ceph.playbook("discover")
+    fleet.run("kvm1", f"qemu-img create -q -f qcow2 {base} 512M && qemu-io -c 'write -q -P 90 1M 3M' {base}")
+    done = place(on_ceph, {"size_gb": 1, "pool": "ceph", "image": base})
+    (volume,) = on_ceph.images()
+    assert fleet.settled()["db"][1] == "running" and on_ceph.images() == {volume: 1}, said(done)
+    on_ceph.cluster.rbd("export", "--no-progress", volume, f"{fleet.folder}/exported")
+    data = (fleet.folder / "exported").read_bytes()
+    assert data[: 2**20] == bytes(2**20) and data[2**20 : 4 * 2**20] == b"Z" * 3 * 2**20 and not any(data[4 * 2**20 : 8 * 2**20])
+    on_ceph.playbook("instance_delete", drover_instance="db", drover_instance_force=True)
+    assert on_ceph.images() == {} and "base.qcow2" in fleet.files(SHARED)
+
+    # Larger than its disk: nothing is made.
+    fleet.run("kvm1", f"qemu-img resize -q {base} 2G")
+    done = place(on_ceph, {"size_gb": 1, "pool": "ceph", "image": base}, check=False)
+    assert "make size_gb larger" in said(done) and on_ceph.images() == {}, said(done)
+
+
+def test_a_volume_that_others_use_stays(on_ceph):
+    fleet = on_ceph.fleet
+    on_ceph.playbook("discover")
+    place(on_ceph, {"size_gb": 1, "pool": "ceph"})
+    ((host, (domain,)),) = [(host, found) for host, found in fleet.look().items() if found]
+    (volume,) = on_ceph.images()
+    # Somebody has it open, and somebody else has cloned it.
+    other = next(each for each in fleet.hosts if each != host)
+    xml = DOMAIN.format(disks=ceph.disk_xml(volume), name="thief", uuid=Domain("thief").uuid, memory_mb=64, vcpus=1, metadata="")
+    fleet.run(host, f"virsh define /dev/stdin <<'END'\n{xml}\nEND")
+    done = on_ceph.playbook("instance_delete", drover_instance="db", drover_instance_force=True)
+    assert volume in on_ceph.images() and "the domain thief uses it" in said(done), said(done)
+    fleet.run(host, "virsh undefine thief")
+    assert domain["uuid"] in volume and other
+
+    place(on_ceph, {"size_gb": 1, "pool": "ceph"}, name="other")
+    (volume,) = set(on_ceph.images()) - {volume}
+    on_ceph.cluster.rbd("snap", "create", f"{volume}@kept")
+    done = on_ceph.playbook("instance_delete", drover_instance="other", drover_instance_force=True)
+    assert volume in on_ceph.images() and "libvirt does not remove it" in said(done), said(done)
+    on_ceph.cluster.rbd("snap", "purge", volume)
+
+
+def test_a_pool_that_does_not_run_builds_nothing(on_ceph):
+    fleet = on_ceph.fleet
+    on_ceph.playbook("discover")
+    fleet.everywhere("virsh pool-destroy ceph")
+    try:
+        done = place(on_ceph, {"size_gb": 1, "pool": "ceph"}, check=False)
+        assert done.returncode != 0 and "the pool does not run" in said(done), said(done)
+    finally:
+        fleet.everywhere("virsh pool-start ceph")
+    assert on_ceph.images() == {} and fleet.where() == {}
+    assert fleet.query("SELECT * FROM allocations") == []
+
+
+def test_a_build_that_was_killed_after_it_had_made_the_volume_is_continued(on_ceph):
+    fleet = on_ceph.fleet
+    on_ceph.playbook("discover")
+    uuid = Domain("db").uuid
+    fleet.run("kvm1", f"virsh vol-create-as ceph {uuid}-vda 1G --format raw")
+    definition = {"name": "db", "uuid": uuid, "memory_mb": 64, "disks": [{"size_gb": 1, "pool": "ceph"}]}
+    fleet.place([definition], **VARIABLES)
+    assert fleet.settled()["db"][1] == "running" and on_ceph.images() == {f"{uuid}-vda": 1}
+    on_ceph.playbook("instance_delete", drover_instance="db", drover_instance_force=True)
+
+    # One that has data may be somebody's: nothing is built on it.
+    fleet.run(
+        "kvm1",
+        f"virsh pool-refresh ceph && virsh vol-create-as ceph {uuid}-vda 1G --format raw && echo data > /tmp/data && virsh vol-upload --pool ceph {uuid}-vda /tmp/data",
+    )
+    done = fleet.place([definition], check=False, **VARIABLES)
+    assert done.returncode != 0 and "is there already and is not the requested disk" in said(done), said(done)
+    assert fleet.where() == {} and fleet.query("SELECT * FROM allocations") == []

@@ -1,0 +1,89 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Images of Ceph as QEMU's own programs reach them, with the monitors and the secret of a storage pool of libvirt.
+
+Private to the collection. The key goes through a pipe: no other process of the host sees it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
+
+#: Seconds that qemu-img may take to look at an image, and to fill one.
+LOOKING, FILLING = 60, 600
+
+
+def is_empty(conn: Any, pool: Any, image: str) -> bool:
+    """Whether nothing was ever written to an image.
+
+    :param pool: libvirt's handle of the pool.
+    :raises LibvirtProblem: that cannot be read.
+    """
+    extents = json.loads(_qemu_img(conn, pool, image, ["map", "--output=json"], ["--image-opts"], LOOKING))
+    return not any(each["data"] for each in extents)
+
+
+def fill(conn: Any, pool: Any, image: str, file: str, file_format: str) -> None:
+    """Copy the content of an image file into an image of at least its size.
+
+    :raises LibvirtProblem: it cannot be copied.
+    """
+    _qemu_img(conn, pool, image, ["convert", "-n", "-f", file_format, file], ["--target-image-opts"], FILLING)
+
+
+def _qemu_img(conn: Any, pool: Any, image: str, before: Sequence[str], options: Sequence[str], seconds: int) -> str:
+    root = parse(pool.XMLDesc(0))
+    words = {"driver": "raw", "file.driver": "rbd", "file.pool": child_text(root, "source/name") or "", "file.image": image}
+    for number, server in enumerate(root.findall("source/host")):
+        words[f"file.server.{number}.host"] = server.get("name") or ""
+        words[f"file.server.{number}.port"] = server.get("port") or "6789"
+    auth = root.find("source/auth")
+    key = _key(conn, auth) if auth is not None else None
+    if auth is not None and key is not None:
+        words.update({"file.user": auth.get("username") or "", "file.key-secret": "key", "file.auth-client-required.0": "cephx"})
+    target = ",".join(f"{name}={value.replace(',', ',,')}" for name, value in words.items())
+    reader, writer = os.pipe()
+    try:
+        os.write(writer, key or b"")
+        os.close(writer)
+        secret = ["--object", f"secret,id=key,format=base64,file=/dev/fd/{reader}"] if key is not None else []
+        command = ["qemu-img", before[0], *secret, *before[1:], *options, target]
+        # Not run_command: it hands on no pipe with a key.
+        # pylint: disable-next=ansible-bad-function
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds, pass_fds=[reader])
+    except (OSError, subprocess.TimeoutExpired) as exc:
+        raise LibvirtProblem(f"The image {image} of Ceph cannot be read or written on {host_name()}: {exc}.") from exc
+    finally:
+        os.close(reader)
+    if done.returncode:
+        why = (done.stderr.strip() or f"exit status {done.returncode}").rpartition("\n")[2]
+        raise LibvirtProblem(
+            f"The image {image} of Ceph cannot be read or written on {host_name()}: {why}. QEMU's programs need its RBD driver there (on Debian the "
+            "package qemu-block-extra)."
+        )
+    return done.stdout
+
+
+def _key(conn: Any, auth: Any) -> bytes | None:
+    secret = auth.find("secret")
+    if secret is None:
+        return None
+    try:
+        if secret.get("uuid"):
+            found = conn.secretLookupByUUIDString(secret.get("uuid"))
+        else:
+            found = conn.secretLookupByUsage(libvirt.VIR_SECRET_USAGE_TYPE_CEPH, secret.get("usage"))
+        return base64.b64encode(found.value())
+    except libvirt.libvirtError as exc:
+        raise LibvirtProblem(f"The secret of a storage pool cannot be read on {host_name()}: {_libvirt.text_of(exc)}.") from exc

@@ -1,0 +1,168 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Disks of instances that are volumes of storage pools without files: made, named in domains, and removed by libvirt's storage API.
+
+Private to the collection. The name of a volume that is made here begins with the whole uuid of its instance, which proves whose it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _rbd
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import disk_id, pool_id
+from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, keep_prefixes, parse
+
+GIB = 2**30
+
+#: Types of pools in which volumes are made here.
+POOLS = ("rbd",)
+
+_VOLUME = "<volume><name>{name}</name><capacity unit='bytes'>{size}</capacity><target><format type='raw'/></target></volume>"
+
+
+def is_named_for(name: str, uuid: str) -> bool:
+    """Whether the name of a volume says that it is of an instance."""
+    return name.startswith(f"{uuid}-")
+
+
+def check(conn: Any, pool: str, name: str, size_gb: int, uuid: str | None) -> bool:
+    """Whether a volume has to be made: True if it is missing, False if the right one is there.
+
+    :raises LibvirtProblem: it cannot be made, or another one has its name.
+    """
+    what = f"The volume {name} of the storage pool {pool} on {host_name()}"
+    if uuid is None or not is_named_for(name, uuid):
+        raise LibvirtProblem(f"{what} must have a name that begins with the uuid of its instance, or nothing would prove whose it is.")
+    found = _pool(conn, pool)
+    kind = parse(found.XMLDesc(0)).get("type")
+    if kind not in POOLS:
+        raise LibvirtProblem(f"{what} cannot be made: the pool is of the type {kind}, and volumes are made in {', '.join(POOLS)}.")
+    if not found.isActive():
+        raise LibvirtProblem(f"{what} cannot be made: the pool does not run. Start it: virsh pool-start {pool}")
+    try:
+        found.refresh(0)
+        volume = found.storageVolLookupByName(name)
+    except libvirt.libvirtError as exc:
+        if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_VOL:
+            return True
+        raise LibvirtProblem(f"{what} cannot be looked at: {_libvirt.text_of(exc)}.") from exc
+    size = volume.info()[1]
+    why = f"it has {size / GIB:.2f} GiB, not {size_gb}" if size != size_gb * GIB else None
+    if why is None and not _rbd.is_empty(conn, found, name):
+        why = "it holds data"
+    if why:
+        raise LibvirtProblem(
+            f"{what} is there already and is not the requested disk: {why}. Nothing was overwritten. If nobody needs it: virsh vol-delete {name} {pool}"
+        )
+    # It is empty and of this instance by its name: a build was cut off.
+    return False
+
+
+def make(conn: Any, pool: str, name: str, size_gb: int) -> None:
+    """Make an empty volume.
+
+    :raises LibvirtProblem: it cannot be made, or somebody else has just made it.
+    """
+    try:
+        _pool(conn, pool).createXML(_VOLUME.format(name=name, size=size_gb * GIB), 0)
+    except libvirt.libvirtError as exc:
+        raise LibvirtProblem(
+            f"The volume {name} of the storage pool {pool} cannot be made on {host_name()}: {_libvirt.text_of(exc)}."
+        ) from exc
+
+
+def fill(conn: Any, pool: str, name: str, file: str, file_format: str) -> None:
+    """Copy an image file into an empty volume.
+
+    :raises LibvirtProblem: it cannot be copied.
+    """
+    _rbd.fill(conn, _pool(conn, pool), name, file, file_format)
+
+
+def _pool(conn: Any, name: str) -> Any:
+    try:
+        return conn.storagePoolLookupByName(name)
+    except libvirt.libvirtError as exc:
+        raise LibvirtProblem(f"The storage pool {name} is not known on {host_name()}: {_libvirt.text_of(exc)}.") from exc
+
+
+def with_sources(conn: Any, text: str) -> str:
+    """Return domain XML whose volumes of pools that libvirt cannot name in a domain are disks on the network, with the servers of the pool.
+
+    libvirt starts no domain with a volume of an RBD pool.
+
+    :raises LibvirtProblem: a pool does not say where it comes from.
+    """
+    root, changed = parse(text), False
+    for disk in root.findall("devices/disk[@type='volume']"):
+        source = disk.find("source")
+        name, volume = (source.get("pool"), source.get("volume")) if source is not None else (None, None)
+        if source is None or not name or not volume:
+            continue
+        pool = parse(_pool(conn, name).XMLDesc(0))
+        if pool.get("type") != "rbd":
+            continue
+        origin = pool.find("source")
+        servers = origin.findall("host") if origin is not None else []
+        if origin is None or not servers:
+            raise LibvirtProblem(
+                f"The storage pool {name} on {host_name()} names no monitors (host in its source), so no domain can have a disk there. Add them."
+            )
+        disk.set("type", "network")
+        source.attrib.clear()
+        source.set("protocol", "rbd")
+        source.set("name", f"{child_text(origin, 'name')}/{volume}")
+        for server in servers:
+            ET.SubElement(source, "host", {key: value for key, value in server.attrib.items() if key in ("name", "port")})
+        auth = origin.find("auth")
+        secret = auth.find("secret") if auth is not None else None
+        if auth is not None and secret is not None:
+            given = ET.SubElement(disk, "auth", {"username": auth.get("username", "")})
+            ET.SubElement(given, "secret", {"type": "ceph", **secret.attrib})
+        changed = True
+    if not changed:
+        return text
+    keep_prefixes(text)
+    return ET.tostring(root, encoding="unicode")
+
+
+def of_disk(conn: Any, element: Any) -> tuple[str, str] | None:
+    """(pool, volume) of a ``<disk>`` that is in a pool of a type of POOLS of this host; None where it is in none.
+
+    :raises libvirt.libvirtError: the pools cannot be read.
+    """
+    source = element.find("source")
+    if source is None:
+        return None
+    if element.get("type") == "volume":
+        name, volume = source.get("pool"), source.get("volume")
+        kind = parse(conn.storagePoolLookupByName(name).XMLDesc(0)).get("type")
+        return (name, volume) if kind in POOLS else None
+    text = disk_id(source) if element.get("type") == "network" else None
+    for pool in conn.listAllStoragePools(0) if text else ():
+        root = parse(pool.XMLDesc(0))
+        share = pool_id(root)
+        if root.get("type") in POOLS and share and text and text.startswith(f"{share}/"):
+            return pool.name(), text[len(share) + 1 :]
+    return None
+
+
+def user(conn: Any, but: str | None, place: tuple[str, str]) -> str | None:
+    """The name of another domain of this host that has a volume; None where none has.
+
+    :param but: the uuid of the domain that does not count.
+    :raises libvirt.libvirtError: a domain cannot be read.
+    """
+    for domain in conn.listAllDomains(0):
+        if domain.UUIDString() == but:
+            continue
+        for flag in (libvirt.VIR_DOMAIN_XML_INACTIVE, 0):
+            for element in parse(domain.XMLDesc(flag)).iter("disk"):
+                if of_disk(conn, element) == place:
+                    return str(domain.name())
+    return None
