@@ -220,7 +220,9 @@ class Change:
     def is_open(self) -> bool | None:
         """Whether a move is unfinished; None if that cannot be told."""
         try:
-            return self.domain is not None and records.read(self.domain) is not None
+            # Another call may work on it.
+            domain = self.domain or _power.find(self.conn, uuid=self.params["uuid"])
+            return domain is not None and records.read(domain) is not None
         except (LibvirtProblem, libvirt.libvirtError):
             return None
 

@@ -78,6 +78,10 @@ class DiskMove:
                     "again, which goes on, or abort it with drover_abort=true."
                 )
         if record is not None:
+            if not self.pretend and record["order"] != (self.params["order"] or ""):
+                # Whoever aborts the move withdraws the order that is in the record.
+                record["order"] = self.params["order"] or ""
+                records.write(self.domain, record)
             return self._go_on(disk, record)
         if set(disk.sources) == {path}:
             return self._step(UNCHANGED, path, path)
