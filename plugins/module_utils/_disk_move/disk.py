@@ -110,13 +110,13 @@ class Disk:
             ("snapshots", self.domain.snapshotNum),
             ("checkpoints", lambda flags: len(self.domain.listAllCheckpoints(flags))),
         ):
-            if _count(count):
+            if _optional(count):
                 raise LibvirtProblem(f"{self.where} has {what}, which are of the disks that it has now: delete the {what} first.")
         if self.mirror is not None:
             raise LibvirtProblem(
                 f"A block job that drover did not begin works on the disk {self.target} of {self.where}: wait for its end, or end it with virsh blockjob."
             )
-        if self.domain.isActive() and self.domain.blockJobInfo(self.target, 0):
+        if self.domain.isActive() and _optional(lambda flags: self.domain.blockJobInfo(self.target, flags)):
             raise LibvirtProblem(f"A block job works on the disk {self.target} of {self.where}: wait for its end (virsh blockjob).")
 
     def owner(self, name: str) -> _ownership.Candidate:
@@ -169,11 +169,14 @@ def facts_of_copy(facts: Mapping[str, Any], path: str) -> dict[str, Any]:
     return {**facts, "type": "file", "source": path}
 
 
-def _count(call: Any) -> int:
+def _optional(call: Any) -> Any:
+    """Return what libvirt says, None where the driver, or an old libvirt, has no such thing.
+
+    :param call: takes the flags.
+    """
     try:
-        return int(call(0))
+        return call(0)
     except libvirt.libvirtError as exc:
-        # A driver without snapshots, or a libvirt without checkpoints, has none.
         if _libvirt.code_of(exc) != libvirt.VIR_ERR_NO_SUPPORT:
             raise
-        return 0
+        return None

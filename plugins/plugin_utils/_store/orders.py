@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import MOVING_DISK
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, instances, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
 
@@ -20,8 +21,6 @@ SPAWNING, DELETING = "spawning", "deleting"
 #: Cinder's: a disk, an interface or a medium comes, or goes.
 ATTACHING, DETACHING = "attaching", "detaching"
 DEVICES = (ATTACHING, DETACHING)
-#: A disk comes to another storage of its host.
-MOVING_DISK = "moving_disk"
 #: What ends such an order that was cut off.
 AGAIN_ATTACH, AGAIN_DETACH = "the task that attaches it", "the task that detaches it"
 AGAIN_MOVE = "drover.compute.instance_disk_move"
