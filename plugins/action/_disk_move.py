@@ -24,7 +24,6 @@ class ActionModule(ConductorAction):
         "migration": {"type": "dict", "default": {}},
         **STORE_SPEC,
     }
-    VARIABLES = ("migration",)
 
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         abort = args["state"] == "aborted"

@@ -39,7 +39,6 @@ options:
     description:
       - Of the options of migrations, V(bandwidth_mib) limits the copy, and V(timeout_per_gib), 800 by default, is the number of seconds for each
         GiB of the disk, which counts as 2 GiB at least. After that time the move is given up.
-      - The variable C(drover_migration) sets it too.
     type: dict
     default: {}
 extends_documentation_fragment:

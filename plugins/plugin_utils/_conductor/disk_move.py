@@ -196,7 +196,7 @@ class DiskMove:
 
         :raises DroverError: always.
         """
-        if earlier is not None and foreseen.get("begun") is False and not self._check_mode:
+        if earlier is not None and certainty.judge(dict(foreseen)).outcome == certainty.NOTHING and not self._check_mode:
             self._close(instance, host, earlier, self._look(hand, instance, [earlier]))
         raise DroverError(_sentence(instance, str(foreseen.get("msg"))), host=host)
 
