@@ -55,7 +55,7 @@ def start(fleet, mib=2):
 
 def copies(fleet):
     """Whether libvirt copies the disk."""
-    return "Block Copy" in fleet.lab.host("kvm1").run("virsh blockjob web vda").stdout
+    return "job='copy'" in fleet.run("kvm1", "virsh dumpxml web")
 
 
 def record(fleet):
