@@ -147,6 +147,7 @@ begun:
   sample: false
 """
 
+import copy
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -229,7 +230,7 @@ class Change:
 
 def _predicted(forms: Forms, target: str, path: str) -> Forms:
     """The domain after the move."""
-    live, config = forms
+    live, config = copy.deepcopy(forms)
     return (None if live is None else _with(live, target, path)), _with(config, target, path)
 
 

@@ -40,6 +40,7 @@ class Devices:
         patch.setattr(libvirt.virDomain, "detachDeviceFlags", lambda domain, text, flags=0: self._detach(domain, text, flags))
         patch.setattr(libvirt.virDomain, "updateDeviceFlags", lambda domain, text, flags=0: self._update(domain, text, flags))
         patch.setattr(libvirt.virDomain, "blockCopy", lambda domain, *given: self._copy(domain, *given))
+        patch.setattr(libvirt.virDomain, "blockJobInfo", lambda domain, target, flags=0: self._copied(domain, target))
         patch.setattr(libvirt.virDomain, "blockJobAbort", lambda domain, target, flags=0: self._end_copy(domain, target, flags))
 
     def release(self):
@@ -189,6 +190,10 @@ class Devices:
         ET.SubElement(mirror, "source", file=path)
         self._save(domain, LIVE, root)
         return 0
+
+    def _copied(self, domain, target):
+        mirror = self._disk(domain, LIVE, target)[1].find("mirror")
+        return {} if mirror is None else {"type": 2, "bandwidth": 0, "cur": 100 if mirror.get("ready") else 40, "end": 100}
 
     def _end_copy(self, domain, target, flags=0):
         root, disk = self._disk(domain, LIVE, target)
