@@ -53,7 +53,7 @@ def _read(domain: Any, place: int) -> ET.Element:
     try:
         root = parse(domain.metadata(libvirt.VIR_DOMAIN_METADATA_ELEMENT, METADATA_NAMESPACE, place))
     except libvirt.libvirtError as exc:
-        if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_DOMAIN_METADATA:
+        if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_DOMAIN_METADATA or (_libvirt.code_of(exc) is None and not _has_any(domain, place)):
             return ET.Element("instance")
         raise
     own = f"{{{METADATA_NAMESPACE}}}"
@@ -61,3 +61,9 @@ def _read(domain: Any, place: int) -> ET.Element:
         if isinstance(element.tag, str) and element.tag.startswith(own):
             element.tag = element.tag[len(own) :]
     return root
+
+
+def _has_any(domain: Any, place: int) -> bool:
+    """Whether a domain has drover's element: an error has no code where Python has freed something of libvirt's in between."""
+    flags = libvirt.VIR_DOMAIN_XML_INACTIVE if place == libvirt.VIR_DOMAIN_AFFECT_CONFIG else 0
+    return parse(domain.XMLDesc(flags)).find(f"metadata/{{{METADATA_NAMESPACE}}}instance") is not None

@@ -9,11 +9,12 @@ Private to the collection.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import secrets
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -25,6 +26,9 @@ GIB = 2**30
 
 #: Seconds that qemu-img may take; what it does here grows with no disk.
 QEMU_IMG_TIMEOUT = 120
+
+#: Seconds between two looks if a program that may take long is to be given up.
+HEED = 0.2
 
 #: An image without data takes less than this (bytes), however large a disk it is.
 FRESH = 4 * 2**20
@@ -118,15 +122,39 @@ def wanted_size(disk: Mapping[str, Any], base: Mapping[str, Any] | None) -> int:
     return disk["size_gb"] * GIB if base is None or disk["size_gb"] is not None else base["virtual-size"]
 
 
-def image_info(module: AnsibleModule, path: str) -> dict[str, Any]:
-    """What ``qemu-img info`` says of an image, also while a running domain uses it."""
-    return json.loads(_qemu_img(module, ["info", "--output=json", "-U", path], f"reading {path}"))
+def image_info(module: AnsibleModule, path: str, image_format: str | None = None) -> dict[str, Any]:
+    """What ``qemu-img info`` says of an image, also while a running domain uses it.
+
+    :param image_format: None to have QEMU find it out.
+    """
+    known = ["-f", image_format] if image_format else []
+    return json.loads(_qemu_img(module, ["info", "--output=json", "-U", *known, path], f"reading {path}"))
+
+
+def needed(module: AnsibleModule, path: str, image_format: str) -> int:
+    """The bytes that an image takes which has all data of another one, and of what is behind that."""
+    answer = _qemu_img(module, ["measure", "--output=json", "-U", "-f", image_format, "-O", image_format, path], f"measuring {path}")
+    return int(json.loads(answer)["required"])
+
+
+def make_empty(
+    module: AnsibleModule, path: str, image_format: str, size: int, options: str = "", backing: tuple[str, str] | None = None
+) -> None:
+    """Make an image without data in a file of our own.
+
+    :param size: in bytes.
+    :param options: as ``-o`` takes them.
+    :param backing: the image behind it, and its format.
+    """
+    arguments = ["create", "-q", "-f", image_format, *(["-o", options] if options else [])]
+    arguments += ["-b", backing[0], "-F", backing[1]] if backing else []
+    _qemu_img(module, [*arguments, path, str(size)], f"making {path}")
 
 
 def make_disk(module: AnsibleModule, disk: Mapping[str, Any]) -> _ownership.Candidate:
     """Make the disk under a name of its own and link it into place, which fails if one is there; the Candidate of what was made."""
     path = disk["path"]
-    part = _part_name(path)
+    part = part_name(path)
     arguments = ["create", "-q", "-f", disk["format"]]
     if disk["backing_file"]:
         backing_format = disk["backing_format"] or image_info(module, disk["backing_file"])["format"]
@@ -140,6 +168,30 @@ def make_disk(module: AnsibleModule, disk: Mapping[str, Any]) -> _ownership.Cand
         return put_in_place(part, path)
     finally:
         _ownership.drop_temporary(part)
+
+
+def copy_image(
+    module: AnsibleModule,
+    source: tuple[str, str],
+    part: str,
+    options: str,
+    backing: tuple[str, str] | None,
+    mib: int | None,
+    why_not: Callable[[], str | None],
+) -> None:
+    """Copy an image that no domain has open into a file of our own, which is on the disk when this returns.
+
+    :param source: the image, and its format, which the copy has too.
+    :param options: as ``-o`` takes them.
+    :param backing: the image behind both, and its format: only what is above it is copied.
+    :param mib: MiB per second at most.
+    :param why_not: is asked again and again: why the copy is given up, None to go on.
+    """
+    # Without a cache mode qemu-img does not wait for the disk.
+    arguments = ["convert", "-q", "-t", "writeback", "-f", source[1], "-O", source[1], *(["-o", options] if options else [])]
+    arguments += ["-B", backing[0], "-F", backing[1]] if backing else []
+    arguments += ["-r", f"{mib}M"] if mib else []
+    _qemu_img(module, [*arguments, source[0], part], f"copying {source[0]}", why_not)
 
 
 def grow(module: AnsibleModule, path: str, image_format: str, size: int) -> None:
@@ -167,7 +219,7 @@ def check_seed(path: str, content: bytes) -> bool:
 
 def make_seed(path: str, content: bytes) -> _ownership.Candidate:
     """Write the seed, readable by root only, for it may hold passwords; the Candidate of what was made."""
-    part = _part_name(path)
+    part = part_name(path)
     try:
         with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as handle:
             handle.write(content)
@@ -188,7 +240,8 @@ def _check_folder(path: str) -> None:
         raise ImageProblem(f"The folder {folder} for {os.path.basename(path)} does not exist on {host_name()}: make or mount it first.")
 
 
-def _part_name(path: str) -> str:
+def part_name(path: str) -> str:
+    """A name of the moment for a file that will be ``path``."""
     folder, name = os.path.split(path)
     return os.path.join(folder, f".drover-{secrets.token_hex(4)}-{name[:200]}.part")
 
@@ -212,22 +265,25 @@ def put_in_place(part: str, path: str) -> _ownership.Candidate:
         raise ImageProblem(f"The file {path} cannot be made on {host_name()}: {exc.strerror}.") from exc
 
 
-def _qemu_img(module: AnsibleModule, arguments: Sequence[str], doing: str) -> str:
+def _qemu_img(module: AnsibleModule, arguments: Sequence[str], doing: str, why_not: Callable[[], str | None] | None = None) -> str:
     program = module.get_bin_path("qemu-img")
     if program is None:
         raise ImageProblem(
             f"The program qemu-img, needed for {doing}, is missing on {host_name()}: "
             "install the package qemu-utils (Debian, Ubuntu) or qemu-img (RHEL, Fedora)."
         )
-    code, out, err = _run([program, *arguments], doing)
+    code, out, err = _run([program, *arguments], doing, why_not)
     if code:
         why = " ".join((err or out).split()).replace("qemu-img: ", "")
         raise ImageProblem(f"On {host_name()}, {doing} failed: {why}.")
     return out
 
 
-def _run(command: Sequence[str], doing: str) -> tuple[int, str, str]:
-    """(Exit status, output, errors) of a program; it is not waited for longer than QEMU_IMG_TIMEOUT, not even after it was killed."""
+def _run(command: Sequence[str], doing: str, why_not: Callable[[], str | None] | None = None) -> tuple[int, str, str]:
+    """(Exit status, output, errors) of a program; it is not waited for longer than QEMU_IMG_TIMEOUT, not even after it was killed.
+
+    :param why_not: says when to give it up, in place of that limit.
+    """
     pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     try:
         # Not run_command: it has no limit of time, and waits for a program that hangs on dead storage.
@@ -236,7 +292,7 @@ def _run(command: Sequence[str], doing: str) -> tuple[int, str, str]:
     except OSError as exc:
         raise ImageProblem(f"On {host_name()}, {doing} failed: {exc.strerror}.") from exc
     try:
-        out, err = program.communicate(timeout=QEMU_IMG_TIMEOUT)
+        out, err = program.communicate(timeout=QEMU_IMG_TIMEOUT) if why_not is None else _heed(program, doing, why_not)
     except BaseException as exc:
         program.kill()
         for pipe in (program.stdout, program.stderr):
@@ -248,3 +304,17 @@ def _run(command: Sequence[str], doing: str) -> tuple[int, str, str]:
             f"On {host_name()}, {doing} did not end within {QEMU_IMG_TIMEOUT} s and was given up: look whether its storage hangs there."
         ) from None
     return program.returncode, out, err
+
+
+def _heed(program: subprocess.Popen[str], doing: str, why_not: Callable[[], str | None]) -> tuple[str, str]:
+    """Wait for a program until it ends or there is a reason to give it up."""
+    while True:
+        try:
+            return program.communicate(timeout=HEED)
+        except subprocess.TimeoutExpired:
+            why = why_not()
+            if why is not None:
+                program.kill()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    program.wait(10)
+                raise ImageProblem(f"On {host_name()}, {doing} was given up: {why}.") from None

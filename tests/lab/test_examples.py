@@ -49,6 +49,26 @@ def web1(fleet):
     fleet.playbook("discover")
 
 
+#: Run on a host: a second pool, of which nothing is left afterwards.
+POOL = f"mkdir -p {LOCAL}/fast && virsh pool-create-as fast dir --target {LOCAL}/fast"
+
+
+def two_guests_and_a_pool(fleet):
+    two_guests(fleet)
+    fleet.run("kvm1", POOL)
+
+
+def web1_and_a_pool(fleet):
+    web1(fleet)
+    fleet.run("kvm1", POOL)
+
+
+def is_moved(fleet, name):
+    """Whether the disk of a guest is in the second pool; which is taken away."""
+    fleet.run("kvm1", "virsh pool-destroy fast")
+    return f"{LOCAL}/fast/" in fleet.run("kvm1", f"virsh domblklist {name}")
+
+
 def with_a_drive(fleet):
     fleet.run("kvm1", f"mkdir -p /srv/shared/isos && truncate -s 1M /srv/shared/isos/tools.iso\n{CDROM_GUEST}")
     fleet.playbook("discover")
@@ -146,7 +166,9 @@ def nothing(fleet):
 # What each needs first, and what is seen afterwards.
 PREPARE = {
     ("module", "domain"): an_image,
+    ("module", "_disk_move"): web1_and_a_pool,
     ("module", "_domain_device"): two_guests,
+    ("module", "_domain_disk_move"): two_guests_and_a_pool,
     ("module", "_domain_migration"): two_guests,
     ("module", "_domain_order"): nothing,
     ("module", "domain_power"): two_guests,
@@ -177,6 +199,8 @@ PREPARE = {
     ("role", "rolling"): wants_a_reboot,
 }
 AFTER = {
+    ("module", "_disk_move"): lambda fleet: is_moved(fleet, "web1"),
+    ("module", "_domain_disk_move"): lambda fleet: is_moved(fleet, "web-1"),
     ("module", "_domain_device"): lambda fleet: "data.qcow2" in fleet.files(LOCAL),
     ("module", "_domain_migration"): lambda fleet: fleet.where()["web-1"] == ("kvm2", "running"),
     ("module", "domain_power"): lambda fleet: set(fleet.where().values()) == {("kvm1", "shutoff")},

@@ -567,6 +567,39 @@ class DetachDisk(AttachDisk):
         assert os.path.exists(os.path.join(world.disks, "data.qcow2")), "its file is gone"
 
 
+class MoveDisk(Operation):
+    """Playbook instance_disk_move: the disk of web goes to another folder of its host, while web runs."""
+
+    place = "kvm1"
+
+    def prepare(self, world):
+        super().prepare(world)
+        self.old, self.new = (os.path.join(world.disks, *names) for names in (("web.qcow2",), ("fast", "web.qcow2")))
+        os.mkdir(os.path.dirname(self.new))
+        # Its content moves on.
+        self.kept = world.contents.pop(self.old)
+
+    def run(self, run):
+        run.task("localhost", "_disk_move", instance="web", disk="vda", pool=os.path.dirname(self.new))
+
+    def check(self, world):
+        """The running domain, its definition and the store have the new file, or all of them the old one; nothing is left of the other."""
+        super().check(world)
+        domain = world.fleet.hosts["kvm1"].domains()[uuid_of("web")]
+        for flags in (0, libvirt.VIR_DOMAIN_XML_INACTIVE):
+            assert hypervisors.disks_of(domain, flags) == [self.new], flags
+        with Store.open(world.url).read() as connection:
+            assert {self.new} == {path for path, dummy in files.of_instances(connection, [uuid_of("web")])[uuid_of("web")]}
+        assert not os.path.exists(self.old) and os.listdir(os.path.dirname(self.new)) == ["web.qcow2"]
+        assert "disk_move" not in domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+
+
+class MoveDiskCold(MoveDisk):
+    """The same of an instance that is off."""
+
+    before = after = "shutoff"
+
+
 OPERATIONS = {
     "rolling": Rolling,
     "drain": Drain,
@@ -594,4 +627,6 @@ OPERATIONS = {
     "attach disk": AttachDisk,
     "detach disk": DetachDisk,
     "bring into line": BringIntoLine,
+    "move disk": MoveDisk,
+    "move disk of one that is off": MoveDiskCold,
 }

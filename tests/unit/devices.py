@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import os
+import shutil
 import xml.etree.ElementTree as ET
 
 import libvirt
@@ -25,16 +26,22 @@ def error(code, text):
 
 
 class Devices:
-    """The behaviour of guests. releases: a guest releases a device on request. ports: the number of free PCIe ports. tray: it opens."""
+    """The behaviour of guests. releases: a guest releases a device on request. ports: the number of free PCIe ports. tray: it opens.
+
+    ready: a copy of a disk gets complete. pivots: libvirt switches over.
+    """
 
     def __init__(self, patch):
-        self.releases, self.ports, self.tray = True, 100, True
+        self.releases, self.ports, self.tray, self.ready, self.pivots = True, 100, True, True, True
         self._running, self.asked = {}, []
         self._describe, self._define = libvirt.virDomain.XMLDesc, libvirt.virConnect.defineXML
         patch.setattr(libvirt.virDomain, "XMLDesc", lambda domain, flags=0: self._xml(domain, flags))
         patch.setattr(libvirt.virDomain, "attachDeviceFlags", lambda domain, text, flags=0: self._attach(domain, text, flags))
         patch.setattr(libvirt.virDomain, "detachDeviceFlags", lambda domain, text, flags=0: self._detach(domain, text, flags))
         patch.setattr(libvirt.virDomain, "updateDeviceFlags", lambda domain, text, flags=0: self._update(domain, text, flags))
+        patch.setattr(libvirt.virDomain, "blockCopy", lambda domain, *given: self._copy(domain, *given))
+        patch.setattr(libvirt.virDomain, "blockJobInfo", lambda domain, target, flags=0: self._copied(domain, target))
+        patch.setattr(libvirt.virDomain, "blockJobAbort", lambda domain, target, flags=0: self._end_copy(domain, target, flags))
 
     def release(self):
         """Guests release what they were asked for."""
@@ -152,7 +159,7 @@ class Devices:
             found = self._found(root, device)
             if found is None:
                 raise error(libvirt.VIR_ERR_INVALID_ARG, f"invalid argument: target {device.find('target').get('dev')} doesn't exist.")
-            if found.get("device") != "cdrom":
+            if found.get("device") != "cdrom" and flag == LIVE:
                 raise error(libvirt.VIR_ERR_OPERATION_UNSUPPORTED, "Operation not supported: cannot modify field 'source' of the disk")
             source = device.find("source")
             if flag == LIVE and not self.tray:
@@ -162,3 +169,50 @@ class Devices:
             found[:] = list(device)
 
         return self._each(domain, text, flags, one)
+
+    # The copy of a disk (virDomainBlockCopy)
+
+    def _disk(self, domain, flag, target):
+        root = self._form(domain, flag)
+        return root, next(each for each in root.find("devices").findall("disk") if each.find("target").get("dev") == target)
+
+    def _copy(self, domain, target, text, parameters, flags):
+        root, disk = self._disk(domain, LIVE, target)
+        if disk.find("mirror") is not None:
+            raise error(libvirt.VIR_ERR_BLOCK_COPY_ACTIVE, f"block copy still active: disk '{target}' already in active block job")
+        if not flags & libvirt.VIR_DOMAIN_BLOCK_COPY_REUSE_EXT or not flags & libvirt.VIR_DOMAIN_BLOCK_COPY_TRANSIENT_JOB:
+            raise error(libvirt.VIR_ERR_OPERATION_INVALID, "Requested operation is not valid: domain is not transient")
+        path = ET.fromstring(text).find("source").get("file")
+        if not os.path.exists(path):
+            raise error(libvirt.VIR_ERR_SYSTEM_ERROR, f"missing destination file for disk '{target}': {path}")
+        shutil.copyfile(disk.find("source").get("file"), path)
+        mirror = ET.SubElement(disk, "mirror", type="file", job="copy", **({"ready": "yes"} if self.ready else {}))
+        ET.SubElement(mirror, "source", file=path)
+        self._save(domain, LIVE, root)
+        return 0
+
+    def _copied(self, domain, target):
+        mirror = self._disk(domain, LIVE, target)[1].find("mirror")
+        return {} if mirror is None else {"type": 2, "bandwidth": 0, "cur": 100 if mirror.get("ready") else 40, "end": 100}
+
+    def _end_copy(self, domain, target, flags=0):
+        root, disk = self._disk(domain, LIVE, target)
+        mirror = disk.find("mirror")
+        if mirror is None:
+            raise error(
+                libvirt.VIR_ERR_OPERATION_INVALID, f"Requested operation is not valid: disk {target} does not have an active block job"
+            )
+        pivot = flags & libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT
+        if pivot and not (mirror.get("ready") and self.pivots):
+            raise error(libvirt.VIR_ERR_BLOCK_COPY_ACTIVE, f"block copy still active: disk '{target}' not ready for pivot yet")
+        old, path = disk.find("source").get("file"), mirror.find("source").get("file")
+        disk.remove(mirror)
+        if pivot:
+            disk.find("source").set("file", path)
+        self._save(domain, LIVE, root)
+        if pivot:
+            config, defined = self._disk(domain, CONFIG, target)
+            if defined.find("source").get("file") == old:
+                defined.find("source").set("file", path)
+                self._save(domain, CONFIG, config)
+        return 0

@@ -64,6 +64,7 @@ CHANGING = {
     libvirt.virDomain: (
         *("create", "createWithFlags", "destroy", "shutdown", "suspend", "resume", "undefine", "undefineFlags"),
         *("setAutostart", "setMetadata", "blockResize", "migrateToURI3", "attachDeviceFlags", "detachDeviceFlags", "updateDeviceFlags"),
+        *("blockCopy", "blockJobAbort"),
     ),
     libvirt.virConnect: ("defineXML", "defineXMLFlags", "createXML"),
 }

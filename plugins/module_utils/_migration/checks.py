@@ -60,6 +60,21 @@ def state_reasons(domain: Any, move: Mapping[str, Any], seen: Seen) -> list[str]
         reasons.append(
             f"it has {snapshots} snapshot{'s' if snapshots > 1 else ''}, which cannot be moved: delete them (virsh snapshot-delete)"
         )
+    if live and seen["active"]:
+        reasons += job_reasons(domain)
+    return reasons
+
+
+def job_reasons(domain: Any) -> list[str]:
+    """Reasons in the jobs of libvirt that copy or commit its disks."""
+    reasons = []
+    for disk in parse(domain.XMLDesc(0)).findall("devices/disk"):
+        target = disk.find("target")
+        if disk.find("mirror") is not None and target is not None:
+            reasons.append(
+                f"a block job works on its disk {target.get('dev')}, with which libvirt migrates nothing: wait for the end of the job (run "
+                "drover.compute.instance_disk_move again, if that has begun it), or end it with virsh blockjob"
+            )
     return reasons
 
 

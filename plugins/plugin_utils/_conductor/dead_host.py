@@ -126,6 +126,12 @@ def sort_out(
             return RESUME, None, ""
     if instance["task_state"] == orders.DELETING:
         return LEAVE, None, "it is being removed: run drover.compute.instance_delete again when its host is back"
+    if instance["task_state"] == orders.MOVING_DISK:
+        why = (
+            f"a disk of it was being moved to another storage of {instance['host']}, and it is not known which of the two files has its data: "
+            "bring that host back, and run drover.compute.instance_disk_move again"
+        )
+        return LEAVE, None, why
     reason = why_lost(instance, node)
     if reason:
         return LOST, None, reason

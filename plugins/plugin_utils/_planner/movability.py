@@ -8,7 +8,7 @@ from __future__ import annotations
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.pinning import UNKNOWN, topology_of
 from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import request_of_data
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import HostDevice, PlannedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import MOVING_DISK, HostDevice, PlannedInstance
 
 #: States of a domain that moves without being stopped (N9.2: running or paused).
 LIVE_STATES = ("running", "blocked", "paused")
@@ -68,6 +68,8 @@ def why_unmovable(instance: PlannedInstance) -> str | None:
         raise PlanError(
             f"Instance {instance['name']} has the migration policy '{policy}', which does not exist; there are: {', '.join(POLICIES)}."
         )
+    if instance.get("task_state") == MOVING_DISK:
+        return "a disk of it is being moved to another storage; wait for its end, or run drover.compute.instance_disk_move again"
     state = instance.get("state")
     kept = why_policy_keeps(policy, instance.get("move_policy_error"), state)
     if kept:

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from typing_extensions import NotRequired
 
 
+#: The task state of an instance of which a disk comes to another storage of its host.
+MOVING_DISK = "moving_disk"
+
+
 class DiskLayer(TypedDict):
     """An image behind a disk."""
 

@@ -186,6 +186,11 @@ def refuse(instance: NamedInstance, doing: str, settled: bool = True, order: str
             ("attached", orders.AGAIN_ATTACH) if instance["task_state"] == orders.ATTACHING else ("detached", orders.AGAIN_DETACH)
         )
         raise DroverError(f"Instance {name} has a device {going}, or that was cut off. {doing}: run {again} again, which ends that.")
+    if instance["task_state"] == orders.MOVING_DISK and order != orders.MOVING_DISK:
+        raise DroverError(
+            f"Instance {name} has a disk moved to another storage, or that was cut off. {doing}: wait for its end, or run {orders.AGAIN_MOVE} again, "
+            "which ends that, or gives it up with drover_abort=true."
+        )
     if instance["state"] == "building":
         raise DroverError(f"Instance {name} is only being built. {doing}: wait for it, or place it again.")
     if instance["host"] is None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Orders to hypervisors to build or delete an instance, or to change its devices, recorded before the call.
+"""Orders to hypervisors to build or delete an instance, to change its devices or to move a disk, recorded before the call.
 
 An order is open until its outcome is known. Until then no run frees the instance's room or opens another order;
 the next run settles it first, at the hypervisor. A move's order is its migration.
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import MOVING_DISK
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, instances, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
 
@@ -22,6 +23,7 @@ ATTACHING, DETACHING = "attaching", "detaching"
 DEVICES = (ATTACHING, DETACHING)
 #: What ends such an order that was cut off.
 AGAIN_ATTACH, AGAIN_DETACH = "the task that attaches it", "the task that detaches it"
+AGAIN_MOVE = "drover.compute.instance_disk_move"
 #: The kind of PostgreSQL's locks in hold_definitions().
 DEFINITIONS = 0x64656673
 
@@ -33,6 +35,7 @@ def doing(row: Row) -> str:
         DELETING: "is being deleted",
         ATTACHING: "has a device attached",
         DETACHING: "has a device detached",
+        MOVING_DISK: "has a disk moved to another storage",
     }.get(row.task_state, "has an open order")
 
 
@@ -45,6 +48,7 @@ class Open(DroverError):
             DELETING: "drover.compute.instance_delete",
             ATTACHING: AGAIN_ATTACH,
             DETACHING: AGAIN_DETACH,
+            MOVING_DISK: AGAIN_MOVE,
         }.get(row.task_state)
         super().__init__(
             f"Instance {row.name} ({row.uuid}) {doing(row)}, by another run or by a run that was killed. "

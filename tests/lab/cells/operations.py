@@ -56,6 +56,13 @@ class WithData(Guest):
         return f"{NEW.format(path=DATA, size='1G')}\n" + super().script().replace("</devices>", f"{data}</devices>")
 
 
+class WithFolder(Guest):
+    """The same, whose host has a folder for its disk to go to."""
+
+    def script(self) -> str:
+        return f"mkdir -p {LOCAL}/fast\n{super().script()}"
+
+
 def beside() -> Guest:
     """An instance beside it that is off."""
     return Guest("beside", state="shutoff")
@@ -161,6 +168,35 @@ class DetachDisk(AttachDisk):
         return [WithData("web")]
 
 
+class MoveDisk(Operation):
+    """To another folder of its host."""
+
+    kind = "disk"
+    what, task = "instance_disk_move", "_domain_disk_move at kvm1"
+    old, new = f"{LOCAL}/web-0.qcow2", f"{LOCAL}/fast/web-0.qcow2"
+    variables = {"drover_instance": "web", "drover_disk": "vda", "drover_pool": f"{LOCAL}/fast", "drover_migration": {"bandwidth_mib": 4}}
+    fills, thorough = ("kvm1", f"{LOCAL}/fast"), True
+
+    def web(self):
+        return [WithFolder("web", folder=LOCAL, size="40M", written_mb=8, based=False)]
+
+    def check(self, fleet):
+        """It runs with the new file and is defined with it, and nothing is left of the old one or of the move."""
+        for words in ("", "--inactive"):
+            shown = fleet.run("kvm1", f"virsh dumpxml {words} web")
+            assert self.new in shown and self.old not in shown and "disk_move" not in shown, shown
+        assert fleet.files(f"{LOCAL}/fast") == ["web-0.qcow2"] and "web-0.qcow2" not in fleet.files(LOCAL)
+
+
+class MoveDiskCold(MoveDisk):
+    """The same of an instance that is off."""
+
+    state, thorough = "shutoff", False
+
+    def web(self):
+        return [WithFolder("web", state="shutoff", folder=LOCAL, size="40M", written_mb=8, based=False)]
+
+
 class ResizeAndConfirm(Operation):
     """To another host."""
 
@@ -264,6 +300,8 @@ OPERATIONS = {
     "delete": Delete,
     "attach disk": AttachDisk,
     "detach disk": DetachDisk,
+    "move disk": MoveDisk,
+    "move disk of one that is off": MoveDiskCold,
     "resize and confirm": ResizeAndConfirm,
     "resize and revert": ResizeAndRevert,
     "live move": LiveMove,

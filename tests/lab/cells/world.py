@@ -41,7 +41,7 @@ UNWRAP = "umount --lazy /usr/bin/qemu-system-x86_64; umount --lazy /run/real; tr
 UNDO = f"""
 kill -CONT $(cat /run/libvirtd.pid)
 rm -f /run/slow
-for folder in {LOCAL} {SHARED}; do grep -q "^full $folder " /proc/mounts && umount $folder; done
+for folder in {LOCAL} {LOCAL}/fast {SHARED}; do grep -q "^full $folder " /proc/mounts && umount $folder; done
 ip neigh flush nud permanent
 virsh list || /usr/sbin/libvirtd -d
 true
@@ -58,7 +58,7 @@ for domain in libvirt.openReadOnly("qemu:///system").listAllDomains():
     for source in ET.fromstring(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)).findall("devices/disk/source"):
         if not os.path.exists(source.get("file")):
             missing.append(f"{{source.get('file')}} of {{domain.name()}}")
-parts = [path for folder in ("{LOCAL}", "{SHARED}") for path in glob.glob(folder + "/.drover-*")]
+parts = [path for folder in ("{LOCAL}", "{LOCAL}/fast", "{SHARED}") for path in glob.glob(folder + "/.drover-*")]
 for number in glob.glob("/proc/[0-9]*"):
     try:
         words = open(number + "/cmdline").read().split("\\0")

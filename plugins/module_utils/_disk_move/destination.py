@@ -1,0 +1,178 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where a disk comes to, and the file that is made there for it.
+
+Private to the collection. A file is never overwritten: it is made under a name of the moment, and linked to its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.drover.compute.plugins.module_utils import _attached_files, _backing, _files, _images, _libvirt
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS, folder_of
+from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+
+
+class Image(NamedTuple):
+    """The image of a disk.
+
+    size: virtual, in bytes. needs: the bytes that a copy takes now. backing, backing_format: of the file behind it that the copy keeps; None where the
+    copy has all data. options: of qemu-img create, as -o takes them. is_device: it is a block device.
+    """
+
+    path: str
+    format: str
+    size: int
+    needs: int
+    backing: str | None
+    backing_format: str | None
+    options: str
+    is_device: bool
+
+
+def folder(conn: Any, pool: str) -> str:
+    """Return the folder of a destination.
+
+    :param pool: the name of a storage pool, or the absolute path of a folder.
+    :raises LibvirtProblem: there is no such pool or folder, or it does not take files.
+    """
+    if os.path.isabs(pool):
+        found: str | None = os.path.normpath(_attached_files.checked_path(pool))
+    else:
+        found = _folder_of_pool(conn, pool)
+    try:
+        is_there = found is not None and _files.call(os.path.isdir, found)
+    except _files.Unresponsive as exc:
+        raise LibvirtProblem(f"The folder of the destination cannot be looked at: {exc}") from exc
+    if found is None or not is_there:
+        raise LibvirtProblem(f"The folder {found} does not exist on {host_name()}: make or mount it first, or choose another destination.")
+    return found
+
+
+def _folder_of_pool(conn: Any, name: str) -> str | None:
+    try:
+        pool = conn.storagePoolLookupByName(name)
+        if not pool.isActive():
+            raise LibvirtProblem(f"The storage pool {name} on {host_name()} is not active: start it with virsh pool-start {name}.")
+        kind = parse(pool.XMLDesc(0)).get("type")
+        if kind not in FOLDER_POOLS:
+            raise LibvirtProblem(
+                f"The storage pool {name} on {host_name()} is of the type {kind}, and a disk is moved to files only: choose a pool of the type "
+                f"{', '.join(FOLDER_POOLS[:-1])} or {FOLDER_POOLS[-1]}."
+            )
+        return folder_of(pool)
+    except libvirt.libvirtError as exc:
+        if _libvirt.code_of(exc) != libvirt.VIR_ERR_NO_STORAGE_POOL:
+            raise
+        raise LibvirtProblem(f"There is no storage pool {name} on {host_name()}: correct the name, or define the pool there.") from exc
+
+
+def image(module: AnsibleModule, path: str, image_format: str, is_device: bool) -> Image:
+    """Read the image of a disk.
+
+    :raises LibvirtProblem: it is of no kind that can be copied; or what ImageProblem is for.
+    """
+    info = _images.image_info(module, path, image_format)
+    data = (info.get("format-specific") or {}).get("data") or {}
+    if data.get("data-file"):
+        raise LibvirtProblem(
+            f"The image {path} on {host_name()} keeps its data in another file, {data['data-file']}, which is not moved with it: convert it with "
+            "qemu-img convert first."
+        )
+    if info.get("encrypted"):
+        raise LibvirtProblem(f"The image {path} on {host_name()} is encrypted, and a copy of it would not be: it is not moved.")
+    if info.get("snapshots"):
+        raise LibvirtProblem(
+            f"The image {path} on {host_name()} has snapshots inside, which are not copied: delete them with qemu-img snapshot -d."
+        )
+    _attached_files.refuse_unknown_format(module, path, info)
+    behind = info.get("full-backing-filename") or info.get("backing-filename")
+    kept = behind if behind and _is_file(behind) else None
+    needs = int(info.get("actual-size", 0))
+    if is_device:
+        needs = int(info["virtual-size"])
+    elif behind and kept is None:
+        needs = _images.needed(module, path, image_format)
+    backing_format = info.get("backing-filename-format") if kept else None
+    return Image(path, image_format, int(info["virtual-size"]), needs, kept, backing_format, _options(info, data), is_device)
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return os.path.isabs(path) and _files.call(os.path.isfile, path)
+    except _files.Unresponsive:
+        return False
+
+
+def _options(info: Mapping[str, Any], data: Mapping[str, Any]) -> str:
+    """What a new image has in common with the old one."""
+    if info["format"] != "qcow2":
+        return ""
+    found = [
+        f"compat={data['compat']}" if data.get("compat") else "",
+        f"cluster_size={info['cluster-size']}" if info.get("cluster-size") else "",
+    ]
+    found += [f"extended_l2={'on' if data['extended-l2'] else 'off'}" if "extended-l2" in data else ""]
+    return ",".join(each for each in found if each)
+
+
+def refuse(conn: Any, destination: str, image_to_copy: Image, looked_up: list[str] | None) -> None:
+    """Refuse a destination where something is, that somebody needs, or that has too little space."""
+    sighting = _attached_files.look_at(destination)
+    if sighting.status is not None or sighting.is_link:
+        raise LibvirtProblem(
+            f"The file {destination} exists on {host_name()} already. Nothing was overwritten: move it away, or choose another destination."
+        )
+    _attached_files.refuse_other_file(looked_up, destination, sighting.real)
+    _attached_files.refuse_used(conn, None, destination, sighting, False)
+    place = os.path.dirname(destination)
+    try:
+        found = _files.call(os.statvfs, place)
+    except (OSError, _files.Unresponsive) as exc:
+        raise LibvirtProblem(f"The free space of {place} on {host_name()} cannot be read: {_backing.reason_of(exc)}.") from exc
+    free = found.f_bavail * found.f_frsize
+    if free < image_to_copy.needs:
+        raise LibvirtProblem(
+            f"{place} on {host_name()} has {free >> 20} MiB free, and the copy takes {-(-image_to_copy.needs // 2**20)} MiB: make room there, or choose "
+            "another destination."
+        )
+
+
+def begin_part(part: str) -> list[int]:
+    """Make the empty file that becomes the copy.
+
+    :returns: its device and inode.
+    """
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        return _identity(os.fstat(descriptor))
+    finally:
+        os.close(descriptor)
+
+
+def identity(path: str) -> list[int]:
+    """Return the device and the inode of a file."""
+    return _identity(os.stat(path))
+
+
+def _identity(found: os.stat_result) -> list[int]:
+    return [found.st_dev, found.st_ino]
+
+
+def like(path: str, other: str) -> None:
+    """Give a file the owner and the mode of another one."""
+    found = os.stat(other)
+    os.chmod(path, found.st_mode & 0o777)
+    try:
+        os.chown(path, found.st_uid, found.st_gid)
+    except PermissionError:
+        # As on NFS, where root is nobody. Then libvirt and its QEMU get along with that for each file.
+        pass

@@ -1,0 +1,182 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""One disk of a domain, in the domain as it runs and as it is defined; and what of it cannot be moved.
+
+Private to the collection.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from ansible_collections.drover.compute.plugins.module_utils import _device_xml, _hotplug, _libvirt, _ownership
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_disk
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._needs import texts_of
+
+#: What a disk is besides a file that cannot be moved, by its type.
+_KINDS = {
+    "network": "on the network, and its server moves it",
+    "volume": "named by its pool and volume: name its file instead (virsh edit, type='file')",
+    "dir": "a folder",
+    "nvme": "a device of the host",
+    "vhostuser": "of another process",
+    "vhostvdpa": "a device of the host",
+}
+
+
+class Disk:
+    """A disk by its target, as libvirt has it now.
+
+    :ivar live: it in the running domain, None where that is off. config: it in the definition.
+    :raises LibvirtProblem: the domain has no such disk.
+    """
+
+    def __init__(self, domain: Any, target: str) -> None:
+        self.domain, self.target = domain, target
+        self.where = f"{domain.name()} on {host_name()}"
+        self.forms = _hotplug.forms_of(domain)
+        found = [None if root is None else find(root, target) for root in self.forms]
+        self.live, self.config = found[0], found[1]
+        if self.config is None or (self.forms[0] is not None and self.live is None):
+            known = sorted(_device_xml.targets([self.forms[1]]))
+            missing = (
+                "has no disk"
+                if self.config is None and self.live is None
+                else "has only in one of the running guest and the definition a disk"
+            )
+            raise LibvirtProblem(
+                f"{self.where} {missing} {target}: correct drover_disk. It is defined with {', '.join(known) or 'no disk'}."
+            )
+
+    @property
+    def sources(self) -> list[str | None]:
+        """What it is now: in the running domain, if that runs, and in the definition."""
+        return [parse_disk(each)["source"] for each in (self.live, self.config) if each is not None]
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What its definition says."""
+        return parse_disk(self._defined())
+
+    def _defined(self) -> Element:
+        if self.config is None:
+            raise LibvirtProblem(f"{self.where} has no disk {self.target}.")
+        return self.config
+
+    @property
+    def mirror(self) -> Element | None:
+        """The job of libvirt that copies the disk, or commits it."""
+        return None if self.live is None else self.live.find("mirror")
+
+    def refuse(self) -> None:
+        """Refuse a disk, or a domain, of which no disk can be moved."""
+        facts, name = self.facts, f"The disk {self.target} of {self.where}"
+        if facts["device"] != "disk":
+            raise LibvirtProblem(f"{name} is a {facts['device']}, which is not moved: only disks are.")
+        if facts["source"] is None:
+            raise LibvirtProblem(f"{name} has no file.")
+        if facts["type"] not in ("file", "block"):
+            raise LibvirtProblem(f"{name} is {_KINDS.get(facts['type'], 'of the type ' + str(facts['type']))}. It is not moved here.")
+        if facts["format"] not in ("qcow2", "raw"):
+            raise LibvirtProblem(f"{name} has the format {facts['format']}, and only qcow2 and raw are moved.")
+        if facts["shareable"]:
+            raise LibvirtProblem(f"{name} is shareable: other guests may write to it, and would go on with the old one. It is not moved.")
+        if facts["readonly"]:
+            raise LibvirtProblem(f"{name} is read-only, and others may read it too. It is not moved: copy it, and attach the copy.")
+        for tag, why in (("transient", "transient: its changes are lost when the guest is off"), ("encryption", "encrypted")):
+            if self._defined().find(tag) is not None or self._defined().find(f"source/{tag}") is not None:
+                raise LibvirtProblem(f"{name} is {why}. It is not moved.")
+        if len(set(self.sources)) > 1:
+            raise LibvirtProblem(
+                f"{name} is {self.sources[0]} in the running guest and {self.sources[1]} in the definition: shut it off and start it, then run this again."
+            )
+        self._refuse_domain()
+
+    def _refuse_domain(self) -> None:
+        if not self.domain.isPersistent():
+            raise LibvirtProblem(f"{self.where} is transient: libvirt forgets it once it is off. Define it there first.")
+        if self.domain.hasManagedSaveImage(0):
+            raise LibvirtProblem(
+                f"{self.where} has its memory saved, and would start with the disks that it had then: start it, or drop the image with virsh "
+                "managedsave-remove."
+            )
+        for what, count in (
+            ("snapshots", self.domain.snapshotNum),
+            ("checkpoints", lambda flags: len(self.domain.listAllCheckpoints(flags))),
+        ):
+            if _optional(count):
+                raise LibvirtProblem(f"{self.where} has {what}, which are of the disks that it has now: delete the {what} first.")
+        if self.mirror is not None:
+            raise LibvirtProblem(
+                f"A block job that drover did not begin works on the disk {self.target} of {self.where}: wait for its end, or end it with virsh blockjob."
+            )
+        if self.domain.isActive() and _optional(lambda flags: self.domain.blockJobInfo(self.target, flags)):
+            raise LibvirtProblem(f"A block job works on the disk {self.target} of {self.where}: wait for its end (virsh blockjob).")
+
+    def owner(self, name: str) -> _ownership.Candidate:
+        """Return its file as what may be removed once the disk is elsewhere: by its use, or by its name."""
+        path = str(self.facts["source"])
+        for each in _ownership.candidates_of(self.domain.connect(), texts_of(self.domain)):
+            if each.path == path:
+                each.by_use = each.by_use or _ownership.is_named_for(path, self.domain.UUIDString(), name)
+                return each
+        return _ownership.Candidate(path, refused="its use cannot be told")
+
+    def define(self, path: str, kind: str = "file") -> None:
+        """Have the definition name another file, and nothing else changed."""
+        changed = moved(self._defined(), path, kind)
+        self.domain.updateDeviceFlags(_device_xml.text_of(changed), libvirt.VIR_DOMAIN_AFFECT_CONFIG)
+
+
+def find(root: Element, target: str) -> Element | None:
+    """Find a disk of a domain by its target."""
+    for disk in root.findall("devices/disk"):
+        named = disk.find("target")
+        if named is not None and named.get("dev") == target:
+            return disk
+    return None
+
+
+def moved(disk: Element, path: str, kind: str = "file") -> Element:
+    """A disk with another file. What libvirt has read of the images behind the old one is left out."""
+    disk = copy.deepcopy(disk)
+    for tag in ("backingStore", "mirror"):
+        for each in disk.findall(tag):
+            disk.remove(each)
+    disk.set("type", kind)
+    source = disk.find("source")
+    if source is not None:
+        for name in ("file", "dev", "index", "startupPolicy"):
+            source.attrib.pop(name, None)
+        source.set("file" if kind == "file" else "dev", path)
+    return disk
+
+
+def copied_to(mirror: Element) -> str | None:
+    """Return the file that a job copies a disk to; None of another kind of job."""
+    source = mirror.find("source")
+    return source.get("file") if mirror.get("job") == "copy" and source is not None else None
+
+
+def facts_of_copy(facts: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """Return the facts of a disk as they are once it is elsewhere."""
+    return {**facts, "type": "file", "source": path}
+
+
+def _optional(call: Any) -> Any:
+    """Return what libvirt says, None where the driver, or an old libvirt, has no such thing.
+
+    :param call: takes the flags.
+    """
+    try:
+        return call(0)
+    except libvirt.libvirtError as exc:
+        if _libvirt.code_of(exc) != libvirt.VIR_ERR_NO_SUPPORT:
+            raise
+        return None

@@ -1,0 +1,390 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Moves a disk of a domain to another storage of its host, step by step.
+
+Private to the collection. While the guest runs, libvirt copies the disk and what the guest writes meanwhile (virDomainBlockCopy), and then
+switches over. Of a guest that is off, qemu-img copies it. At each moment the definition names the file that has all data. What was made is
+in the record before it is made; a call that finds the record goes on by what libvirt shows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.drover.compute.plugins.module_utils import _images, _libvirt, _orders, _ownership
+from ansible_collections.drover.compute.plugins.module_utils._disk_move import destination as destinations
+from ansible_collections.drover.compute.plugins.module_utils._disk_move import disk as disks
+from ansible_collections.drover.compute.plugins.module_utils._disk_move import record as records
+from ansible_collections.drover.compute.plugins.module_utils._disk_move.destination import Image
+from ansible_collections.drover.compute.plugins.module_utils._disk_move.disk import Disk
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, LibvirtSilent, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
+from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS
+from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
+
+#: Seconds between two looks at a job; for an aborted job to end.
+POLL, ABORT = 0.1, 60
+
+#: What became of it: nothing was to be done, the copy is under way, the disk is there, the move was given up, there was none.
+UNCHANGED, COPYING, MOVED, ABORTED, NONE = "unchanged", "copying", "moved", "aborted", "none"
+
+#: What a step comes to, for the result of the module.
+Step = dict[str, Any]
+
+
+class DiskMove:
+    """One call for one disk.
+
+    :param params: target, pool, wait, timeout, bandwidth_mib, order, goes_on, looked_up and used_elsewhere, as the module has them.
+    """
+
+    def __init__(self, module: AnsibleModule, conn: Any, domain: Any) -> None:
+        self.module, self.conn, self.domain, self.params = module, conn, domain, module.params
+        self.pretend = module.check_mode
+        self.removed: list[str] = []
+        self.kept: list[dict[str, Any]] = []
+
+    # -- the two orders ------------------------------------------------------------------------
+
+    def move(self) -> Step:
+        """Go on with the move as far as ``wait`` allows.
+
+        :raises LibvirtProblem: it is refused, or it failed.
+        """
+        record = records.read(self.domain)
+        if record is None and self.params["goes_on"]:
+            raise LibvirtProblem(
+                f"The move of the disk {self.params['target']} of {self.domain.name()} on {host_name()} was ended by another run."
+            )
+        disk = Disk(self.domain, self.params["target"])
+        path = self._path(disk)
+        if record is not None:
+            if record["host"] != host_name():
+                # The instance was restarted here from its definition; the files are the other host's.
+                self.kept.append({"path": record["destination"], "reason": f"a move that {record['host']} had begun has made it"})
+                self._clear()
+                record = None
+            elif (record["target"], record["destination"]) != (self.params["target"], path):
+                raise LibvirtProblem(
+                    f"The disk {record['target']} of {disk.where} is being moved to {record['destination']}: run the playbook for that disk and destination "
+                    "again, which goes on, or abort it with drover_abort=true."
+                )
+        if record is not None:
+            if not self.pretend and record["order"] != (self.params["order"] or ""):
+                # Whoever aborts the move withdraws the order that is in the record.
+                record["order"] = self.params["order"] or ""
+                records.write(self.domain, record)
+            return self._go_on(disk, record)
+        if set(disk.sources) == {path}:
+            return self._step(UNCHANGED, path, path)
+        return self._begin(disk, path)
+
+    def abort(self) -> Step:
+        """Give an unfinished move up: the guest stays on the old disk, and the copy goes."""
+        record = records.read(self.domain)
+        if record is None or record["host"] != host_name() or record["target"] != self.params["target"]:
+            return self._step(NONE)
+        disk = Disk(self.domain, record["target"])
+        if not self.pretend:
+            _orders.withdraw(Records(), self.domain.UUIDString(), [record["order"]])
+        if record["destination"] in disk.sources:
+            # It came too late: the disk is there, or half of it.
+            return self._finish(record)
+        if not self.pretend:
+            self._end_job(disk, record)
+            self._undo(record)
+        return self._step(ABORTED, record["source"], record["destination"])
+
+    # -- steps ---------------------------------------------------------------------------------
+
+    def _path(self, disk: Disk) -> str:
+        source = disk.facts["source"]
+        if source is None or disk.facts["type"] not in ("file", "block"):
+            disk.refuse()
+        return os.path.join(destinations.folder(self.conn, self.params["pool"]), os.path.basename(str(source)))
+
+    def _go_on(self, disk: Disk, record: dict[str, Any]) -> Step:
+        """Go on with what an earlier call has left, by what libvirt shows."""
+        mirror = disk.mirror
+        if mirror is not None:
+            if disks.copied_to(mirror) != record["destination"]:
+                raise LibvirtProblem(
+                    f"A block job that drover did not begin works on the disk {disk.target} of {disk.where}: wait for its end, or end it with virsh "
+                    "blockjob. Then run this again."
+                )
+            return self._step(COPYING, record["source"], record["destination"]) if self.pretend else self._follow(record)
+        if record["destination"] in disk.sources:
+            return self._finish(record)
+        if set(disk.sources) != {record["source"]}:
+            raise LibvirtProblem(
+                f"The disk {disk.target} of {disk.where} is {' and '.join(map(str, disk.sources))}, neither {record['source']} nor the copy of it that was "
+                f"begun as {record['destination']}. Nothing was done: see who changed it; virsh edit removes the record {records.ELEMENT} of the metadata."
+            )
+        if self.params["goes_on"]:
+            # The job that this run has begun is gone: its storage is full, or the guest is off.
+            self._undo(record)
+            state = "is off by now" if disk.live is None else "has lost the job"
+            raise LibvirtProblem(
+                f"{disk.where} {state}, before its disk {disk.target} was copied: a full or broken storage ends the job, see /var/log/libvirt there. "
+                f"The disk is {record['source']} as before.{self._words_of_kept()}"
+            )
+        if self.pretend:
+            return self._step(MOVED, record["source"], record["destination"])
+        self._undo(record)
+        if self.kept:
+            raise LibvirtProblem(
+                f"A move of the disk {disk.target} of {disk.where} was cut off.{self._words_of_kept()} Remove it, then run this again."
+            )
+        return self._begin(Disk(self.domain, disk.target), record["destination"])
+
+    def _begin(self, disk: Disk, path: str) -> Step:
+        disk.refuse()
+        facts = disk.facts
+        source = str(facts["source"])
+        image = destinations.image(self.module, source, facts["format"], facts["type"] == "block")
+        destinations.refuse(self.conn, path, image, self.params["looked_up"])
+        owner = disk.owner(self.domain.name())
+        if self.pretend:
+            return self._step(MOVED, source, path)
+        record = {
+            "host": host_name(),
+            "target": disk.target,
+            "source": source,
+            "destination": path,
+            "part": _images.part_name(path),
+            "order": self.params["order"] or "",
+            "made": None,
+            "old": destinations.identity(source),
+            # Why the old file is the instance's own, found out while it is still the disk.
+            "by_use": owner.by_use,
+            "refused": owner.refused,
+            "began": time.time(),
+        }
+        records.write(self.domain, record)
+        try:
+            self._make(record, image)
+            if disk.live is None:
+                self._convert(record, image)
+                return self._switch_definition(record)
+            self._put_in_place(record)
+            self._start(record, image)
+        except LibvirtSilent:
+            # What libvirt does of it is not known.
+            raise
+        except (LibvirtProblem, _images.ImageProblem, libvirt.libvirtError, OSError):
+            self._give_up(record)
+            raise
+        return self._follow(record)
+
+    def _make(self, record: dict[str, Any], image: Image) -> None:
+        """Make the image, empty, under its name of the moment."""
+        part = record["part"]
+        record["made"] = destinations.begin_part(part)
+        records.write(self.domain, record)
+        backing = (image.backing, image.backing_format or "raw") if image.backing else None
+        _images.make_empty(self.module, part, image.format, image.size, image.options, backing)
+        if not image.is_device:
+            destinations.like(part, image.path)
+
+    def _put_in_place(self, record: dict[str, Any]) -> None:
+        _images.put_in_place(record["part"], record["destination"])
+        _ownership.drop_temporary(record["part"])
+
+    # -- while the guest runs --------------------------------------------------------------------
+
+    def _start(self, record: Mapping[str, Any], image: Image) -> None:
+        """Have libvirt begin the copy."""
+        text = f"<disk type='file'><source file={_quoted(record['destination'])}/><driver type='{image.format}'/></disk>"
+        flags = libvirt.VIR_DOMAIN_BLOCK_COPY_REUSE_EXT | libvirt.VIR_DOMAIN_BLOCK_COPY_TRANSIENT_JOB
+        if image.backing:
+            flags |= libvirt.VIR_DOMAIN_BLOCK_COPY_SHALLOW
+        bandwidth = self.params["bandwidth_mib"]
+        given = {libvirt.VIR_DOMAIN_BLOCK_COPY_BANDWIDTH: bandwidth << 20} if bandwidth else {}
+        self.domain.blockCopy(record["target"], text, given, flags)
+
+    def _follow(self, record: dict[str, Any]) -> Step:
+        """Watch the job for ``wait`` seconds, and switch over once both disks are the same."""
+        deadline = time.monotonic() + self.params["wait"]
+        while True:
+            disk = Disk(self.domain, record["target"])
+            if disk.mirror is None:
+                self.params["goes_on"] = True
+                return self._go_on(disk, record)
+            if disk.mirror.get("ready") == "yes":
+                self._pivot(record)
+                return self._finish(record)
+            if time.monotonic() >= deadline:
+                info = self.domain.blockJobInfo(record["target"], 0) or {}
+                percent = int(100 * info.get("cur", 0) / info["end"]) if info.get("end") else 0
+                return {**self._step(COPYING, record["source"], record["destination"]), "percent": min(percent, 99)}
+            time.sleep(POLL)
+
+    def _pivot(self, record: Mapping[str, Any]) -> None:
+        """Switch over. If libvirt refuses, the guest stays on the old disk and the copy goes."""
+        try:
+            self.domain.blockJobAbort(record["target"], libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT)
+        except LibvirtSilent:
+            raise
+        except libvirt.libvirtError as exc:
+            disk = Disk(self.domain, record["target"])
+            if record["destination"] in disk.sources:
+                return
+            self._end_job(disk, record)
+            self._undo(record)
+            raise LibvirtProblem(
+                f"libvirt did not switch the disk {record['target']} of {disk.where} over to {record['destination']}: {_libvirt.text_of(exc)}. The guest "
+                f"runs on with {record['source']}.{self._words_of_kept()}"
+            ) from exc
+
+    def _end_job(self, disk: Disk, record: Mapping[str, Any]) -> None:
+        """End the copy, without a switch."""
+        if disk.mirror is None:
+            return
+        if disks.copied_to(disk.mirror) != record["destination"]:
+            raise LibvirtProblem(
+                f"Another block job works on the disk {disk.target} of {disk.where}, so nothing was done: end it with virsh blockjob."
+            )
+        self.domain.blockJobAbort(disk.target, 0)
+        deadline = time.monotonic() + ABORT
+        while Disk(self.domain, disk.target).mirror is not None:
+            if time.monotonic() > deadline:
+                raise LibvirtProblem(f"The copy of the disk {disk.target} of {disk.where} did not end within {ABORT} s: run this again.")
+            time.sleep(POLL)
+        if record["destination"] in Disk(self.domain, disk.target).sources:
+            raise LibvirtProblem(f"The disk {disk.target} of {disk.where} was switched over just now: run this again, which ends the move.")
+
+    # -- while it is off -------------------------------------------------------------------------
+
+    def _convert(self, record: dict[str, Any], image: Image) -> None:
+        """Copy the disk with qemu-img, which holds a lock on it that keeps the guest from starting."""
+        word, uuid, notes = abort_word(record["target"]), self.domain.UUIDString(), Records()
+        notes.forget_abort(uuid)
+        deadline = time.monotonic() + self.params["timeout"]
+
+        def why_not() -> str | None:
+            if notes.abort_asked(uuid, word):
+                return "it was aborted"
+            return f"it did not end within {self.params['timeout']} s" if time.monotonic() > deadline else None
+
+        backing = (image.backing, image.backing_format or "raw") if image.backing else None
+        _images.copy_image(
+            self.module, (image.path, image.format), record["part"], image.options, backing, self.params["bandwidth_mib"], why_not
+        )
+        record["made"] = destinations.identity(record["part"])
+        records.write(self.domain, record)
+        self._put_in_place(record)
+
+    def _switch_definition(self, record: dict[str, Any]) -> Step:
+        """Have the definition name the copy, if the guest is still off."""
+        disk = Disk(self.domain, record["target"])
+        if disk.live is None:
+            disk.define(record["destination"])
+            disk = Disk(self.domain, record["target"])
+        if disk.live is not None and record["destination"] not in disk.sources[:1]:
+            # Somebody has started it with the old disk.
+            disk.define(record["source"], str(disks.parse_disk(disk.live)["type"]))
+            raise LibvirtProblem(
+                f"{disk.where} was started while its disk {disk.target} was copied, so it keeps {record['source']}: run this again."
+            )
+        return self._finish(record)
+
+    # -- the end ---------------------------------------------------------------------------------
+
+    def _finish(self, record: dict[str, Any]) -> Step:
+        """The disk is there: have the definition say so too, and remove the old file if that is provably the instance's alone."""
+        if self.pretend:
+            return self._step(MOVED, record["source"], record["destination"])
+        disk = Disk(self.domain, record["target"])
+        if disk.sources[-1] == record["source"]:
+            disk.define(record["destination"])
+            disk = Disk(self.domain, record["target"])
+        if set(disk.sources) != {record["destination"]}:
+            raise LibvirtProblem(
+                f"The disk {disk.target} of {disk.where} is {' and '.join(map(str, disk.sources))}, not {record['destination']} alone. No file was removed: "
+                "run this again."
+            )
+        old = _ownership.Candidate(record["source"], bool(record["by_use"]), record["refused"], records.inode_of(record, "old"))
+        self._remove(old)
+        self._refresh(record)
+        self._clear()
+        return {**self._step(MOVED, record["source"], record["destination"]), "seconds": max(0.0, time.time() - record["began"])}
+
+    def _give_up(self, record: Mapping[str, Any]) -> None:
+        """After a failure: take back what was begun, as far as libvirt shows that it was not."""
+        with contextlib.suppress(LibvirtProblem, libvirt.libvirtError, OSError):
+            disk = Disk(self.domain, record["target"])
+            if record["destination"] not in disk.sources:
+                self._end_job(disk, record)
+                self._undo(record)
+
+    def _undo(self, record: Mapping[str, Any]) -> None:
+        """Remove the copy, which nothing uses, if it is provably the move's; and the record."""
+        if self.pretend:
+            return
+        if _ownership.why_locked(record["part"]) is None or not os.path.lexists(record["part"]):
+            _ownership.drop_temporary(record["part"])
+        else:
+            raise LibvirtProblem(
+                f"A process still writes to {record['part']} on {host_name()}, the unfinished copy of the disk {record['target']}: wait for its end, then run "
+                "this again."
+            )
+        made = records.inode_of(dict(record), "made")
+        why = None if made else "nothing proves that this move has made it"
+        self._remove(_ownership.Candidate(record["destination"], True, why, made))
+        self._refresh(record)
+        self._clear()
+
+    def _remove(self, candidate: _ownership.Candidate) -> None:
+        """Remove a file that nobody needs any more, this domain included; else it stays and is named."""
+        # No uuid: then the needs of this domain count too.
+        own = _ownership.Ownership(self.conn, None, None, [candidate], self.params["used_elsewhere"])
+        own.sort_out()
+        own.remove(patient=True)
+        self.removed += own.removed
+        self.kept += own.kept
+
+    def _clear(self) -> None:
+        if not self.pretend:
+            records.clear(self.domain)
+
+    def _refresh(self, record: Mapping[str, Any]) -> None:
+        """Have libvirt see which files its pools have now."""
+        folders = {os.path.dirname(record[name]) for name in ("source", "destination")}
+        with contextlib.suppress(libvirt.libvirtError):
+            for pool in self.conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
+                root = parse(pool.XMLDesc(0))
+                if root.get("type") in FOLDER_POOLS and os.path.normpath(child_text(root, "target/path") or "/") in folders:
+                    pool.refresh(0)
+
+    def _words_of_kept(self) -> str:
+        return "".join(f" The file {each['path']} stays: {each['reason']}." for each in self.kept)
+
+    def _step(self, status: str, source: str | None = None, destination: str | None = None) -> Step:
+        return {
+            "status": status,
+            "changed": status not in (UNCHANGED, NONE),
+            "source": source,
+            "destination": destination,
+            "percent": 100 if status in (MOVED, UNCHANGED) else None,
+            "seconds": None,
+        }
+
+
+def abort_word(target: str) -> str:
+    """The word for a copy that is to be aborted, as Records.ask_abort() leaves it."""
+    return f"disk {target}"
+
+
+def _quoted(path: str) -> str:
+    text = path
+    for letter, name in (("&", "amp"), ("<", "lt"), ("'", "apos")):
+        text = text.replace(letter, f"&{name};")
+    return f"'{text}'"

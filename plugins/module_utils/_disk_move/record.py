@@ -1,0 +1,80 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""What is remembered of the move of a disk to another storage: a record in the metadata of its domain.
+
+Private to the collection. It is written before anything is made. So whatever ends the move in the middle, a later call knows which files
+the move has made, and which job of libvirt is its own. The record is never believed over libvirt.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.module_utils import _domain_metadata
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name
+
+#: The name of its element below drover's.
+ELEMENT = "disk_move"
+
+#: What a record has, beside ``made`` and ``old``: the device and the inode of a file.
+_TEXTS = ("host", "target", "source", "destination", "part", "order")
+
+
+def read(domain: Any) -> dict[str, Any] | None:
+    """Return the record of a domain; None where there is none.
+
+    :raises LibvirtProblem: there is one that cannot be read.
+    :raises libvirt.libvirtError: libvirt refuses.
+    """
+    for place in reversed(_domain_metadata.places(domain)):
+        text = _domain_metadata.text(domain, place, ELEMENT)
+        if text:
+            return _checked(domain, text)
+    return None
+
+
+def write(domain: Any, record: dict[str, Any]) -> None:
+    """Write the record, into the definition first."""
+    text = json.dumps(record, sort_keys=True)
+    for place in reversed(_domain_metadata.places(domain)):
+        _domain_metadata.change(domain, place, ELEMENT, text)
+
+
+def clear(domain: Any) -> None:
+    """Remove the record, from the definition last."""
+    for place in _domain_metadata.places(domain):
+        if _domain_metadata.text(domain, place, ELEMENT):
+            _domain_metadata.change(domain, place, ELEMENT, "")
+
+
+def inode_of(record: dict[str, Any], name: str) -> tuple[int, int] | None:
+    """Return what identifies a file of the record: (device, inode).
+
+    :param name: made or old.
+    """
+    found = record.get(name)
+    return (found[0], found[1]) if found else None
+
+
+def _checked(domain: Any, text: str) -> dict[str, Any]:
+    try:
+        record = json.loads(text)
+    except ValueError:
+        record = None
+    if (
+        isinstance(record, dict)
+        and all(isinstance(record.get(name), str) for name in _TEXTS)
+        and all(map(_is_inode, map(record.get, ("made", "old"))))
+    ):
+        return record
+    raise LibvirtProblem(
+        f"{domain.name()} on {host_name()} has a record of a move of a disk that cannot be read, so nothing was done. See what became of its disks, then "
+        f"remove the element {ELEMENT} with virsh edit."
+    )
+
+
+def _is_inode(found: Any) -> bool:
+    return found is None or (isinstance(found, list) and len(found) == 2 and all(isinstance(each, int) for each in found))

@@ -1,0 +1,312 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: _domain_disk_move
+short_description: Move a disk of one libvirt domain to another storage of its host
+author:
+  - The drover.compute authors (@drover-compute)
+description:
+  - The step of the playbook C(drover.compute.instance_disk_move) on a hypervisor.
+  - While the guest runs, libvirt copies the disk and switches over. Each call waits for O(wait) seconds at most, and returns with RV(status=copying)
+    if the copy is not complete. The copy goes on between the calls. Of a guest that is off, the disk is copied in one call.
+  - The image behind a disk stays where it is, and is behind the copy too. If it is no file, the copy has all data.
+  - What is made is recorded in the metadata of the domain before it is made. A call that finds the record goes on.
+  - No file is overwritten. The old file is removed if it is the domain's and nobody else needs it. Otherwise it stays, see RV(kept).
+options:
+  uuid:
+    description: The uuid of the domain.
+    type: str
+    required: true
+  name:
+    description: The name of the domain. The module fails if libvirt has the uuid under another name.
+    type: str
+  state:
+    description: V(moved) moves the disk. V(aborted) gives up an unfinished move; the disk stays the old file.
+    type: str
+    choices: [moved, aborted]
+    default: moved
+  target:
+    description: The disk, by its name in the domain, such as V(vda).
+    type: str
+    required: true
+  pool:
+    description: The storage pool, by its name, or the absolute path of a folder. Required for O(state=moved).
+    type: str
+  wait:
+    description: Seconds that one call waits for the copy of a guest that runs.
+    type: int
+    default: 15
+  timeout:
+    description: Seconds that the copy of a guest that is off may take; also to wait for another call that works on the domain, of these 60 at most.
+    type: int
+    default: 3600
+  bandwidth_mib:
+    description: MiB per second to copy at most. By default there is no limit.
+    type: int
+  goes_on:
+    description: The move was begun by an earlier call of this run. It is not begun anew if somebody else has ended it.
+    type: bool
+    default: false
+  looked_up:
+    description: Paths that no domain of another hypervisor uses, as the caller has checked. With this option no other file is made.
+    type: list
+    elements: str
+  used_elsewhere:
+    description: Files that domains of other hypervisors use. They are kept.
+    type: list
+    elements: str
+    default: []
+  order:
+    description:
+      - A name of this order, any text, with which M(drover.compute._domain_order) can withdraw it. A withdrawn order does nothing and fails.
+    type: str
+extends_documentation_fragment:
+  - drover.compute.libvirt
+  - drover.compute.attributes
+  - drover.compute.attributes.full
+  - drover.compute.attributes.platform
+seealso:
+  - module: drover.compute._disk_move
+"""
+
+EXAMPLES = r"""
+- name: Storage of a domain
+  hosts: kvm1
+  gather_facts: false
+  tasks:
+    - name: Move a disk
+      drover.compute._domain_disk_move:
+        uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01
+        target: vda
+        pool: fast
+      register: moved
+      until: moved.status != 'copying'
+      retries: 100
+      delay: 0
+"""
+
+RETURN = r"""
+status:
+  description:
+    - V(moved) if the disk is at its destination now, V(copying) if it is being copied, V(unchanged) if it was there before, V(aborted) if a move was
+      given up, V(none) if there was none to abort. In check mode, what would be.
+  returned: success
+  type: str
+  sample: moved
+source:
+  description: The file that the disk was. Null with RV(status=none).
+  returned: success
+  type: str
+  sample: /var/lib/libvirt/images/web1.qcow2
+destination:
+  description: The file that the disk is, or will be. Null with RV(status=none).
+  returned: success
+  type: str
+  sample: /srv/fast/web1.qcow2
+percent:
+  description: How much is copied.
+  returned: success
+  type: int
+  sample: 40
+seconds:
+  description: How long the move took from its record to its end. Null where it has not ended now.
+  returned: success
+  type: float
+  sample: 12.5
+removed:
+  description: The files that were removed.
+  returned: success
+  type: list
+  elements: str
+  sample: [/var/lib/libvirt/images/web1.qcow2]
+kept:
+  description: The files that stay although the domain does not use them now, dicts C(path) and C(reason).
+  returned: success
+  type: list
+  elements: dict
+  sample: []
+domain:
+  description: The domain as M(drover.compute.hypervisor_info) describes it, after the change; in check mode, as it would be.
+  returned: success
+  type: dict
+  sample: {name: web-1, state: running, uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01}
+device:
+  description: The disk, as in the disks of RV(domain). Null if the domain has no such disk.
+  returned: success
+  type: dict
+  sample: {target: vda, bus: virtio, source: /srv/fast/web1.qcow2, format: qcow2, readonly: false}
+begun:
+  description: True if a move is unfinished now. Then only this module may work on the disk.
+  returned: failure of the module itself; if it is missing, this is not known
+  type: bool
+  sample: false
+"""
+
+import copy
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.drover.compute.plugins.module_utils import _device_xml, _hotplug, _images, _libvirt, _orders, _power
+from ansible_collections.drover.compute.plugins.module_utils._device_xml import Forms
+from ansible_collections.drover.compute.plugins.module_utils._disk_facts import DiskFacts
+from ansible_collections.drover.compute.plugins.module_utils._disk_move import disk as disks
+from ansible_collections.drover.compute.plugins.module_utils._disk_move import move as moves
+from ansible_collections.drover.compute.plugins.module_utils._disk_move import record as records
+from ansible_collections.drover.compute.plugins.module_utils._domains import read_domain
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import read_mounts
+
+#: Seconds to wait for another call that works on the domain.
+PATIENCE = 60
+
+
+class Change:
+    """One run of the module."""
+
+    def __init__(self, module: AnsibleModule, conn: Any) -> None:
+        self.module, self.conn, self.params = module, conn, module.params
+        self.aborts = self.params["state"] == "aborted"
+        self.domain: Any = None
+
+    def run(self) -> dict[str, Any]:
+        """Make the next step and return the result of the module."""
+        uuid, name = self.params["uuid"], self.params["name"]
+        if self.module.check_mode:
+            return self._run(self._find())
+        notes, word = Records(), moves.abort_word(self.params["target"])
+        if self.aborts:
+            # A call that copies the disk of a guest that is off has the lock until it reads this.
+            notes.ask_abort(uuid, word)
+        try:
+            patience = max(min(self.params["timeout"], PATIENCE), _orders.LEAST_PATIENCE)
+            with _orders.alone(notes, uuid, name or uuid, patience, self.params["order"]):
+                return self._run(self._find())
+        finally:
+            if self.aborts:
+                notes.forget_abort(uuid)
+
+    def _find(self) -> Any:
+        uuid, name = self.params["uuid"], self.params["name"]
+        self.domain = _power.find(self.conn, uuid=uuid)
+        if self.domain is None:
+            raise LibvirtProblem(f"There is no domain {name or uuid} on {host_name()}. Run drover.compute.discover to find it.")
+        if name not in (None, self.domain.name()):
+            raise LibvirtProblem(f"The domain {uuid} is named {self.domain.name()!r} on {host_name()}, not {name!r}: correct the name.")
+        return self.domain
+
+    def _run(self, domain: Any) -> dict[str, Any]:
+        before = _hotplug.forms_of(domain)
+        move = moves.DiskMove(self.module, self.conn, domain)
+        step = move.abort() if self.aborts else move.move()
+        foreseen = self.module.check_mode and step["status"] in (moves.MOVED, moves.COPYING)
+        after = _predicted(before, self.params["target"], step["destination"]) if foreseen else _hotplug.forms_of(domain)
+        facts = read_domain(domain, local=True)
+        if foreseen:
+            _foretell(facts, self.params["target"], step["destination"], self.conn)
+        device = next((each for each in facts["disks"] if each["target"] == self.params["target"]), None)
+        result = {**step, "removed": move.removed, "kept": move.kept, "domain": facts, "device": device}
+        if self.module._diff:
+            header, pictures = domain.name(), (_device_xml.lines(each, "disk") for each in (before, after))
+            result["diff"] = {"before_header": header, "after_header": header, **dict(zip(("before", "after"), pictures))}
+        return result
+
+    def is_open(self) -> bool | None:
+        """Whether a move is unfinished; None if that cannot be told."""
+        try:
+            # Another call may work on it.
+            domain = self.domain or _power.find(self.conn, uuid=self.params["uuid"])
+            return domain is not None and records.read(domain) is not None
+        except (LibvirtProblem, libvirt.libvirtError):
+            return None
+
+
+def _predicted(forms: Forms, target: str, path: str) -> Forms:
+    """The domain after the move."""
+    live, config = copy.deepcopy(forms)
+    return (None if live is None else _with(live, target, path)), _with(config, target, path)
+
+
+def _with(root: Element, target: str, path: str) -> Element:
+    for devices in root.findall("devices"):
+        found = disks.find(root, target)
+        if found is not None:
+            devices[list(devices).index(found)] = disks.moved(found, path)
+    return root
+
+
+def _foretell(facts: dict[str, Any], target: str, path: str, conn: Any) -> None:
+    for number, each in enumerate(facts["disks"]):
+        if each["target"] == target:
+            disk = disks.facts_of_copy(each, path)
+            DiskFacts(read_mounts("/"), [], conn).add([disk])
+            facts["disks"][number] = disk
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "uri": {"type": "str", "default": "qemu:///system"},
+            "uuid": {"type": "str", "required": True},
+            "name": {"type": "str"},
+            "state": {"type": "str", "choices": ["moved", "aborted"], "default": "moved"},
+            "target": {"type": "str", "required": True},
+            "pool": {"type": "str"},
+            "wait": {"type": "int", "default": 15},
+            "timeout": {"type": "int", "default": 3600},
+            "bandwidth_mib": {"type": "int"},
+            "goes_on": {"type": "bool", "default": False},
+            "looked_up": {"type": "list", "elements": "str"},
+            "used_elsewhere": {"type": "list", "elements": "str", "default": []},
+            "order": {"type": "str"},
+        },
+        required_if=[("state", "moved", ["pool"])],
+        supports_check_mode=True,
+    )
+    module.params["uuid"] = _libvirt.domain_uuid(module, module.params["uuid"], "moved")
+    for name, least in (("wait", 0), ("timeout", 0), ("bandwidth_mib", 1)):
+        if module.params[name] is not None and module.params[name] < least:
+            module.fail_json(msg=f"{name} is {module.params[name]}: give {least} or more.", begun=False)
+    if not _libvirt.is_local(module.params["uri"]):
+        module.fail_json(
+            msg=f"This works on the hypervisor only, and {module.params['uri']} is another machine: run it there.", begun=False
+        )
+    _libvirt.require_binding(module)
+    try:
+        conn = _libvirt.open_connection(module.params["uri"])
+    except LibvirtProblem as exc:
+        module.fail_json(msg=str(exc), begun=False)
+    change = Change(module, conn)
+    try:
+        result = change.run()
+    except (LibvirtProblem, _images.ImageProblem) as exc:
+        _fail(module, change, _sentence(exc))
+    except libvirt.libvirtError as exc:
+        _fail(module, change, f"libvirt on {host_name()} refused: {_libvirt.text_of(exc)}.")
+    except OSError as exc:
+        _fail(module, change, f"A file on {host_name()} cannot be used: {exc}.")
+    finally:
+        _libvirt.close(conn)
+    module.exit_json(**result)
+
+
+def _fail(module: AnsibleModule, change: Change, message: str) -> None:
+    begun = change.is_open()
+    module.fail_json(msg=message, **({} if begun is None else {"begun": begun}))
+
+
+def _sentence(problem: Exception) -> str:
+    text = str(problem)
+    return text if text.endswith(".") else f"{text[:1].upper()}{text[1:]}."
+
+
+if __name__ == "__main__":
+    main()

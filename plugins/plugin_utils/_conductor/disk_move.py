@@ -1,0 +1,289 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Move a disk of an instance to another storage of its host.
+
+The order and the new file are in the store before the hypervisor gets the order. The hypervisor makes one step at each call, and has its own
+record of the move. The order is closed when its host says that nothing of the move is unfinished; until then the next run goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any, NamedTuple, NoReturn
+
+from ansible_collections.drover.compute.plugins.module_utils._migration import options as move_options
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, instance_lookup, leases, orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_device
+
+#: Seconds that one call waits for the copy; to wait for a call of another run; that a run holds its lease longer than the move may take.
+STEP, PATIENCE, SPARE = 10, 60, 300
+#: What the module _domain_disk_move answers while the copy is under way, and after an abort.
+COPYING, ABORTED = "copying", "aborted"
+
+NOT_DONE = "No disk is moved"
+GIB = 2**30
+
+
+class DiskMoveRequest(NamedTuple):
+    """A disk that is to be elsewhere.
+
+    instance: its name or uuid. disk: its target, such as vda. pool: a storage pool of the host, or the absolute path of a folder; empty for an
+    abort. options: of migrations, of which timeout_per_gib and bandwidth_mib count. abort: give up an unfinished move.
+    """
+
+    instance: str
+    disk: str
+    pool: str
+    options: Mapping[str, Any]
+    abort: bool
+
+
+class DiskMove:
+    """One run for one disk of one instance."""
+
+    def __init__(self, ports: Ports, request: DiskMoveRequest, check_mode: bool = False) -> None:
+        self._store, self._hosts, self._leasing, self._clock, self._say = ports.store, ports.hosts, ports.leasing, ports.clock, ports.say
+        self._request, self._check_mode = request, check_mode
+
+    def run(self) -> dict[str, Any]:
+        """Carry it out.
+
+        :returns: a dict: changed, host, uuid, name, and status, source, destination, seconds, removed, kept, device and diff of the module
+            _domain_disk_move.
+        :raises DroverError: it is refused, it failed, or what became of it is not certain.
+        """
+        self._refuse_options()
+        instance = self._find()
+        host = self._host(instance)
+        if self._request.abort:
+            result = self._abort(instance, host)
+        else:
+            with self._held(host):
+                instance = self._find()
+                if instance["host"] != host:
+                    raise DroverError(
+                        f"Instance {instance['name']} has moved from {host} to {instance['host']}. Nothing was done: run this again."
+                    )
+                result = self._move(instance, host)
+        shown = ("changed", "status", "source", "destination", "seconds", "removed", "kept", "device", "diff")
+        found: dict[str, Any] = {"host": host, "uuid": instance["uuid"], "name": instance["name"]}
+        for each in result.get("kept") or []:
+            self._say(f"{instance['name']}: the file {each['path']} on {host} stays: {each['reason']}.")
+        return {**found, **{key: value for key, value in result.items() if key in shown}}
+
+    def _refuse_options(self) -> None:
+        wrong = move_options.contradictions(self._request.options)
+        if wrong:
+            raise DroverError(f"{NOT_DONE}, because of drover_migration: {'; '.join(wrong)}.")
+
+    def _find(self) -> NamedInstance:
+        with self._store.read() as connection:
+            (instance,) = instance_lookup.find(connection, [self._request.instance])
+        instance_lookup.refuse(instance, NOT_DONE, order=orders.MOVING_DISK)
+        if instance["state"] == "missing":
+            raise DroverError(
+                f"Instance {instance['name']} is missing: {instance['host']} no longer shows its domain. {NOT_DONE}: find out where it is with "
+                "drover.compute.discover."
+            )
+        return instance
+
+    @staticmethod
+    def _host(instance: NamedInstance) -> str:
+        # refuse() has refused an instance on no host.
+        return instance["host"] or ""
+
+    def _held(self, host: str) -> contextlib.AbstractContextManager[None]:
+        if self._check_mode:
+            return contextlib.nullcontext()
+        return self._leasing.held([host], "moving a disk")
+
+    def _given(self, instance: NamedInstance) -> dict[str, Any]:
+        return {
+            "uri": instance["uri"] or DEFAULT_URI,
+            "uuid": instance["uuid"],
+            "name": instance["name"] if instance["named"] else None,
+            "target": self._request.disk,
+        }
+
+    # -- the move --------------------------------------------------------------------------------
+
+    def _move(self, instance: NamedInstance, host: str) -> dict[str, Any]:
+        hand, uuid = self._hosts.hand(host), instance["uuid"]
+        earlier = instance["order_uuid"] if instance["task_state"] == orders.MOVING_DISK else None
+        if earlier is not None and not self._check_mode:
+            # First of all nothing that an earlier run ordered may begin any more.
+            self._look(hand, instance, [earlier])
+        given = {**self._given(instance), "pool": self._request.pool, "wait": STEP}
+        foreseen = hand.foretell("_domain_disk_move", given)
+        if foreseen.get("failed"):
+            self._refused(instance, host, hand, earlier, foreseen)
+        if not foreseen["changed"] and earlier is None:
+            return foreseen
+        names = _names(foreseen)
+        with self._store.read() as connection:
+            self._refuse_used(connection, instance, foreseen)
+            given["used_elsewhere"] = used_files.elsewhere(connection, uuid, host, [foreseen["source"], foreseen["destination"]])
+        limit = self._limit(foreseen)
+        given.update(timeout=limit, bandwidth_mib=self._request.options.get("bandwidth_mib"), looked_up=names)
+        order = bulk.new_uuid()
+        with self._store.write() as connection:
+            orders.begin(connection, uuid, orders.MOVING_DISK, order, instead_of=earlier)
+            # No other run gets the file from now on.
+            self._refuse_used(connection, instance, foreseen)
+            record_device.claim(connection, uuid, host, foreseen["domain"], self._clock.time(), room=False)
+        if self._check_mode:
+            return foreseen
+        self._leasing.extend(host, limit + SPARE)
+        return self._follow(instance, host, hand, {**given, "order": order}, limit)
+
+    def _follow(self, instance: NamedInstance, host: str, hand: Hand, given: dict[str, Any], limit: int) -> dict[str, Any]:
+        """Have the host make step after step, until the disk is there."""
+        deadline, shown = self._clock.monotonic() + limit, None
+        answer = hand.act("_domain_disk_move", given)
+        while answer.outcome == certainty.DONE and answer.result["status"] == COPYING:
+            if self._clock.monotonic() > deadline:
+                return self._too_late(instance, host, hand, given, limit)
+            percent = answer.result.get("percent")
+            if percent != shown:
+                shown = percent
+                self._say(f"{instance['name']}: {self._request.disk} is copied to {answer.result['destination']}, {percent} %.")
+            answer = hand.act("_domain_disk_move", {**given, "goes_on": True})
+        if answer.outcome == certainty.DONE:
+            self._close(instance, host, given["order"], answer.result["domain"])
+            return answer.result
+        self._failed(instance, host, hand, given["order"], answer)
+
+    def _too_late(self, instance: NamedInstance, host: str, hand: Hand, given: dict[str, Any], limit: int) -> NoReturn:
+        answer = self._order_abort(instance, hand)
+        if answer.outcome != certainty.DONE:
+            self._failed(instance, host, hand, given["order"], answer)
+        self._close(instance, host, given["order"], answer.result["domain"])
+        raise DroverError(
+            _sentence(
+                instance,
+                f"the disk {self._request.disk} was not copied within {limit} s, so the move was given up; the guest runs on with the old file. Raise "
+                "timeout_per_gib in drover_migration, or choose a faster storage.",
+            ),
+            host=host,
+        )
+
+    def _failed(self, instance: NamedInstance, host: str, hand: Hand, order: str, answer: certainty.Answer) -> NoReturn:
+        """End a move that failed: close its order where its host says that nothing is unfinished, else leave that to the next run.
+
+        :raises DroverError: always.
+        """
+        if answer.outcome == certainty.NOTHING:
+            self._close(instance, host, order, self._look(hand, instance, [order]))
+            raise DroverError(_sentence(instance, answer.message), host=host)
+        raise DroverError(
+            f"{_sentence(instance, answer.message)} It is not certain what became of the move of its disk {self._request.disk}, which may go on. The guest "
+            "has all its data in the file that its domain names. Run this again, which finds out and goes on, or with drover_abort=true.",
+            host=host,
+            uncertain=True,
+        )
+
+    def _refused(self, instance: NamedInstance, host: str, hand: Hand, earlier: str | None, foreseen: Mapping[str, Any]) -> NoReturn:
+        """Fail as the host refuses; the order of an earlier run ends where nothing of it is unfinished.
+
+        :raises DroverError: always.
+        """
+        if earlier is not None and certainty.judge(dict(foreseen)).outcome == certainty.NOTHING and not self._check_mode:
+            self._close(instance, host, earlier, self._look(hand, instance, [earlier]))
+        raise DroverError(_sentence(instance, str(foreseen.get("msg"))), host=host)
+
+    def _limit(self, foreseen: Mapping[str, Any]) -> int:
+        """The seconds that the move may take, by the size of the disk."""
+        size = ((foreseen.get("device") or {}).get("capacity_bytes") or 0) / GIB
+        return round((self._request.options.get("timeout_per_gib") or move_options.TIMEOUT_PER_GIB) * max(2, size))
+
+    def _refuse_used(self, connection: Connection, instance: NamedInstance, foreseen: Mapping[str, Any]) -> None:
+        """Refuse a file that an instance of any host uses."""
+        used_files.refuse_taken(connection, instance["uuid"], instance["name"], self._host(instance), _names(foreseen))
+
+    # -- an abort --------------------------------------------------------------------------------
+
+    def _order_abort(self, instance: NamedInstance, hand: Hand) -> certainty.Answer:
+        given = {**self._given(instance), "state": ABORTED, "timeout": PATIENCE}
+        with self._store.read() as connection:
+            given["used_elsewhere"] = used_files.elsewhere(connection, instance["uuid"], self._host(instance))
+        return hand.act("_domain_disk_move", given)
+
+    def _abort(self, instance: NamedInstance, host: str) -> dict[str, Any]:
+        """Give up the move, of whichever run. That begins nothing, so it needs no lease; who holds that writes down how the move ends."""
+        hand = self._hosts.hand(host)
+        if self._check_mode:
+            foreseen = hand.foretell("_domain_disk_move", {**self._given(instance), "state": ABORTED})
+            if foreseen.get("failed"):
+                raise DroverError(_sentence(instance, str(foreseen.get("msg"))), host=host)
+            return foreseen
+        answer = self._order_abort(instance, hand)
+        if answer.outcome != certainty.DONE:
+            raise DroverError(_sentence(instance, answer.message), host=host, uncertain=answer.outcome != certainty.NOTHING)
+        try:
+            with self._leasing.held([host], "aborting the move of a disk"):
+                instance = self._find()
+                if instance["task_state"] == orders.MOVING_DISK and instance["order_uuid"]:
+                    order = instance["order_uuid"]
+                    self._close(instance, host, order, self._look(hand, instance, [order]))
+        except leases.Held as other:
+            self._say(f"{other} That run writes down that the move has ended.")
+        if answer.result["status"] != ABORTED:
+            self._say(f"{instance['name']}: no move of its disk {self._request.disk} was under way, so nothing was aborted.")
+        return answer.result
+
+    # -- the record ------------------------------------------------------------------------------
+
+    def _look(self, hand: Hand, instance: NamedInstance, withdrawn: list[str]) -> dict[str, Any] | None:
+        """Withdraw orders, and see what is there of the instance.
+
+        :returns: the facts of its domain; None where its host has none.
+        :raises DroverError: the host does not show it.
+        """
+        uri = instance["uri"] or DEFAULT_URI
+        found = hand.look(uri, {instance["uuid"]: withdrawn}, PATIENCE)[instance["uuid"]]
+        if found is None or found["busy"]:
+            why = "another call still works on it" if found is not None else "its host does not answer"
+            raise DroverError(
+                f"Instance {instance['name']} on {instance['host']} has a disk moved by an earlier run, and what became of that is not known: {why}. Run "
+                "this again later, which finds out and goes on.",
+                host=instance["host"],
+                uncertain=True,
+            )
+        return found["domain"]
+
+    def _close(self, instance: NamedInstance, host: str, order: str, facts: dict[str, Any] | None) -> None:
+        """Close the order, and record what the host shows.
+
+        :param facts: None where the domain is gone: the next discovery says where it is.
+        """
+        if facts is not None and facts.get("uuid") != instance["uuid"]:
+            raise DroverError(
+                f"{host} answered about the domain {facts.get('uuid')} where {instance['uuid']} was meant, so what is there is not known. See "
+                "what is wrong there: its libvirt, or who is root on it.",
+                host=host,
+                uncertain=True,
+            )
+        with self._store.write() as connection:
+            orders.end(connection, instance["uuid"], order)
+            if facts is not None:
+                record_device.record_devices(connection, instance["uuid"], host, facts, self._clock.time())
+
+
+def _names(foreseen: Mapping[str, Any]) -> list[str]:
+    """The paths of the file that the disk will be."""
+    device = foreseen["device"] or {}
+    return sorted({path for path in (foreseen["destination"], device.get("path"), device.get("real_path")) if path})
+
+
+def _sentence(instance: NamedInstance, message: str) -> str:
+    text = message if message.endswith(".") else f"{message}."
+    return text if text.startswith(f"{instance['name']} ") else f"Instance {instance['name']} on {instance['host']}: {text}"

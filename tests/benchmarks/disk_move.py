@@ -1,0 +1,101 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How long a disk of a running guest takes to another folder of its host, and the same by ``virsh blockcopy --pivot --wait``.
+
+In a lab of its own with one host. The disk is full of data. Each pair moves it there and back by each of the two ways, which take turns. The time of the
+playbook's move is what its host says: from the record of the move to the removal of the old file. `virsh_s` is the command, run on the host; it
+leaves the old file, which is removed in the same time. `playbook_s` is the whole command, with the start of Ansible. Prints one JSON document.
+
+Usage: .venv/bin/python tests/benchmarks/disk_move.py [--mib 1024] [--pairs 3]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.fspath(pathlib.Path(__file__).parents[1] / "lab"))
+
+from lablib.layout import Layout  # noqa: E402
+from test_fleet import LOCAL, Domain, Fleet  # noqa: E402
+
+from conftest import HERE, Lab  # noqa: E402
+
+#: The ratio that a move may have.
+BAR = 1.1
+FAST = f"{LOCAL}/fast"
+
+
+def by_playbook(fleet, folder):
+    """(Seconds that the host says, seconds of the whole command)."""
+    words = ["-e", json.dumps({"drover_instance": "web", "drover_disk": "vda", "drover_pool": folder}), "-v"]
+    began = time.monotonic()
+    done = fleet.playbook("instance_disk_move", *words)
+    whole = time.monotonic() - began
+    return float(re.search(r'"seconds": ([0-9.]+)', done.stdout).group(1)), whole
+
+
+def by_virsh(fleet, folder, other):
+    """Seconds of the command."""
+    began, ended = (
+        fleet.run("kvm1", text)
+        for text in (
+            "date +%s.%N",
+            f"virsh blockcopy web vda --dest {folder}/web-0.qcow2 --format qcow2 --transient-job --wait --pivot > /dev/null && rm "
+            f"{other}/web-0.qcow2 && date +%s.%N",
+        )
+    )
+    return float(ended) - float(began)
+
+
+def pair(fleet, number):
+    """One move there and back by each way, in turn."""
+    times = {}
+    for way in ("virsh", "playbook") if number % 2 else ("playbook", "virsh"):
+        if way == "virsh":
+            times["virsh_s"] = [by_virsh(fleet, FAST, LOCAL), by_virsh(fleet, LOCAL, FAST)]
+            fleet.playbook("discover")
+        else:
+            found = [by_playbook(fleet, folder) for folder in (FAST, LOCAL)]
+            times["move_s"], times["playbook_s"] = ([each[which] for each in found] for which in (0, 1))
+    return times
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--mib", type=int, default=1024)
+    parser.add_argument("--pairs", type=int, default=3)
+    options = parser.parse_args()
+    folder = pathlib.Path(tempfile.mkdtemp(prefix="drover-bench-"))
+    command = [os.fspath(HERE / "lab"), "--folder", os.fspath(folder / "lab")]
+    try:
+        subprocess.run([*command, "up", "--hosts", "1"], check=True, stdout=sys.stderr)
+        lab = Lab(Layout(folder / "lab"))
+        lab.command("install")
+        fleet = Fleet(lab, folder, f"sqlite:///{folder / 'store.db'}")
+        fleet.run("kvm1", f"mkdir -p {FAST}")
+        fleet.make("kvm1", Domain("web", folder=LOCAL, size=f"{options.mib}M", written_mb=options.mib))
+        fleet.playbook("discover")
+        pairs = [pair(fleet, number) for number in range(options.pairs)]
+    finally:
+        subprocess.run([*command, "down"], check=False, stdout=sys.stderr)
+        shutil.rmtree(folder, ignore_errors=True)
+    median = {key: statistics.median(time_ for each in pairs for time_ in each[key]) for key in ("virsh_s", "move_s", "playbook_s")}
+    ratio = median["move_s"] / median["virsh_s"]
+    figures = {"mib": options.mib, "pairs": pairs, "median": median, "ratio": round(ratio, 3), "bar": BAR, "ok": ratio <= BAR}
+    print(json.dumps(figures, indent=1))
+    return 0 if ratio <= BAR else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,252 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Module ``_domain_disk_move``: a disk that comes to another storage. Real image files, domains of libvirt's test driver."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import types
+import xml.etree.ElementTree as ET
+
+import pytest
+
+libvirt = pytest.importorskip("libvirt")
+
+from ansible_collections.drover.compute.plugins.module_utils import _orders, _ownership
+from ansible_collections.drover.compute.plugins.module_utils._disk_move import destination, move
+from ansible_collections.drover.compute.tests.unit import devices
+from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, qemu_img
+
+UUID = "00000000-0000-4000-8000-000000000007"
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    monkeypatch.setattr(move, "POLL", 0.01)
+    monkeypatch.setattr(_orders, "LEAST_PATIENCE", 0.1)
+
+
+class Guest:
+    """The domain vm with the disk vda, and a way to run the module for it."""
+
+    def __init__(self, run_module, uri, connection, folder, guests):
+        self._run, self._uri, self.connection, self.guests = run_module, uri, connection, guests
+        self.old, self.new = str(folder / "vda.qcow2"), str(folder / "fast" / "vda.qcow2")
+        self.fast = str(folder / "fast")
+
+    @property
+    def domain(self):
+        return self.connection.lookupByUUIDString(UUID)
+
+    def run(self, **given):
+        return self._run(
+            "_domain_disk_move", **{"uri": self._uri, "uuid": UUID, "target": "vda", "pool": self.fast, "wait": 0, "timeout": 30, **given}
+        )
+
+    def done(self, status="moved", **given):
+        result = self.run(**given)
+        assert result["rc"] == 0 and result["status"] == status, result
+        return result
+
+    def refuses(self, begun=False, **given):
+        """What it says."""
+        result = self.run(**given)
+        assert result["rc"] == 1 and result.get("begun") is begun, result
+        return result["msg"]
+
+    def disks(self):
+        """The file in each form of the domain."""
+        flags = ([0] if self.domain.isActive() else []) + [libvirt.VIR_DOMAIN_XML_INACTIVE]
+        return [ET.fromstring(self.domain.XMLDesc(each)).find("devices/disk/source").get("file") for each in flags]
+
+    @property
+    def recorded(self):
+        return "disk_move" in self.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+
+    def is_as_before(self):
+        assert set(self.disks()) == {self.old} and os.path.exists(self.old) and os.listdir(self.fast) == [] and not self.recorded
+
+    def is_moved(self):
+        assert set(self.disks()) == {self.new} and os.listdir(self.fast) == ["vda.qcow2"] and not os.path.exists(self.old)
+        assert not self.recorded
+
+
+@pytest.fixture
+def make(run_module, fake_host, domain_xml, tmp_path, monkeypatch):
+    def made(more="", running=True, others=(), **image):
+        path = qemu_img(tmp_path / "vda.qcow2", **image)
+        (tmp_path / "fast").mkdir()
+        element = disk(path).replace("</disk>", f"{more}</disk>")
+        uri, connection = fake_host(domain_xml("vm", 7, devices=element), *others)
+        vm = Guest(run_module, uri, connection, tmp_path, devices.Devices(monkeypatch))
+        if not running and vm.domain.isActive():
+            vm.domain.destroy()
+        return vm
+
+    return made
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_it_moves_once(make, running):
+    vm = make(running=running)
+    told = vm.done(check_mode=True, diff_mode=True)
+    assert told["changed"] and told["device"]["source"] == vm.new
+    vm.is_as_before()
+    done = vm.done(diff_mode=True)
+    assert done["changed"] and done["removed"] == [vm.old] and done["kept"] == [] and done["diff"] == told["diff"]
+    assert vm.new in done["diff"]["after"] and vm.old in done["diff"]["before"]
+    vm.is_moved()
+    assert not vm.done("unchanged")["changed"] and not vm.done("unchanged", check_mode=True)["changed"]
+
+
+def test_each_call_goes_on(make):
+    vm = make()
+    vm.guests.ready = False
+    assert vm.done("copying", order="one")["changed"] and vm.recorded and os.path.exists(vm.old)
+    assert vm.done("copying", check_mode=True)["changed"]
+    assert "is being moved to" in vm.refuses(begun=True, pool="/tmp")
+    vm.done("copying", goes_on=True, order="one")
+    ready(vm)
+    vm.done(goes_on=True, order="two")
+    vm.is_moved()
+
+
+def ready(vm):
+    """The copy is complete."""
+    vm.guests.ready = True
+    for key, text in list(vm.guests._running.items()):
+        vm.guests._running[key] = text.replace('job="copy"', 'job="copy" ready="yes"')
+
+
+def test_an_abort_takes_everything_back(make):
+    vm = make()
+    assert not vm.done("none", state="aborted")["changed"]
+    vm.guests.ready = False
+    vm.done("copying", order="one")
+    assert vm.done("aborted", state="aborted", check_mode=True)["changed"] and vm.recorded
+    assert vm.done("aborted", state="aborted")["removed"] == [vm.new]
+    vm.is_as_before()
+    assert "withdrawn" in vm.refuses(order="one", goes_on=True)
+    vm.is_as_before()
+
+
+def test_a_switch_that_libvirt_refuses_leaves_the_guest_on_the_old_disk(make):
+    vm = make()
+    vm.guests.pivots = False
+    assert f"runs on with {vm.old}" in vm.refuses()
+    vm.is_as_before()
+
+
+def test_a_lost_job_is_not_begun_anew_by_the_run_that_began_it(make):
+    vm = make()
+    vm.guests.ready = False
+    vm.done("copying", order="one")
+    vm.domain.destroy()
+    assert "is off by now" in vm.refuses(goes_on=True, order="one")
+    vm.is_as_before()
+
+
+def test_the_next_run_begins_anew_after_the_guest_went_off(make):
+    vm = make()
+    vm.guests.ready = False
+    vm.done("copying")
+    vm.domain.destroy()
+    assert vm.recorded
+    vm.done()
+    vm.is_moved()
+
+
+def test_a_definition_that_was_not_switched_is_mended(make):
+    """libvirt has switched the running guest over, and has died before it wrote the definition."""
+    vm = make()
+    vm.guests.ready = False
+    vm.done("copying")
+    for key, text in list(vm.guests._running.items()):
+        root = ET.fromstring(text)
+        found = root.find("devices/disk")
+        found.remove(found.find("mirror"))
+        found.find("source").set("file", vm.new)
+        vm.guests._running[key] = ET.tostring(root, encoding="unicode")
+    assert vm.disks() == [vm.new, vm.old]
+    vm.done()
+    vm.is_moved()
+
+
+def test_what_is_not_provably_the_copy_stays(make):
+    vm = make()
+    vm.guests.ready = False
+    vm.done("copying")
+    vm.domain.destroy()
+    shutil.copyfile(vm.old, vm.new + ".other")
+    os.replace(vm.new + ".other", vm.new)
+    assert "another file has its name by now" in vm.refuses()
+    assert os.path.exists(vm.new) and set(vm.disks()) == {vm.old}
+
+
+def test_a_destination_that_is_taken_is_refused(make):
+    vm = make()
+    with open(vm.new, "w", encoding="ascii") as file:
+        file.write("precious")
+    assert "exists" in vm.refuses() and "exists" in vm.refuses(check_mode=True)
+    with open(vm.new, encoding="ascii") as file:
+        assert file.read() == "precious"
+
+
+def test_a_destination_that_another_domain_names_is_refused(make, domain_xml, tmp_path):
+    vm = make(others=[domain_xml("other", 8, devices=disk(tmp_path / "fast" / "vda.qcow2"))])
+    assert "in use" in vm.refuses() and "domain other" in vm.refuses()
+
+
+def test_a_destination_without_space_is_refused(make, monkeypatch):
+    vm = make()
+    stats = types.SimpleNamespace(f_bavail=1, f_frsize=4096)
+    monkeypatch.setattr(destination.os, "statvfs", lambda path: stats)
+    monkeypatch.setattr(destination._files, "call", lambda function, *given, limit=None: function(*given))
+    assert "make room there" in vm.refuses()
+    vm.is_as_before()
+
+
+@pytest.mark.parametrize(
+    "more, says", [("<shareable/>", "is shareable"), ("<readonly/>", "is read-only"), ("<transient/>", "is transient")]
+)
+def test_a_disk_that_cannot_be_moved_is_refused(make, more, says):
+    assert says in make(more).refuses()
+
+
+def test_others(make):
+    vm = make()
+    assert "has no disk vdz" in vm.refuses(target="vdz")
+    assert "There is no storage pool slow" in vm.refuses(pool="slow")
+    assert "does not exist" in vm.refuses(pool=vm.fast + "/none")
+    vm.domain.snapshotCreateXML("<domainsnapshot/>", 0)
+    assert "has snapshots" in vm.refuses()
+    vm.is_as_before()
+
+
+def test_a_file_that_another_host_needs_stays(make):
+    vm = make()
+    done = vm.done(used_elsewhere=[vm.old])
+    assert done["removed"] == [] and [each["path"] for each in done["kept"]] == [vm.old] and os.path.exists(vm.old)
+    assert set(vm.disks()) == {vm.new} and not vm.recorded
+
+
+def test_a_foreign_job_is_left_alone(make):
+    vm = make()
+    root = ET.fromstring(vm.domain.XMLDesc(0))
+    ET.SubElement(ET.SubElement(root.find("devices/disk"), "mirror", type="file", job="active-commit"), "source", file="/srv/base.qcow2")
+    vm.guests._save(vm.domain, devices.LIVE, root)
+    assert "drover did not begin" in vm.refuses() and vm.done("none", state="aborted")
+
+
+def test_a_locked_part_is_left_alone(make, monkeypatch):
+    """A process of a call that was killed still writes to it."""
+    vm = make()
+    vm.guests.ready = False
+    vm.done("copying")
+    vm.domain.destroy()
+    monkeypatch.setattr(move.os.path, "lexists", lambda path: True)
+    monkeypatch.setattr(_ownership, "why_locked", lambda path: "a process has it locked")
+    assert "still writes to" in vm.refuses(begun=True)
