@@ -139,7 +139,7 @@ class DiskMove:
             orders.begin(connection, uuid, orders.MOVING_DISK, order, instead_of=earlier)
             # No other run gets the file from now on.
             self._refuse_used(connection, instance, foreseen)
-            record_device.claim(connection, uuid, host, foreseen["domain"], self._clock.time(), room=False)
+            record_device.claim(connection, uuid, host, foreseen["domain"], self._clock.time())
         if self._check_mode:
             return foreseen
         self._leasing.extend(host, limit + SPARE)

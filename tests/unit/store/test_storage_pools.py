@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, orders, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record_device
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, host, selection, uuid_of
@@ -322,6 +322,25 @@ def test_a_disk_that_is_attached_is_claimed_in_its_pool(prepared_url):
     with Store.open(prepared_url).write() as connection:
         record_device.record_devices(connection, web["uuid"], "kvm1", more, NOW)
     assert held(prepared_url)["web"] == {"kvm1": {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 10}, "kvm1_pool_ssd": {SSD: 490}}
+    assert counted(prepared_url)
+
+
+def test_a_disk_that_moves_is_claimed_in_both_pools_until_it_is_there(prepared_url):
+    both = ["ssd", "hdd"]
+    web, moved = guest("web", disk("/srv/ssd/a", 10)), guest("web", disk("/srv/hdd/a", 10))
+    fleets.discover(prepared_url, machine("kvm1", web, wanted=both))
+    with Store.open(prepared_url).write() as connection:
+        orders.begin(connection, web["uuid"], orders.MOVING_DISK, uuid_of("order"))
+        record_device.claim(connection, web["uuid"], "kvm1", moved, NOW)
+    in_both = {"kvm1": {"VCPU": 1, "MEMORY_MB": 64}, "kvm1_pool_ssd": {SSD: 10}, "kvm1_pool_hdd": {HDD: 10}}
+    assert held(prepared_url)["web"] == in_both
+    # A discovery in between, which sees the old file, frees neither.
+    fleets.discover(prepared_url, machine("kvm1", web, wanted=both))
+    assert held(prepared_url)["web"] == in_both
+    with Store.open(prepared_url).write() as connection:
+        orders.end(connection, web["uuid"], uuid_of("order"))
+        record_device.record_devices(connection, web["uuid"], "kvm1", moved, NOW)
+    assert held(prepared_url)["web"] == {"kvm1": {"VCPU": 1, "MEMORY_MB": 64}, "kvm1_pool_hdd": {HDD: 10}}
     assert counted(prepared_url)
 
 
