@@ -19,7 +19,7 @@ from xml.etree.ElementTree import Element
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _image_layers, _images, _libvirt, _ownership, _power, _snapshots
+from ansible_collections.drover.compute.plugins.module_utils import _image_layers, _images, _libvirt, _power, _snapshots
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_disk
 from ansible_collections.drover.compute.plugins.module_utils._hotplug import forms_of
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
@@ -33,6 +33,7 @@ _AGENT_ERRORS = ("VIR_ERR_AGENT_UNRESPONSIVE", "VIR_ERR_AGENT_UNSYNCED", "VIR_ER
 _WITH_OPERATOR = "use virsh snapshot-revert, or restore from a backup"
 #: What a person gets to do with a snapshot on the command line.
 PLAYBOOK = "drover.compute.instance_snapshot"
+MERGED_BEFORE = "no disk has it any more, and nothing proves that its content was merged; remove it when nobody wants that"
 DISCARDED = "the guest wrote to it until the revert; remove it when nobody wants its content back"
 
 
@@ -192,20 +193,21 @@ class Steps:
         if not self._real_run:
             self.told["removed_files"] = [each["overlay"] for each in merged]
             return True
-        # What was recorded as an overlay and is in no chain any more was merged by an earlier run.
-        gone = {each["overlay"] for each in merged}
-        earlier = [snapshot.overlays[each["target"]] for each in merges if each["overlay"] is None and each["done"]]
-        candidates = [_candidate(path) for path in [*gone, *earlier] if path]
+        candidates = [_candidate(each["overlay"]) for each in merged]
         self.begun = True
         for each in merged:
             self._merge(each, live is not None)
         self._correct_records(snapshot, merged, snapshots)
         self._remove([each for each in candidates if each is not None])
+        for each in merges:
+            left = snapshot.overlays[each["target"]]
+            if each["overlay"] is None and left and look(left).status is not None:
+                self.told["kept_files"].append({"path": left, "reason": MERGED_BEFORE})
         _snapshots.drop_record(self.domain, snapshot.name)
         return True
 
     def _merge_of(self, snapshot: Snapshot, target: str, config: Element, live: Element | None) -> dict[str, Any]:
-        """What is to be merged of a disk: dict target, base (an Image), chain, overlay and upper (paths or None), done."""
+        """What is to be merged of a disk: dict target, base (an Image), chain, overlay and upper (paths; None where it is merged already, or nothing is over it)."""
         base = snapshot.bases[target]
         source = self._source(target, config, live)
         chain = _image_layers.layers(*source)
@@ -215,7 +217,7 @@ class Steps:
                 f"the disk {target} of {self._name} is {source[0]}, which is not over {base[0]}, the image of the snapshot {snapshot.name}: somebody "
                 "has changed the disk. Nothing was merged. If nobody needs that image, drop the record with virsh snapshot-delete --metadata"
             )
-        found = {"target": target, "base": base, "chain": chain, "overlay": None, "upper": None, "done": number == 0}
+        found = {"target": target, "base": base, "chain": chain, "overlay": None, "upper": None}
         if number:
             recorded = snapshot.overlays.get(target) or ""
             found["overlay"] = chain[number - 1]
@@ -224,7 +226,7 @@ class Steps:
                 # It was merged before; what is over the base now is of a later snapshot.
                 others = [each for each in _snapshots.read(self.domain) if each.name != snapshot.name]
                 if any(_same(each.overlays.get(target), chain[number - 1]) for each in others):
-                    found.update(overlay=None, upper=None, done=True)
+                    found.update(overlay=None, upper=None)
         return found
 
     def _source(self, target: str, config: Element, live: Element | None) -> Image:

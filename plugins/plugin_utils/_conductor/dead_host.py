@@ -126,6 +126,9 @@ def sort_out(
             return RESUME, None, ""
     if instance["task_state"] == orders.DELETING:
         return LEAVE, None, "it is being removed: run drover.compute.instance_delete again when its host is back"
+    if instance["task_state"] == orders.SNAPSHOTTING:
+        # Which image is the newest is not known: an older one may look like it.
+        return LEAVE, None, "its disks were changed for a snapshot: run drover.compute.instance_snapshot again when its host is back"
     reason = why_lost(instance, node)
     if reason:
         return LOST, None, reason

@@ -186,6 +186,11 @@ def refuse(instance: NamedInstance, doing: str, settled: bool = True, order: str
             ("attached", orders.AGAIN_ATTACH) if instance["task_state"] == orders.ATTACHING else ("detached", orders.AGAIN_DETACH)
         )
         raise DroverError(f"Instance {name} has a device {going}, or that was cut off. {doing}: run {again} again, which ends that.")
+    if instance["task_state"] == orders.SNAPSHOTTING and order not in (orders.DELETING, orders.SNAPSHOTTING):
+        raise DroverError(
+            f"Instance {name} has a snapshot made, deleted or reverted to, or that was cut off. {doing}: run drover.compute.instance_snapshot "
+            "again, which ends that."
+        )
     if instance["state"] == "building":
         raise DroverError(f"Instance {name} is only being built. {doing}: wait for it, or place it again.")
     if instance["host"] is None:
