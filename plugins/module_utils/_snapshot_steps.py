@@ -116,7 +116,7 @@ class Steps:
             {
                 "name": name,
                 "kind": _snapshots.EXTERNAL,
-                "created": int(time.time()),
+                "created_at": int(time.time()),
                 "state": "shutoff" if live is None else "disk-snapshot",
                 "parent": parent,
                 "description": self._params["description"],
@@ -207,7 +207,10 @@ class Steps:
         return True
 
     def _merge_of(self, snapshot: Snapshot, target: str, config: Element, live: Element | None) -> dict[str, Any]:
-        """What is to be merged of a disk: dict target, base (an Image), chain, overlay and upper (paths; None where it is merged already, or nothing is over it)."""
+        """What is to be merged of a disk.
+
+        :returns: dict target, base (an Image), chain (paths), overlay (None where it is merged already), upper (None where nothing is over it).
+        """
         base = snapshot.bases[target]
         source = self._source(target, config, live)
         chain = _image_layers.layers(*source)

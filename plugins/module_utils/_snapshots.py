@@ -57,7 +57,7 @@ class Snapshot:
         return {
             "name": self.name,
             "kind": self.kind,
-            "created": self.created,
+            "created_at": self.created,
             "state": self.state,
             "parent": self.parent,
             "description": self.description,

@@ -127,8 +127,8 @@ instances:
     message: {description: The error., type: str, returned: always, sample: the host cannot be reached}
     snapshots:
       description:
-        - Its snapshots afterwards, the oldest first. Each has its name, kind (V(external), V(internal) or V(with_memory)), created (seconds since
-          1970), state, parent, description, current and disks.
+        - Its snapshots afterwards, the oldest first. Each has its name, kind (V(external), V(internal) or V(with_memory)), created_at (seconds
+          since 1970), state, parent, description, current and disks.
       type: list
       elements: dict
       returned: always

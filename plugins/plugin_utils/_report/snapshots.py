@@ -26,7 +26,7 @@ def snapshots_table(instances: Iterable[Mapping[str, Any]]) -> list[str]:
             instance["name"],
             each["name"],
             KINDS.get(each["kind"], each["kind"]),
-            formatting.moment(each["created"]),
+            formatting.moment(each["created_at"]),
             each["parent"],
             each["current"],
             shortened(each["description"], WIDEST),
