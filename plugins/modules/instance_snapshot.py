@@ -132,6 +132,7 @@ instances:
       type: list
       elements: dict
       returned: always
+      sample: [{name: before-upgrade, kind: external, created_at: 1795516440, state: disk-snapshot, parent: null, description: null, current: true}]
     consistency:
       description:
         - Of a new snapshot. V(quiesced), the guest had written all that it had; V(crash), as after a loss of power; V(off), the guest was off.
@@ -139,9 +140,9 @@ instances:
       returned: always
       sample: crash
     consistency_reason: {description: Why it is V(crash)., type: str, returned: always, sample: the guest is paused}
-    removed_files: {description: Images that were removed., type: list, elements: str, returned: always, sample: []}
+    removed_files: {description: Images that were removed., type: list, elements: str, returned: always, sample: [/srv/web1.qcow2]}
     kept_files: {description: "Images that are no longer used and were kept, each with path and reason.", type: list, elements: dict,
-      returned: always, sample: []}
+      returned: always, sample: [{path: /srv/web1.qcow2, reason: the domain clone uses it}]}
 table:
   description: The snapshots as lines for a terminal.
   returned: always

@@ -32,13 +32,9 @@ def refused(fleet, state, name="one", instance="web", **variables):
 
 def write(fleet, byte, piece, name="web", target="vda", host="kvm1"):
     """The QEMU of a running guest writes to its disk, as the guest does."""
-    node = fleet.run(
-        host,
-        f'virsh qemu-monitor-command {name} --pretty \'{{"execute": "query-block"}}\' | python3 -c \''
-        'import json, sys; print([each["inserted"]["node-name"] for each in json.load(sys.stdin)["return"]'
-        f' if each.get("qdev", "").find("virtio-disk{ord(target[-1]) - ord("a")}/") >= 0][0])\'',
-    ).strip()
-    text = fleet.run(host, f"virsh qemu-monitor-command {name} --hmp 'qemu-io {node} \"write -P {byte} {piece * PIECE} {PIECE}\"'")
+    device = f"/machine/peripheral/virtio-disk{ord(target[-1]) - ord('a')}/virtio-backend"
+    order = f'qemu-io -d {device} "write -P {byte} {piece * PIECE} {PIECE}"'
+    text = fleet.run(host, f"virsh qemu-monitor-command {name} --hmp '{order}'")
     assert "wrote 65536/65536" in text, text
 
 
