@@ -34,13 +34,6 @@ class ActionModule(ConductorAction):
         **STORE_SPEC,
     }
     REQUIREMENTS = CHOICE_REQUIREMENTS
-    VARIABLES = (
-        ("state", "snapshot_state"),
-        ("snapshot", "snapshot_name"),
-        ("description", "snapshot_description"),
-        ("discard", "snapshot_discard"),
-        ("timeout", "snapshot_timeout"),
-    )
     _requires_connection = False
 
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:

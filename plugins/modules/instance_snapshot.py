@@ -30,29 +30,24 @@ options:
     description:
       - V(present) makes the snapshot, unless there is one of this name. V(absent) deletes it. V(reverted) goes back to it.
       - Without it, the snapshots are listed.
-      - Default is the variable C(drover_snapshot_state).
     type: str
     choices: [present, absent, reverted]
   snapshot:
     description:
       - The name of the snapshot. A new one has 1 to 64 letters, digits, C(-), C(_) and C(.), with a letter or digit at both ends.
-      - Default is the variable C(drover_snapshot_name).
     type: str
   description:
     description:
       - A text for a new snapshot. One that exists keeps its own.
-      - Default is the variable C(drover_snapshot_description).
     type: str
   discard:
     description:
       - With V(reverted), remove the images that the guest has written to since the snapshot. By default they are kept and named.
-      - Default is the variable C(drover_snapshot_discard).
     type: bool
     default: false
   timeout:
     description:
       - Seconds for a merge. If they are over, the task fails, and libvirt goes on with the merge. Run the task again, which waits for it.
-      - Default is the variable C(drover_snapshot_timeout).
     type: int
     default: 600
   name:
