@@ -85,7 +85,7 @@ def test_made_listed_and_merged(vm):
     vm.write(1)
     base = vm.active
     before = vm.state()
-    told = vm.done("present", "one", _ansible_check_mode=True, _ansible_diff=True)
+    told = vm.done("present", "one", check_mode=True, diff_mode=True)
     assert told["changed"] and vm.state() == before and [each["name"] for each in told["snapshots"]] == ["one"]
     assert told["diff"]["before"] == "" and told["diff"]["after"] == "snapshot one (external)\n"
     made = vm.done("present", "one", description="first")
@@ -103,7 +103,7 @@ def test_made_listed_and_merged(vm):
     middle, top = two["disks"][0]["path"], vm.active
     assert vm.has(base, 1, 0, 0) and vm.has(middle, 1, 2, 0) and vm.has(top, 1, 2, 3)
 
-    gone = vm.done("absent", "one", _ansible_check_mode=True)
+    gone = vm.done("absent", "one", check_mode=True)
     assert gone["changed"] and gone["removed_files"] == [middle] and os.path.exists(middle)
     gone = vm.done("absent", "one")
     assert gone["removed_files"] == [middle] and gone["kept_files"] == [] and not os.path.exists(middle)
@@ -122,7 +122,7 @@ def test_reverted(vm):
     assert not vm.done("reverted", "one")["changed"], "nothing was written since"
     vm.write(2)
     old = vm.active
-    assert vm.done("reverted", "one", _ansible_check_mode=True)["changed"] and vm.active == old
+    assert vm.done("reverted", "one", check_mode=True)["changed"] and vm.active == old
     back = vm.done("reverted", "one")
     assert back["changed"] and [each["path"] for each in back["kept_files"]] == [old] and vm.active not in (old, base)
     assert vm.has(vm.active, 1) and vm.has(old, 2) and not vm.done("reverted", "one")["changed"]
