@@ -199,7 +199,7 @@ def main() -> None:
     try:
         result = _run(module, conn, steps)
     except (LibvirtProblem, _images.ImageProblem, _files.Unresponsive) as exc:
-        module.fail_json(msg=_sentence(exc), begun=steps.begun)
+        module.fail_json(msg=_sentence(exc, steps.domain), begun=steps.begun)
     except libvirt.libvirtError as exc:
         module.fail_json(msg=f"libvirt on {host_name()} refused: {_libvirt.text_of(exc)}.", begun=steps.begun)
     except (OSError, ValueError) as exc:
@@ -209,9 +209,12 @@ def main() -> None:
     module.exit_json(**result)
 
 
-def _sentence(problem: Exception) -> str:
+def _sentence(problem: Exception, domain: Any) -> str:
     text = str(problem)
-    return text if text.endswith(".") else f"{text[:1].upper()}{text[1:]}."
+    # The name of a domain stays as it is.
+    if domain is None or not text.startswith(f"{domain.name()} "):
+        text = f"{text[:1].upper()}{text[1:]}"
+    return text if text.endswith(".") else f"{text}."
 
 
 if __name__ == "__main__":
