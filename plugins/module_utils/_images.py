@@ -75,7 +75,7 @@ def check_disk(module: AnsibleModule, disk: Mapping[str, Any]) -> bool:
     behind = found.get("full-backing-filename") or found.get("backing-filename")
     if (behind or None) != (backing or None):
         problems.append(f"it is backed by {behind or 'nothing'}, not by {backing or 'nothing'}")
-    if not problems and _holds_data(module, path, found):
+    if not problems and holds_data(module, path, found):
         problems.append("it holds data, and nothing proves whose")
     if problems:
         raise ImageProblem(
@@ -101,7 +101,7 @@ def check_source(module: AnsibleModule, path: str, image_format: str | None, siz
     return str(found["format"])
 
 
-def _holds_data(module: AnsibleModule, path: str, found: Mapping[str, Any]) -> bool:
+def holds_data(module: AnsibleModule, path: str, found: Mapping[str, Any]) -> bool:
     """Whether something was written to an image: one that was made and never used is empty.
 
     :param found: what qemu-img info says of it.
@@ -199,6 +199,22 @@ def grow(module: AnsibleModule, path: str, image_format: str, size: int) -> None
     _qemu_img(module, ["resize", "-q", "-f", image_format, path, str(size)], f"making {path} larger")
 
 
+def commit(module: AnsibleModule, path: str, limit: float) -> None:
+    """Write what is in an image that no domain has open into the one that backs it; the image stays as it is.
+
+    :param limit: seconds; one that is cut off can be done again.
+    """
+    _qemu_img(module, ["commit", "-q", "-d", "-f", "qcow2", path], f"merging {path} into the image behind it", limit)
+
+
+def rebase(module: AnsibleModule, path: str, base: tuple[str, str]) -> None:
+    """Say in the header of an image that another image with the same content is behind it.
+
+    :param base: its path and its format.
+    """
+    _qemu_img(module, ["rebase", "-q", "-u", "-f", "qcow2", "-b", base[0], "-F", base[1], path], f"putting {path} over {base[0]}")
+
+
 def check_seed(path: str, content: bytes) -> bool:
     """Whether the seed has to be made; raises :class:`ImageProblem` if another file is there."""
     _check_folder(path)
@@ -265,22 +281,30 @@ def put_in_place(part: str, path: str) -> _ownership.Candidate:
         raise ImageProblem(f"The file {path} cannot be made on {host_name()}: {exc.strerror}.") from exc
 
 
-def _qemu_img(module: AnsibleModule, arguments: Sequence[str], doing: str, why_not: Callable[[], str | None] | None = None) -> str:
+def _qemu_img(
+    module: AnsibleModule,
+    arguments: Sequence[str],
+    doing: str,
+    why_not: Callable[[], str | None] | None = None,
+    limit: float = QEMU_IMG_TIMEOUT,
+) -> str:
     program = module.get_bin_path("qemu-img")
     if program is None:
         raise ImageProblem(
             f"The program qemu-img, needed for {doing}, is missing on {host_name()}: "
             "install the package qemu-utils (Debian, Ubuntu) or qemu-img (RHEL, Fedora)."
         )
-    code, out, err = _run([program, *arguments], doing, why_not)
+    code, out, err = _run([program, *arguments], doing, why_not, limit)
     if code:
         why = " ".join((err or out).split()).replace("qemu-img: ", "")
         raise ImageProblem(f"On {host_name()}, {doing} failed: {why}.")
     return out
 
 
-def _run(command: Sequence[str], doing: str, why_not: Callable[[], str | None] | None = None) -> tuple[int, str, str]:
-    """(Exit status, output, errors) of a program; it is not waited for longer than QEMU_IMG_TIMEOUT, not even after it was killed.
+def _run(
+    command: Sequence[str], doing: str, why_not: Callable[[], str | None] | None = None, limit: float = QEMU_IMG_TIMEOUT
+) -> tuple[int, str, str]:
+    """(Exit status, output, errors) of a program; it is not waited for longer than ``limit`` seconds, not even after it was killed.
 
     :param why_not: says when to give it up, in place of that limit.
     """
@@ -292,7 +316,7 @@ def _run(command: Sequence[str], doing: str, why_not: Callable[[], str | None] |
     except OSError as exc:
         raise ImageProblem(f"On {host_name()}, {doing} failed: {exc.strerror}.") from exc
     try:
-        out, err = program.communicate(timeout=QEMU_IMG_TIMEOUT) if why_not is None else _heed(program, doing, why_not)
+        out, err = program.communicate(timeout=limit) if why_not is None else _heed(program, doing, why_not)
     except BaseException as exc:
         program.kill()
         for pipe in (program.stdout, program.stderr):
@@ -301,7 +325,7 @@ def _run(command: Sequence[str], doing: str, why_not: Callable[[], str | None] |
         if not isinstance(exc, subprocess.TimeoutExpired):
             raise
         raise ImageProblem(
-            f"On {host_name()}, {doing} did not end within {QEMU_IMG_TIMEOUT} s and was given up: look whether its storage hangs there."
+            f"On {host_name()}, {doing} did not end within {limit:.0f} s and was given up: look whether its storage hangs there."
         ) from None
     return program.returncode, out, err
 

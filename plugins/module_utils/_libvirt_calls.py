@@ -52,6 +52,11 @@ CALL_TIMEOUTS = {
     "finish": 900,
     # From one piece to the next.
     "sparseSendAll": 120,
+    # The guest freezes its file systems, and a new image is made for each disk.
+    "snapshotCreateXML": 300,
+    # The memory of the guest is read; what the guest still writes reaches the merged image.
+    "revertToSnapshot": 900,
+    "blockJobAbort": 180,
     "migrateToURI3": None,
 }
 

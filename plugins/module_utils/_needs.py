@@ -136,10 +136,11 @@ class Needs:
     :param conn: libvirt of this host.
     :param but: the uuid of the instance whose own needs do not count.
     :param elsewhere: paths that instances of other hosts need.
+    :param layers: real paths of images of that instance; what they are backed by does not count either.
     """
 
-    def __init__(self, conn: Any, but: str | None = None, elsewhere: Iterable[str] = ()) -> None:
-        self._conn = conn
+    def __init__(self, conn: Any, but: str | None = None, elsewhere: Iterable[str] = (), layers: Iterable[str] = ()) -> None:
+        self._conn, self._layers = conn, set(layers)
         self._real: dict[str, Need] = {}
         self._inodes: dict[Any, Need] = {}
         self._folders: dict[str, str] = {}
@@ -293,6 +294,8 @@ class Needs:
             elif found:
                 named.append((path, found))
         for image, references in named:
+            if image in self._layers:
+                continue
             for reference in references:
                 if reference.words is not None:
                     self._words.append((reference.words, f"the image {image} may be backed by it"))

@@ -449,8 +449,8 @@ class MovedByHand(_ByHand):
     """To kvm3, with virsh migrate."""
 
     def by_hand(self, host, domain):
-        # One that is being moved has a job, and libvirt refuses a second one.
-        if host.name != "kvm3" and domain.UUIDString() not in self.world.fleet.moving:
+        # One that is being moved has a job, and libvirt refuses a second one; one with snapshots it does not move.
+        if host.name != "kvm3" and not domain.snapshotNum(0) and domain.UUIDString() not in self.world.fleet.moving:
             self.world.fleet.moved(host, self.world.fleet.hosts["kvm3"], domain)
 
 
@@ -465,7 +465,7 @@ class UndefinedByHand(_ByHand):
         for path in hypervisors.disks_of(domain):
             self.world.contents.pop(path, None)
         self.world.removed.add(domain.UUIDString())
-        domain.undefine()
+        domain.undefineFlags(libvirt.VIR_DOMAIN_UNDEFINE_SNAPSHOTS_METADATA)
 
 
 FAULTS = {

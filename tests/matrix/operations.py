@@ -15,8 +15,10 @@ import subprocess
 import libvirt
 from ansible.errors import AnsibleActionFail
 
+from ansible_collections.drover.compute.plugins.module_utils import _snapshots
 from ansible_collections.drover.compute.plugins.module_utils._domain_numa import parse_numa
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, files, flavors, instances, numa, rolling, services
 from ansible_collections.drover.compute.tests.matrix.world import Run, TimedOut, Violation
 from ansible_collections.drover.compute.tests.unit import hypervisors
@@ -600,6 +602,77 @@ class MoveDiskCold(MoveDisk):
     before = after = "shutoff"
 
 
+class Snapshot(Operation):
+    """The module instance_snapshot on the controller: a snapshot of the disks of one that is off."""
+
+    before, after, place = "shutoff", "shutoff", "kvm1"
+    #: What is asked for.
+    given = {"state": "present", "snapshot": "one"}
+
+    def run(self, run):
+        run.task("localhost", "instance_snapshot", instances=["web"], timeout=30, **self.given)
+
+    def snapshots(self, world):
+        """{name: the image of its disk} of web."""
+        return {each.name: each.bases["vda"][0] for each in _snapshots.read(world.fleet.hosts["kvm1"].domains()[uuid_of("web")])}
+
+    def disk(self, world):
+        """The image that web writes to."""
+        (path,) = hypervisors.disks_of(world.fleet.hosts["kvm1"].domains()[uuid_of("web")])
+        return path
+
+    def made(self, world):
+        """A snapshot, and what was written after it."""
+        Run(world).task("localhost", "instance_snapshot", instances=["web"], state="present", snapshot="one")
+        self.written = self.disk(world)
+        self.io(self.written, "write -q -P 7 0 64k")
+
+    @staticmethod
+    def io(path, command):
+        done = subprocess.run(["qemu-io", "-f", "qcow2", "-c", command, path], check=True, capture_output=True, text=True)
+        return done.stdout
+
+    def check(self, world):
+        super().check(world)
+        base = os.path.join(world.disks, "web.qcow2")
+        assert self.snapshots(world) == {"one": base} and self.disk(world) != base
+        with Store.open(world.url).read() as connection:
+            assert self.disk(world) in used_files.of_instance(connection, uuid_of("web"))
+
+
+class DeleteSnapshot(Snapshot):
+    """It is merged: what was written stays."""
+
+    given = {"state": "absent", "snapshot": "one"}
+
+    def prepare(self, world):
+        super().prepare(world)
+        self.made(world)
+        # What is merged into it changes it.
+        world.contents.pop(os.path.join(world.disks, "web.qcow2"))
+
+    def check(self, world):
+        Operation.check(self, world)
+        assert self.snapshots(world) == {} and self.disk(world) == os.path.join(world.disks, "web.qcow2")
+        assert "failed" not in self.io(self.disk(world), "read -P 7 0 64k")
+
+
+class RevertSnapshot(Snapshot):
+    """What was written since is kept in its file, and web has it no more."""
+
+    given = {"state": "reverted", "snapshot": "one"}
+
+    def prepare(self, world):
+        super().prepare(world)
+        self.made(world)
+        world.keep(self.written)
+
+    def check(self, world):
+        super().check(world)
+        assert self.disk(world) != self.written and os.path.exists(self.written)
+        assert "failed" not in self.io(self.disk(world), "read -P 0 0 64k")
+
+
 OPERATIONS = {
     "rolling": Rolling,
     "drain": Drain,
@@ -629,4 +702,7 @@ OPERATIONS = {
     "bring into line": BringIntoLine,
     "move disk": MoveDisk,
     "move disk of one that is off": MoveDiskCold,
+    "snapshot": Snapshot,
+    "delete a snapshot": DeleteSnapshot,
+    "revert to a snapshot": RevertSnapshot,
 }

@@ -97,6 +97,21 @@ def test_a_dead_host_ends_what_was_begun_with_a_device():
         world.check_end()
 
 
+def test_a_dead_host_keeps_what_was_begun_with_a_snapshot():
+    """Which image is the newest is not known, so the instance is not restarted elsewhere."""
+    operation = OPERATIONS["evacuate"]()
+    with world_of(operation) as world:
+        with Store.open(world.url).write() as connection:
+            orders.begin(connection, uuid_of("web"), orders.SNAPSHOTTING, "cut off")
+        said = ""
+        try:
+            operation.run(Run(world))
+        except FAILURES as problem:
+            said = str(problem)
+        assert "its disks were changed for a snapshot: run drover.compute.instance_snapshot again" in said
+        assert world.fleet.where()["web"] == [("kvm1", "shutoff")]
+
+
 @pytest.mark.parametrize("name, fault, moment", CELLS, ids=[", ".join(cell) for cell in CELLS])
 def test_cell(name, fault, moment):
     operation = OPERATIONS[name]()

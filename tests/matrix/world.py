@@ -29,7 +29,7 @@ from ansible_collections.drover.compute.plugins.module_utils._migration import r
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import lease_holder as actor_module
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import building, instance_devices
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import building, instance_devices, instance_snapshots
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
 from ansible_collections.drover.compute.tests.unit import hypervisors
@@ -169,6 +169,7 @@ class World:
         patch.setattr(actor_module.Actor, "of_this_task", classmethod(lambda kind: _Actor(RUN.get().name, self.dead)))
         patch.setattr(building, "GRACE", 5)
         patch.setattr(instance_devices, "GRACE", 5)
+        patch.setattr(instance_snapshots, "GRACE", 5)
         patch.setattr(_hotplug, "POLL", 0.002)
         patch.setattr(_power, "POLL", 0.002)
         lock = migration_record.Records.lock

@@ -67,6 +67,7 @@ WHERE = {
     ("module", "instance_interface"): (LAB,),
     ("module", "instance_migrate"): (LAB,),
     ("module", "instance_resize"): (LAB,),
+    ("module", "instance_snapshot"): (LAB,),
     ("module", "_ipmi_power_info"): (HERE,),
     ("module", "lease"): (HERE,),
     ("module", "_migration"): (LAB, LAB),

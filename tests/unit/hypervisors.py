@@ -39,7 +39,7 @@ from ansible_collections.drover.compute.plugins.module_utils._numa_xml import wi
 from ansible_collections.drover.compute.plugins.modules import _domain_restart, domain_power, hypervisor_info
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import delegation
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand, plain_result
-from ansible_collections.drover.compute.tests.unit import devices
+from ansible_collections.drover.compute.tests.unit import devices, disk_snapshots
 from ansible_collections.drover.compute.tests.unit.action import running
 from ansible_collections.drover.compute.tests.unit.module_args import patch_module_args
 
@@ -65,7 +65,9 @@ CHANGING = {
         *("create", "createWithFlags", "destroy", "shutdown", "suspend", "resume", "undefine", "undefineFlags"),
         *("setAutostart", "setMetadata", "blockResize", "migrateToURI3", "attachDeviceFlags", "detachDeviceFlags", "updateDeviceFlags"),
         *("blockCopy", "blockJobAbort"),
+        "snapshotCreateXML",
     ),
+    libvirt.virDomainSnapshot: ("delete",),
     libvirt.virConnect: ("defineXML", "defineXMLFlags", "createXML"),
 }
 
@@ -219,6 +221,7 @@ class Fleet:
         patch.setattr(libvirt.virDomain, "migrateToURI3", lambda domain, uri, parameters, flags: self._migrate(domain, uri, parameters))
         patch.setattr(libvirt.virDomain, "blockResize", _resize)
         self.devices = devices.Devices(patch)
+        disk_snapshots.install(patch)
         patch.setattr(libvirt.virDomain, "jobInfo", self._job(libvirt.virDomain.jobInfo))
         #: Called (host name of the caller, host name of the callee, name of the method) before each call of libvirt that may change something.
         self.libvirt_calls = []
@@ -345,6 +348,8 @@ class Fleet:
         return call
 
     def _host_of(self, target):
+        if isinstance(target, libvirt.virDomainSnapshot):
+            target = target.getDomain()
         connection = target if isinstance(target, libvirt.virConnect) else target.connect()
         return next(host for host in self.hosts.values() if host.connection is connection)
 

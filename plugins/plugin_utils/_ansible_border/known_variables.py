@@ -34,14 +34,15 @@ probe_kvm project ram_allocation_ratio reason rebalance_cooldown rebalance_cost_
 rebalance_max_moves rebalance_result rebalance_threshold rebalance_weights reboot_hard reboot_sentinel remove_absent report report_host
 report_result reserved_host_cpus reserved_host_disk_mb reserved_host_memory_mb reserved_huge_pages resize rolling rolling_all_hosts
 rolling_batch_size rolling_blocked rolling_bring_back rolling_hooks rolling_reboot rolling_restart rolling_spare_hosts scheduler
-scheduler_file selector server_groups service_down_time shared_block_devices shared_pools shutdown_timeout solver_seconds start_timeout
-storage_pools store_url unmovable uris vcpu_pin_set vcpus
+scheduler_file selector server_groups service_down_time shared_block_devices shared_pools shutdown_timeout snapshot_description
+snapshot_discard snapshot_name snapshot_state snapshot_timeout solver_seconds start_timeout storage_pools store_url unmovable uris
+vcpu_pin_set vcpus
 """
 KNOWN = frozenset(PREFIX + name for name in _NAMES.split())
 _YES_OR_NO = """
 abort apply_changes audit_heal audit_release_expired audit_strict delete_keep_disks despite_policy instance_force migrate_cold
 numa_report_in_placement pci_report_in_placement plan_only power_validate_certs probe_kvm rebalance_despite_maintenance reboot_hard
-remove_absent rolling_all_hosts rolling_bring_back rolling_restart
+remove_absent rolling_all_hosts rolling_bring_back rolling_restart snapshot_discard
 """
 #: Those that are true or false. Ansible's filter bool takes any other word as false.
 YES_OR_NO = frozenset(PREFIX + name for name in _YES_OR_NO.split())

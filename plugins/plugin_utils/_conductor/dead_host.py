@@ -132,6 +132,9 @@ def sort_out(
             "bring that host back, and run drover.compute.instance_disk_move again"
         )
         return LEAVE, None, why
+    if instance["task_state"] == orders.SNAPSHOTTING:
+        # Which image is the newest is not known: an older one may look like it.
+        return LEAVE, None, "its disks were changed for a snapshot: run drover.compute.instance_snapshot again when its host is back"
     reason = why_lost(instance, node)
     if reason:
         return LOST, None, reason

@@ -89,7 +89,10 @@ def why_unmovable(instance: PlannedInstance) -> str | None:
     if cells is not None and topology_of(cells, instance["vcpus"] or 0) is None:
         return f"it {UNKNOWN}".rstrip(".")
     if instance.get("snapshots"):
-        return "it has snapshots, with which libvirt migrates nothing; delete them first"
+        return (
+            "it has snapshots, with which libvirt moves nothing; see them with drover.compute.instance_snapshot "
+            f"-e drover_instance={instance['name']}, and delete them with drover_snapshot_state=absent, which keeps what the guest has"
+        )
     backs = instance.get("backs")
     if backs:
         names = ", ".join(backs[:3]) + (f" and {len(backs) - 3} more" if len(backs) > 3 else "")

@@ -242,3 +242,24 @@ class InstanceOutcome(TypedDict):
     labels: NotRequired[dict[str, str]]
     removed_disks: NotRequired[list[str]]
     kept_disks: NotRequired[list[dict[str, str]]]
+
+
+class SnapshotOutcome(TypedDict):
+    """What became of the snapshots of an instance, as the module instance_snapshot returns it.
+
+    - status: done or failed. message: why.
+    - snapshots: of the instance afterwards, as the module _domain_snapshot describes them.
+    - consistency, consistency_reason, removed_files, kept_files: of that module.
+    """
+
+    uuid: str
+    name: str
+    host: str | None
+    changed: bool
+    status: str
+    message: str
+    snapshots: list[dict[str, Any]]
+    consistency: str | None
+    consistency_reason: str | None
+    removed_files: list[str]
+    kept_files: list[dict[str, str]]

@@ -191,6 +191,11 @@ def refuse(instance: NamedInstance, doing: str, settled: bool = True, order: str
             f"Instance {name} has a disk moved to another storage, or that was cut off. {doing}: wait for its end, or run {orders.AGAIN_MOVE} again, "
             "which ends that, or gives it up with drover_abort=true."
         )
+    if instance["task_state"] == orders.SNAPSHOTTING and order not in (orders.DELETING, orders.SNAPSHOTTING):
+        raise DroverError(
+            f"Instance {name} has a snapshot made, deleted or reverted to, or that was cut off. {doing}: run drover.compute.instance_snapshot "
+            "again, which ends that."
+        )
     if instance["state"] == "building":
         raise DroverError(f"Instance {name} is only being built. {doing}: wait for it, or place it again.")
     if instance["host"] is None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Orders to hypervisors to build or delete an instance, to change its devices or to move a disk, recorded before the call.
+"""Orders to hypervisors to build or delete an instance, to change its devices or snapshots, or to move a disk, recorded before the call.
 
 An order is open until its outcome is known. Until then no run frees the instance's room or opens another order;
 the next run settles it first, at the hypervisor. A move's order is its migration.
@@ -21,6 +21,8 @@ SPAWNING, DELETING = "spawning", "deleting"
 #: Cinder's: a disk, an interface or a medium comes, or goes.
 ATTACHING, DETACHING = "attaching", "detaching"
 DEVICES = (ATTACHING, DETACHING)
+#: A snapshot is made, deleted or gone back to, which changes the images of the disks.
+SNAPSHOTTING = "snapshotting"
 #: What ends such an order that was cut off.
 AGAIN_ATTACH, AGAIN_DETACH = "the task that attaches it", "the task that detaches it"
 AGAIN_MOVE = "drover.compute.instance_disk_move"
@@ -36,6 +38,7 @@ def doing(row: Row) -> str:
         ATTACHING: "has a device attached",
         DETACHING: "has a device detached",
         MOVING_DISK: "has a disk moved to another storage",
+        SNAPSHOTTING: "has a snapshot made, deleted or reverted to",
     }.get(row.task_state, "has an open order")
 
 
@@ -49,6 +52,7 @@ class Open(DroverError):
             ATTACHING: AGAIN_ATTACH,
             DETACHING: AGAIN_DETACH,
             MOVING_DISK: AGAIN_MOVE,
+            SNAPSHOTTING: "drover.compute.instance_snapshot",
         }.get(row.task_state)
         super().__init__(
             f"Instance {row.name} ({row.uuid}) {doing(row)}, by another run or by a run that was killed. "

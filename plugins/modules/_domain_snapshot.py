@@ -1,0 +1,221 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: _domain_snapshot
+short_description: Make, delete, revert to and list snapshots of one libvirt domain
+author:
+  - The drover.compute authors (@drover-compute)
+description:
+  - The step of M(drover.compute.instance_snapshot) on a hypervisor.
+  - A new snapshot is external and has no memory. The image of each disk that the guest writes to stays as it is, and the guest writes to a new
+    image over it. The agent of the guest, if there is one, freezes the file systems meanwhile.
+  - To delete an external snapshot, the image over it is merged into it. libvirt does that while the guest runs, qemu-img while it is off. A
+    merge that is cut off can be repeated, as the upper image has its content until the end.
+  - To revert to an external snapshot, the domain gets new, empty images over those of the snapshot. The images that it had are kept.
+  - libvirt itself deletes internal snapshots and reverts to them.
+  - A file is removed only if it was merged, or was discarded by O(discard), and if nothing else needs it.
+options:
+  uuid:
+    description: The uuid of the domain.
+    type: str
+    required: true
+  name:
+    description: The name of the domain. The module fails if libvirt has the uuid under another name.
+    type: str
+  state:
+    description: V(present) makes the snapshot, V(absent) deletes it, V(reverted) goes back to it. Without it, nothing is changed.
+    type: str
+    choices: [present, absent, reverted]
+  snapshot:
+    description: The name of the snapshot.
+    type: str
+  description:
+    description: A text for a new snapshot.
+    type: str
+  discard:
+    description: With V(reverted), remove the images that the guest has written to since the snapshot.
+    type: bool
+    default: false
+  used_elsewhere:
+    description: Paths of the disks that domains of other hypervisors use.
+    type: list
+    elements: str
+    default: []
+  timeout:
+    description: Seconds for a merge. It goes on when they are over, and the next call waits for it.
+    type: int
+    default: 600
+  order:
+    description:
+      - A name of this order, any text, with which M(drover.compute._domain_order) can withdraw it. A withdrawn order does nothing and fails.
+    type: str
+extends_documentation_fragment:
+  - drover.compute.libvirt
+  - drover.compute.attributes
+  - drover.compute.attributes.full
+  - drover.compute.attributes.platform
+seealso:
+  - module: drover.compute.instance_snapshot
+"""
+
+EXAMPLES = r"""
+- name: A snapshot of a domain
+  hosts: kvm1
+  gather_facts: false
+  tasks:
+    - name: Make it
+      drover.compute._domain_snapshot:
+        uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01
+        state: present
+        snapshot: before-upgrade
+"""
+
+RETURN = r"""
+snapshots:
+  description: The snapshots of the domain afterwards, the oldest first; in check mode, as they would be.
+  returned: success
+  type: list
+  elements: dict
+  sample: []
+consistency:
+  description:
+    - What the disks of a new snapshot have. V(quiesced), the guest has written all that it had; V(crash), as after a loss of power; V(off),
+      the guest was off. Null if none was made.
+  returned: success
+  type: str
+  sample: quiesced
+consistency_reason:
+  description: Why it is V(crash). Null otherwise.
+  returned: success
+  type: str
+  sample: the guest has no agent that answers
+removed_files:
+  description: The image files that were removed; in check mode, those that would be removed if nobody needs them.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+kept_files:
+  description: Image files of the domain that are no longer used and were kept.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    path: {description: The file., type: str, returned: always}
+    reason: {description: Why it is kept., type: str, returned: always}
+  sample: []
+domain:
+  description: The domain as M(drover.compute.hypervisor_info) describes it, after the change.
+  returned: success
+  type: dict
+  sample: {name: web-1, state: running, uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01}
+begun:
+  description: True if something was changed.
+  returned: failure of the module itself; if it is missing, this is not known
+  type: bool
+  sample: false
+"""
+
+import contextlib
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.drover.compute.plugins.module_utils import _files, _images, _libvirt, _orders, _power, _snapshot_steps, _snapshots
+from ansible_collections.drover.compute.plugins.module_utils._domains import read_domain
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
+
+
+def _find(conn: Any, uuid: str, name: str | None) -> Any:
+    domain = _power.find(conn, uuid=uuid)
+    if domain is None:
+        raise LibvirtProblem(f"There is no domain {name or uuid} on {host_name()}. Run drover.compute.discover to find it.")
+    if name not in (None, domain.name()):
+        raise LibvirtProblem(f"The domain {uuid} is named {domain.name()!r} on {host_name()}, not {name!r}: correct the name.")
+    return domain
+
+
+def _run(module: AnsibleModule, conn: Any, steps: _snapshot_steps.Steps) -> dict[str, Any]:
+    """Carry it out and return the result of the module."""
+    given = module.params
+    uuid, name, state = given["uuid"], given["name"], given["state"]
+    alone: Any = contextlib.nullcontext()
+    if state is not None and not module.check_mode:
+        alone = _orders.alone(Records(), uuid, name or uuid, _orders.LEAST_PATIENCE, given["order"])
+    with alone:
+        steps.domain = _find(conn, uuid, name)
+        before = _snapshots.read(steps.domain)
+        changed = steps.carry_out(state, before) if state is not None else False
+        after = steps.foreseen if module.check_mode and changed else [each.facts() for each in _snapshots.read(steps.domain)]
+        result = {"changed": changed, "snapshots": after, "domain": read_domain(steps.domain, local=True), **steps.told}
+        if module._diff:
+            result["diff"] = {"before": _lines([each.facts() for each in before]), "after": _lines(after)}
+            result["diff"].update(before_header=steps.domain.name(), after_header=steps.domain.name())
+            if state == "reverted" and changed:
+                result["diff"]["after"] += f"the disks are as of {given['snapshot']}\n"
+        return result
+
+
+def _lines(snapshots: list[dict[str, Any]]) -> str:
+    return "".join(f"snapshot {each['name']} ({each['kind']})\n" for each in snapshots)
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "uri": {"type": "str", "default": "qemu:///system"},
+            "uuid": {"type": "str", "required": True},
+            "name": {"type": "str"},
+            "state": {"type": "str", "choices": ["present", "absent", "reverted"]},
+            "snapshot": {"type": "str"},
+            "description": {"type": "str"},
+            "discard": {"type": "bool", "default": False},
+            "used_elsewhere": {"type": "list", "elements": "str", "default": []},
+            "timeout": {"type": "int", "default": 600},
+            "order": {"type": "str"},
+        },
+        required_if=[(("state"), each, ["snapshot"]) for each in ("present", "absent", "reverted")],
+        supports_check_mode=True,
+    )
+    given = module.params
+    given["uuid"] = _libvirt.domain_uuid(module, given["uuid"], "changed")
+    if given["timeout"] < 0:
+        module.fail_json(msg=f"timeout is {given['timeout']} s: give 0 or more.", begun=False)
+    if not _libvirt.is_local(given["uri"]):
+        module.fail_json(msg=f"This works on the hypervisor only, and {given['uri']} is another machine: run it there.", begun=False)
+    _libvirt.require_binding(module)
+    try:
+        conn = _libvirt.open_connection(given["uri"])
+    except LibvirtProblem as exc:
+        module.fail_json(msg=str(exc), begun=False)
+    steps = _snapshot_steps.Steps(module, conn)
+    try:
+        result = _run(module, conn, steps)
+    except (LibvirtProblem, _images.ImageProblem, _files.Unresponsive) as exc:
+        module.fail_json(msg=_sentence(exc, steps.domain), begun=steps.begun)
+    except libvirt.libvirtError as exc:
+        module.fail_json(msg=f"libvirt on {host_name()} refused: {_libvirt.text_of(exc)}.", begun=steps.begun)
+    except (OSError, ValueError) as exc:
+        module.fail_json(msg=f"A file or a description on {host_name()} cannot be used: {exc}.", begun=steps.begun)
+    finally:
+        _libvirt.close(conn)
+    module.exit_json(**result)
+
+
+def _sentence(problem: Exception, domain: Any) -> str:
+    text = str(problem)
+    # The name of a domain stays as it is.
+    if domain is None or not text.startswith(f"{domain.name()} "):
+        text = f"{text[:1].upper()}{text[1:]}"
+    return text if text.endswith(".") else f"{text}."
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,239 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Make snapshots of instances, delete them, go back to them, and list them, wherever the instances are.
+
+The order is in the store before the hypervisor gets it: while it is open, nobody moves the instance or restarts it elsewhere, as which image is
+its newest is not known. It is closed when its host shows what became of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import SnapshotOutcome
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, instance_lookup, orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_device
+
+MODULE = "_domain_snapshot"
+PRESENT, ABSENT, REVERTED = "present", "absent", "reverted"
+#: How a refusal begins, by the state that is wanted; None to list them.
+NOT_DONE = {PRESENT: "No snapshot is made", ABSENT: "No snapshot is deleted", REVERTED: "It is not reverted", None: "Its host is not asked"}
+#: What is said afterwards: (done, in check mode).
+SAID = {
+    PRESENT: ("the snapshot {} was made", "the snapshot {} would be made"),
+    ABSENT: ("the snapshot {} was deleted; the guest has all that it had", "the snapshot {} would be deleted"),
+    REVERTED: ("its disks are as of the snapshot {}", "its disks would be as of the snapshot {}"),
+}
+#: Seconds that a look waits for a call at work; and that a run holds its lease longer than a merge may take.
+GRACE, SPARE = 30, 300
+
+
+class SnapshotRequest(NamedTuple):
+    """What is wanted of each instance.
+
+    state: PRESENT, ABSENT, REVERTED, or None to list. name: of the snapshot. description: of a new one. discard: remove what the guest wrote
+    since the snapshot that it is reverted to. timeout: seconds for a merge.
+    """
+
+    state: str | None
+    name: str | None = None
+    description: str | None = None
+    discard: bool = False
+    timeout: int = 600
+
+
+class InstanceSnapshots:
+    """One run. An instance that fails stops no other."""
+
+    def __init__(self, ports: Ports, request: SnapshotRequest, check_mode: bool = False) -> None:
+        self._store, self._hosts, self._leasing, self._clock, self._say = ports.store, ports.hosts, ports.leasing, ports.clock, ports.say
+        self._request, self._check_mode = request, check_mode
+        self._differences: list[dict[str, Any]] = []
+
+    def run(self, wanted: Sequence[Any]) -> tuple[list[SnapshotOutcome], list[dict[str, Any]], list[str]]:
+        """Carry it out.
+
+        :param wanted: names, uuids, or mappings of both.
+        :returns: (outcomes, differences, sentences on what failed).
+        :raises DroverError: an instance is not known, or the time of the whole run is over.
+        """
+        instance_lookup.refuse_none(wanted)
+        with self._store.read() as connection:
+            found = instance_lookup.find(connection, wanted)
+        outcomes, failed = [], []
+        for instance in found:
+            try:
+                outcomes.append(self._one(instance_lookup.as_named(instance)))
+            except DroverError as problem:
+                if "timedout" in problem.details:
+                    raise
+                failed.append(str(problem))
+                outcomes.append(_outcome(instance, {"changed": False}, str(problem)))
+        return outcomes, self._differences, failed
+
+    def _one(self, wanted: Mapping[str, str]) -> SnapshotOutcome:
+        instance = self._find(wanted)
+        if self._request.state is None:
+            result = self._read(self._hand(instance), instance)
+            return _outcome(instance, {**result, "changed": False})
+        with self._held(instance["host"] or ""):
+            again = self._find(wanted)
+            if again["host"] != instance["host"]:
+                raise DroverError(
+                    f"Instance {again['name']} has moved from {instance['host']} to {again['host']}. {NOT_DONE[self._request.state]}: run this again."
+                )
+            result = self._work(again)
+        outcome = _outcome(again, result)
+        self._tell(outcome)
+        return outcome
+
+    def _find(self, wanted: Mapping[str, str]) -> NamedInstance:
+        with self._store.read() as connection:
+            (instance,) = instance_lookup.find(connection, [wanted])
+        not_done = NOT_DONE[self._request.state]
+        if self._request.state is not None:
+            # A resize that is not confirmed would be reverted to another definition, with the disks of before.
+            instance_lookup.refuse(instance, not_done, order=orders.SNAPSHOTTING)
+        if instance["host"] is None or instance["state"] in ("missing", "building"):
+            raise DroverError(
+                f"Instance {instance['name']} is {instance['state']}, so no host has its domain. {not_done}: find out where it is with "
+                "drover.compute.discover."
+            )
+        return instance
+
+    def _held(self, host: str) -> contextlib.AbstractContextManager[None]:
+        if self._check_mode:
+            return contextlib.nullcontext()
+        return self._leasing.held([host], "working on snapshots of instances", self._request.timeout + SPARE)
+
+    def _hand(self, instance: NamedInstance) -> Hand:
+        return self._hosts.hand(instance["host"] or "")
+
+    def _read(self, hand: Hand, instance: NamedInstance) -> dict[str, Any]:
+        """Read the snapshots of an instance."""
+        found = hand.foretell(MODULE, self._named(instance))
+        if found.get("failed"):
+            raise DroverError(_sentence(instance, str(found.get("msg"))), host=instance["host"])
+        return found
+
+    def _work(self, instance: NamedInstance) -> dict[str, Any]:
+        hand, uuid, host = self._hand(instance), instance["uuid"], instance["host"] or ""
+        earlier = instance["order_uuid"] if instance["task_state"] == orders.SNAPSHOTTING else None
+        if earlier is not None and not self._check_mode:
+            # Nothing that an earlier run ordered begins any more, and what it came to is recorded first.
+            self._close(instance, host, earlier, self._look(hand, instance, earlier, "an earlier run was cut off."))
+        given = {**self._given(instance), "used_elsewhere": self._used_elsewhere(hand, instance, host)}
+        foreseen = hand.foretell(MODULE, given)
+        if foreseen.get("failed"):
+            raise DroverError(_sentence(instance, str(foreseen.get("msg"))), host=host)
+        if self._check_mode or not foreseen["changed"]:
+            return self._noted(foreseen)
+        order = bulk.new_uuid()
+        with self._store.write() as connection:
+            orders.begin(connection, uuid, orders.SNAPSHOTTING, order)
+        answer = hand.act(MODULE, {**given, "order": order})
+        if answer.outcome == certainty.DONE:
+            self._close(instance, host, order, answer.result["domain"])
+            return self._noted(answer.result)
+        self._close(instance, host, order, self._look(hand, instance, order, answer.message))
+        raise DroverError(_sentence(instance, answer.message), host=host)
+
+    def _noted(self, result: dict[str, Any]) -> dict[str, Any]:
+        if "diff" in result:
+            self._differences.append(result["diff"])
+        return result
+
+    def _named(self, instance: NamedInstance) -> dict[str, Any]:
+        name = instance["name"] if instance["named"] else None
+        return {"uri": instance["uri"] or DEFAULT_URI, "uuid": instance["uuid"], "name": name}
+
+    def _given(self, instance: NamedInstance) -> dict[str, Any]:
+        request = self._request
+        wanted = {"state": request.state, "snapshot": request.name, "description": request.description, "discard": request.discard}
+        return {**self._named(instance), **wanted, "timeout": request.timeout}
+
+    def _used_elsewhere(self, hand: Hand, instance: NamedInstance, host: str) -> list[str]:
+        """Return the paths of images of an instance that instances of other hosts use too."""
+        if self._request.state == PRESENT:
+            return []
+        seen = self._read(hand, instance)
+        paths = {disk["path"] for each in seen["snapshots"] for disk in each["disks"]}
+        paths |= {disk["source"] for disk in seen["domain"]["disks"] if disk["source"]}
+        with self._store.read() as connection:
+            return used_files.elsewhere(connection, instance["uuid"], host, paths)
+
+    def _look(self, hand: Hand, instance: NamedInstance, order: str, message: str) -> dict[str, Any] | None:
+        """Withdraw an order, and see what is there of the instance.
+
+        :returns: the facts of its domain; None where its host has none.
+        :raises DroverError: the host does not show it.
+        """
+        found = hand.look(instance["uri"] or DEFAULT_URI, {instance["uuid"]: [order]}, GRACE)[instance["uuid"]]
+        if found is None or found["busy"]:
+            raise DroverError(
+                f"{_sentence(instance, message)} {instance['host']} does not show what became of it, so it may be done, or still go on. When that "
+                "host answers, run this again, which finds out and goes on.",
+                host=instance["host"],
+                uncertain=True,
+            )
+        return found["domain"]
+
+    def _close(self, instance: NamedInstance, host: str, order: str, facts: dict[str, Any] | None) -> None:
+        """Close the order, and record what the host shows.
+
+        :param facts: None where the domain is gone: the next discovery says where it is.
+        """
+        if facts is not None and facts.get("uuid") != instance["uuid"]:
+            raise DroverError(
+                f"{host} answered about the domain {facts.get('uuid')} where {instance['uuid']} was meant, so what is there is not known. See "
+                "what is wrong there: its libvirt, or who is root on it.",
+                host=host,
+                uncertain=True,
+            )
+        with self._store.write() as connection:
+            orders.end(connection, instance["uuid"], order)
+            if facts is not None:
+                record_device.record_devices(connection, instance["uuid"], host, facts, self._clock.time())
+
+    def _tell(self, outcome: SnapshotOutcome) -> None:
+        """Show what was done."""
+        if not outcome["changed"]:
+            return
+        words = SAID[self._request.state or PRESENT][self._check_mode].format(self._request.name)
+        how = {
+            "quiesced": " Its guest had written all that it had (quiesced by its agent).",
+            "crash": f" It is crash-consistent, as after a loss of power: {outcome['consistency_reason']}.",
+        }.get(outcome["consistency"] or "", "")
+        files = "".join(f" {'Would remove' if self._check_mode else 'Removed'} {path}." for path in outcome["removed_files"])
+        files += "".join(f" Kept {each['path']}: {each['reason']}." for each in outcome["kept_files"])
+        self._say(f"{outcome['name']} on {outcome['host']}: {words}.{how}{files}")
+
+
+def _outcome(instance: NamedInstance, result: Mapping[str, Any], message: str = "") -> SnapshotOutcome:
+    return {
+        "uuid": instance["uuid"],
+        "name": instance["name"],
+        "host": instance["host"],
+        "changed": bool(result["changed"]),
+        "status": "failed" if message else "done",
+        "message": message,
+        "snapshots": result.get("snapshots") or [],
+        "consistency": result.get("consistency"),
+        "consistency_reason": result.get("consistency_reason"),
+        "removed_files": result.get("removed_files") or [],
+        "kept_files": result.get("kept_files") or [],
+    }
+
+
+def _sentence(instance: NamedInstance, message: str) -> str:
+    text = message if message.endswith(".") else f"{message}."
+    return text if text.startswith(f"{instance['name']} ") else f"Instance {instance['name']} on {instance['host']}: {text}"

@@ -1,0 +1,204 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Module ``_domain_snapshot``: real image files, domains of libvirt's test driver that are off. Running ones are in the lab."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import xml.etree.ElementTree as ET
+
+import pytest
+
+libvirt = pytest.importorskip("libvirt")
+
+from ansible_collections.drover.compute.plugins.module_utils import _images
+from ansible_collections.drover.compute.tests.unit import disk_snapshots
+from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, qemu_img
+
+UUID = "00000000-0000-4000-8000-000000000007"
+
+
+def qemu_io(path, command, *words):
+    done = subprocess.run(["qemu-io", *words, "-f", "qcow2", "-c", command, str(path)], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+class Guest:
+    """The domain vm, off, with one disk, and a way to run the module for it."""
+
+    def __init__(self, run_module, uri, connection, folder):
+        self._run, self._uri, self.connection, self.folder = run_module, uri, connection, folder
+
+    @property
+    def domain(self):
+        return self.connection.lookupByUUIDString(UUID)
+
+    @property
+    def active(self):
+        return ET.fromstring(self.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)).find("devices/disk/source").get("file")
+
+    def run(self, state=None, snapshot=None, **given):
+        given = {key: value for key, value in {"state": state, "snapshot": snapshot, **given}.items() if value is not None}
+        return self._run("_domain_snapshot", uri=self._uri, uuid=UUID, **given)
+
+    def done(self, *args, **given):
+        result = self.run(*args, **given)
+        assert result["rc"] == 0, result
+        return result
+
+    def refuses(self, state, snapshot="one", begun=False, **given):
+        before = self.state()
+        result = self.run(state, snapshot, **given)
+        assert result["rc"] == 1 and result["begun"] is begun, result
+        assert begun or self.state() == before
+        return result["msg"]
+
+    def state(self):
+        snapshots = [each.getXMLDesc(0) for each in self.domain.listAllSnapshots(0)]
+        return self.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), snapshots, sorted(os.listdir(self.folder))
+
+    def write(self, byte, piece=0):
+        qemu_io(self.active, f"write -q -P {byte} {piece * 65536} 64k")
+
+    def has(self, path, *pieces):
+        return all(
+            "verification failed" not in qemu_io(path, f"read -P {byte} {piece * 65536} 64k", "-r", "-U")
+            for piece, byte in enumerate(pieces)
+        )
+
+
+@pytest.fixture
+def vm(run_module, fake_host, domain_xml, tmp_path, monkeypatch):
+    folder = tmp_path / "images"
+    folder.mkdir()
+    uri, connection = fake_host(domain_xml("vm", 7, devices=disk(qemu_img(folder / "vda.qcow2"))))
+    disk_snapshots.install(monkeypatch)
+    guest = Guest(run_module, uri, connection, folder)
+    if guest.domain.isActive():
+        guest.domain.destroy()
+    return guest
+
+
+def test_made_listed_and_merged(vm):
+    vm.write(1)
+    base = vm.active
+    before = vm.state()
+    told = vm.done("present", "one", check_mode=True, diff_mode=True)
+    assert told["changed"] and vm.state() == before and [each["name"] for each in told["snapshots"]] == ["one"]
+    assert told["diff"]["before"] == "" and told["diff"]["after"] == "snapshot one (external)\n"
+    made = vm.done("present", "one", description="first")
+    assert made["changed"] and made["consistency"] == "off" and made["consistency_reason"] is None
+    assert vm.active.startswith(f"{vm.folder}/{UUID}-vda-one-") and made["domain"]["disks"][0]["source"] == vm.active
+    assert not vm.done("present", "one", description="another")["changed"]
+    vm.write(2, 1)
+    vm.done("present", "two")
+    vm.write(3, 2)
+    one, two = vm.done()["snapshots"]
+    assert (one["name"], one["kind"], one["description"], one["current"], one["parent"]) == ("one", "external", "first", False, None)
+    assert (two["name"], two["current"], two["parent"]) == ("two", True, "one") and one["disks"] == [
+        {"target": "vda", "path": base, "format": "qcow2"}
+    ]
+    middle, top = two["disks"][0]["path"], vm.active
+    assert vm.has(base, 1, 0, 0) and vm.has(middle, 1, 2, 0) and vm.has(top, 1, 2, 3)
+
+    gone = vm.done("absent", "one", check_mode=True)
+    assert gone["changed"] and gone["removed_files"] == [middle] and os.path.exists(middle)
+    gone = vm.done("absent", "one")
+    assert gone["removed_files"] == [middle] and gone["kept_files"] == [] and not os.path.exists(middle)
+    assert vm.active == top and vm.has(top, 1, 2, 3) and vm.has(base, 1, 2, 0)
+    (two,) = vm.done()["snapshots"]
+    assert two["disks"][0]["path"] == base and two["parent"] is None
+    assert vm.done("absent", "two")["removed_files"] == [top]
+    assert vm.active == base and vm.has(base, 1, 2, 3) and os.listdir(vm.folder) == ["vda.qcow2"]
+    assert not vm.done("absent", "two")["changed"]
+
+
+def test_reverted(vm):
+    vm.write(1)
+    base = vm.active
+    vm.done("present", "one")
+    assert not vm.done("reverted", "one")["changed"], "nothing was written since"
+    vm.write(2)
+    old = vm.active
+    assert vm.done("reverted", "one", check_mode=True)["changed"] and vm.active == old
+    back = vm.done("reverted", "one")
+    assert back["changed"] and [each["path"] for each in back["kept_files"]] == [old] and vm.active not in (old, base)
+    assert vm.has(vm.active, 1) and vm.has(old, 2) and not vm.done("reverted", "one")["changed"]
+    # The image that was kept would be destroyed by a merge.
+    vm.write(3)
+    assert f"would change {base}: the image {old} is backed by it" in vm.refuses("absent")
+    os.unlink(old)
+    old = vm.active
+    assert vm.done("reverted", "one", discard=True)["removed_files"] == [old] and not os.path.exists(old)
+    vm.write(4)
+    vm.done("present", "two")
+    assert "'two'" not in vm.refuses("reverted") and "two was made after it" in vm.refuses("reverted")
+    assert "has no snapshot 'three': it has one, two" in vm.refuses("reverted", "three")
+    vm.domain.create()
+    assert vm.refuses("reverted", "two").startswith("vm on ") and "drover.compute.instance_stop" in vm.refuses("reverted", "two")
+
+
+def test_law_what_another_one_is_backed_by_is_not_written_to(vm, domain_xml):
+    vm.write(1)
+    base = vm.active
+    vm.done("present", "one")
+    vm.write(2)
+    clone = str(vm.folder.parent / "clone.qcow2")
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "qcow2", "-b", base, clone], check=True)
+    vm.connection.defineXML(domain_xml("clone", 8, devices=disk(clone)))
+    assert f"would change {base}: the domain clone uses it" in vm.refuses("absent")
+    vm.connection.lookupByName("clone").undefine()
+    # By what the store knows of other hosts.
+    assert "a domain of another hypervisor uses it" in vm.refuses("absent", used_elsewhere=[base])
+    assert vm.done("absent", "one")["changed"] and vm.has(base, 2)
+
+
+def test_a_merge_that_was_cut_off_goes_on(vm, monkeypatch):
+    vm.write(1)
+    base = vm.active
+    vm.done("present", "one")
+    vm.write(2, 1)
+    top = vm.active
+    commit = _images.commit
+
+    def killed(*args):
+        commit(*args)
+        raise _images.ImageProblem("killed")
+
+    monkeypatch.setattr(_images, "commit", killed)
+    assert vm.refuses("absent", begun=True) == "Killed." and vm.active == top and vm.has(top, 1, 2)
+    monkeypatch.setattr(_images, "commit", commit)
+    # As after the definition was changed, and before the file was removed: what became of it nothing proves.
+    text = vm.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    vm.connection.defineXML(text.replace(top, base))
+    assert "which is not directly over" in vm.refuses("reverted")
+    gone = vm.done("absent", "one")
+    assert gone["removed_files"] == [] and [each["path"] for each in gone["kept_files"]] == [top] and os.path.exists(top)
+    assert vm.active == base and vm.has(base, 1, 2) and vm.done()["snapshots"] == []
+
+
+def test_refused(vm, domain_xml):
+    assert "cannot be the name of a snapshot" in vm.refuses("present", "../x")
+    base = vm.active
+    vm.done("present", "one")
+    vm.write(1)
+    text = vm.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    foreign = qemu_img(vm.folder / "other.qcow2")
+    vm.connection.defineXML(text.replace(vm.active, str(foreign)))
+    assert f"is not over {base}" in vm.refuses("absent") and "not directly over" in vm.refuses("reverted")
+    for kind, why in (("type='block'", "is no image file but a block"), ("", "")):
+        if kind:
+            vm.connection.defineXML(
+                domain_xml("vm", 7, devices=f"<disk {kind} device='disk'><source dev='/dev/null'/><target dev='vda'/></disk>")
+            )
+            assert why in vm.refuses("present", "two")
+
+
+def test_internal_ones_are_libvirts(vm):
+    vm.domain.snapshotCreateXML("<domainsnapshot><name>inside</name></domainsnapshot>", 0)
+    (found,) = vm.done()["snapshots"]
+    assert (found["kind"], found["state"], found["current"]) == ("internal", "shutoff", True)
+    assert vm.done("reverted", "inside")["changed"]
+    assert vm.done("absent", "inside")["changed"] and vm.done()["snapshots"] == []
