@@ -204,7 +204,7 @@ def commit(module: AnsibleModule, path: str, limit: float) -> None:
 
     :param limit: seconds; one that is cut off can be done again.
     """
-    _qemu_img(module, ["commit", "-q", "-d", "-f", "qcow2", path], f"merging {path} into the image behind it", limit)
+    _qemu_img(module, ["commit", "-q", "-d", "-f", "qcow2", path], f"merging {path} into the image behind it", limit=limit)
 
 
 def rebase(module: AnsibleModule, path: str, base: tuple[str, str]) -> None:

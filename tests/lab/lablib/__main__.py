@@ -21,7 +21,20 @@ import time
 import typing
 
 from . import control, files, storage
-from .layout import CHECKOUT, MAX_HOSTS, Host, LabError, Layout, NoLabHere, as_root, find_programs, run
+from .layout import (
+    CHECKOUT,
+    HOST_KINDS,
+    MAX_HOSTS,
+    SUDO_USER,
+    Host,
+    LabError,
+    Layout,
+    NoLabHere,
+    as_root,
+    find_programs,
+    run,
+    split_daemons,
+)
 
 
 @contextlib.contextmanager
@@ -40,7 +53,7 @@ def locked(layout: Layout) -> typing.Iterator[None]:
         yield
 
 
-def up(layout: Layout, count: int | None, servers: list[str]) -> None:
+def up(layout: Layout, count: int | None, kinds: dict[str, list[str]], servers: list[str]) -> None:
     began = time.monotonic()
     find_programs()
     with locked(layout):
@@ -48,8 +61,10 @@ def up(layout: Layout, count: int | None, servers: list[str]) -> None:
             control.ask(layout, "status", timeout=10)
             if count not in (None, len(layout.hosts())):
                 raise LabError(f"The lab is up with {len(layout.hosts())} hosts; take it down first to have another number.")
+            if any(kinds.values()) and layout.hosts() != hosts_of(len(layout.hosts()), kinds):
+                raise LabError("The lab is up with other kinds of host; take it down first.")
         except control.LabIsDown:
-            start_switch(layout, [Host(number) for number in range(1, (count or 3) + 1)])
+            start_switch(layout, hosts_of(count or 3, kinds))
         for_each(layout.hosts(), lambda host: power_on(layout, host))
         for_each(layout.hosts(), lambda host: check(layout, host))
         storage.up(layout, servers)
@@ -57,6 +72,20 @@ def up(layout: Layout, count: int | None, servers: list[str]) -> None:
     if reason := control.ask(layout, "kvm", timeout=10):
         print(f"/dev/kvm is hidden from the lab's hosts, for no guest starts with it on this machine: {reason}")
     print(f"The lab is up: {names} ({time.monotonic() - began:.1f} s).")
+
+
+def hosts_of(count: int, kinds: dict[str, list[str]]) -> list[Host]:
+    """The hosts of a new lab.
+
+    :param kinds: {kind: the names of its hosts}.
+    :raises LabError: there is no host of a name, or what it runs is not installed.
+    """
+    hosts = [Host(number, **{kind: Host(number).name in names for kind, names in kinds.items()}) for number in range(1, count + 1)]
+    if unknown := sorted({name for names in kinds.values() for name in names} - {host.name for host in hosts}):
+        raise LabError(f"The lab has no host {', '.join(unknown)}. Its hosts: {', '.join(host.name for host in hosts)}.")
+    if kinds.get("split"):
+        split_daemons()
+    return hosts
 
 
 def start_switch(layout: Layout, hosts: list[Host]) -> None:
@@ -162,7 +191,7 @@ def stop_ssh(layout: Layout, host: Host | None = None) -> None:
 
     Their process title is "ssh: SOCKET [mux]".
     """
-    sockets = {os.fspath(layout.run / h.name) for h in ([host] if host else layout.hosts())}
+    sockets = {os.fspath(layout.run / f"{h.name}-{user}") for h in ([host] if host else layout.hosts()) for user in ("root", SUDO_USER)}
     for file in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             words = file.read_bytes().decode("utf-8", "replace").strip("\0").strip()
@@ -281,6 +310,12 @@ def arguments() -> argparse.ArgumentParser:
     command.add_argument(
         "--with", dest="servers", default="", metavar="NAMES", help=f"storage servers beside it: {','.join(storage.SERVERS)}"
     )
+    for kind, text in (
+        ("split", "a host with libvirt's split daemons (virtqemud and others) instead of libvirtd"),
+        ("sudo", "a host where Ansible logs in without root and has sudo"),
+        ("ipv6", "a host without an IPv4 address"),
+    ):
+        command.add_argument(f"--{kind}", action="append", default=[], metavar="HOST", help=text)
     commands.add_parser("down", help="stop everything and remove the lab's files")
     commands.add_parser("status", help="what is running; exit status 3 if the lab is down")
     commands.add_parser("install", help="build the collection and install it for the lab's Ansible")
@@ -304,7 +339,8 @@ def main() -> int:
     layout = Layout(options.folder)
     try:
         if options.command == "up":
-            up(layout, options.hosts, [name for name in options.servers.split(",") if name])
+            servers = [name for name in options.servers.split(",") if name]
+            up(layout, options.hosts, {kind: getattr(options, kind) for kind in HOST_KINDS}, servers)
         elif options.command == "down":
             down(layout)
         elif options.command == "status":

@@ -90,16 +90,24 @@ def write_keys(layout: Layout, hosts: list[Host]) -> None:
             run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", f"{name} of the drover lab", "-f", layout.keys / name)
     for host in hosts:
         public = " ".join((layout.keys / f"{host.name}.pub").read_text("utf-8").split()[:2])
-        known.append(f"{host.name},{host.address} {public}\n")
+        known.append(f"{','.join([host.name, *addresses(host, hosts)])} {public}\n")
     write(layout.known_hosts, "".join(known))
     write(
         layout.hosts_file,
-        "127.0.0.1 localhost\n" + "".join(f"{host.address} {host.name}\n" for host in hosts) + f"{SWITCH_ADDRESS} switch\n",
+        "127.0.0.1 localhost\n"
+        + "".join(f"{address} {host.name}\n" for host in hosts for address in addresses(host, hosts))
+        + f"{SWITCH_ADDRESS} switch\n",
     )
 
 
+def addresses(host: Host, hosts: list[Host]) -> list[str]:
+    """What the name of a host stands for. Only with a host that has nothing but IPv6 do the others need it too."""
+    both = [host.address, host.address_6] if any(each.ipv6 for each in hosts) else [host.address]
+    return list(dict.fromkeys(both))
+
+
 def write_ssh_config(layout: Layout, hosts: list[Host]) -> None:
-    control_path = layout.run / "%n"
+    control_path = layout.run / "%n-%r"
     # ssh makes the socket under a longer name first; 107 bytes is all a socket's path may have.
     short_enough = len(os.fsencode(control_path)) < 80
     dial = shlex.join(["/usr/bin/python3", "-ISE", os.fspath(pathlib.Path(__file__).with_name("dial.py")), os.fspath(layout.control)])
@@ -139,6 +147,7 @@ def write_inventory(layout: Layout, hosts: list[Host]) -> None:
     for host in hosts:
         cpus_left, ratio, memory_left, zone = SIZES[(host.number - 1) % len(SIZES)]
         members[host.name] = {
+            **({"ansible_user": host.user, "ansible_become": True} if host.sudo else {}),
             "drover_availability_zone": zone,
             "drover_reserved_host_cpus": max(0, cpus - cpus_left),
             "drover_cpu_allocation_ratio": ratio,

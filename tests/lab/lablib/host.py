@@ -24,7 +24,7 @@ import sys
 import time
 
 from . import host_root, kvm
-from .layout import POWER_OFF, RESTART, Host, LabError, Layout, run
+from .layout import POWER_OFF, RESTART, SPLIT_DAEMONS, Host, LabError, Layout, run
 
 START_TIMEOUT = 60  # seconds; a second or two on an idle machine
 STOP_TIMEOUT = 20  # seconds that the guests have, then that the services have
@@ -49,7 +49,10 @@ def make_network(host: Host) -> None:
     # With a MAC address of its own the bridge does not take a guest's and go silent for a while.
     run("ip", "link", "add", "br0", "address", host.mac, "type", "bridge", "forward_delay", "0")
     run("ip", "link", "set", "eth0", "master", "br0", "up")
-    run("ip", "address", "add", f"{host.address}/24", "dev", "br0")
+    if not host.ipv6:
+        run("ip", "address", "add", f"{host.address}/24", "dev", "br0")
+    # Without nodad it would be usable a second later only.
+    run("ip", "address", "add", f"{host.address_6}/64", "dev", "br0", "nodad")
     run("ip", "link", "set", "br0", "up")
 
 
@@ -92,21 +95,31 @@ def boot(layout: Layout, host: Host, kvm_state: str) -> str:
         wait_for("virtlockd", virtlockd, socket.AF_UNIX, "/run/libvirt/virtlockd-sock")
     if kvm_state == "broken":
         kvm.hide()
-    libvirtd = start_libvirtd()
+    daemons = start_libvirt(host)
     wait_for("sshd", sshd, socket.AF_INET, ("127.0.0.1", 22))
     reason = kvm.problem() if kvm_state == "ask" else ""
     if reason:
-        libvirtd.terminate()
-        libvirtd.wait(STOP_TIMEOUT)
+        for daemon in daemons:
+            daemon.terminate()
+            daemon.wait(STOP_TIMEOUT)
         kvm.hide()
-        start_libvirtd()
+        start_libvirt(host)
     return reason
 
 
-def start_libvirtd() -> subprocess.Popen[bytes]:
-    libvirtd = start("libvirtd", "/usr/sbin/libvirtd")
-    wait_for("libvirtd", libvirtd, socket.AF_UNIX, "/run/libvirt/libvirt-sock")
-    return libvirtd
+def start_libvirt(host: Host) -> list[subprocess.Popen[bytes]]:
+    """Start the daemons of libvirt; return them, that of QEMU first."""
+    if not host.split:
+        return [start_daemon("libvirtd", "libvirt-sock")]
+    # That of QEMU asks the others when it starts.
+    sockets = {"virtproxyd": "libvirt-sock"}
+    return [start_daemon(name, sockets.get(name, f"{name}-sock")) for name in reversed(SPLIT_DAEMONS)][::-1]
+
+
+def start_daemon(name: str, address: str) -> subprocess.Popen[bytes]:
+    daemon = start(name, f"/usr/sbin/{name}")
+    wait_for(name, daemon, socket.AF_UNIX, f"/run/libvirt/{address}")
+    return daemon
 
 
 def heed_the_power_button() -> None:

@@ -20,10 +20,11 @@ from __future__ import annotations
 import os
 import pathlib
 import shutil
+import stat
 import subprocess
 import uuid
 
-from .layout import Host, Layout, run
+from .layout import SPLIT_DAEMONS, SUDO_USER, Host, Layout, run, split_daemons
 
 #: The machine's secrets and its own set-up of what the host sets up for itself.
 NOT_COPIED = ("shadow*", "gshadow*", "ssh", "libvirt", "sudoers*", "machine-id", "hosts", "hostname", "resolv.conf", "mtab")
@@ -44,7 +45,7 @@ host_uuid = "{uuid}"
 unix_sock_group = "root"
 auth_unix_ro = "none"
 auth_unix_rw = "none"
-log_outputs = "3:file:/var/log/libvirt/libvirtd.log"
+log_outputs = "3:file:/var/log/libvirt/{name}.log"
 """
 
 QEMU_CONF = """\
@@ -56,8 +57,8 @@ remember_owner = 0
 security_driver = "none"
 namespaces = []
 cgroup_controllers = []
-# There is no virtlogd.
-stdio_handler = "file"
+# Only hosts with split daemons have virtlogd.
+stdio_handler = "{stdio}"
 swtpm_user = "root"
 swtpm_group = "root"
 migration_host = "{address}"
@@ -110,6 +111,8 @@ def enter(layout: Layout, host: Host) -> None:
         if os.path.ismount(folder):
             mount(root / folder[1:], source=folder, options="bind")
             mount(root / folder[1:], options="remount,bind,ro")
+    if host.split:
+        split_sbin(root, disk)
     mount(root / "proc", kind="proc")
     boot_id = root / "proc/sys/kernel/random/boot_id"
     mount(root / "sys", kind="sysfs")  # a new one shows this network namespace's devices
@@ -136,6 +139,20 @@ def enter(layout: Layout, host: Host) -> None:
     os.chdir("/")
     run("umount", "--lazy", "/run/machine")
     os.rmdir("/run/machine")
+
+
+def split_sbin(root: pathlib.Path, disk: pathlib.Path) -> None:
+    """Give the host libvirt's split daemons, and take libvirtd away."""
+    programs = disk / "sbin"
+    programs.mkdir(exist_ok=True)
+    for name in SPLIT_DAEMONS:
+        program = split_daemons() / name
+        if program.exists() and not (programs / name).exists():
+            shutil.copy2(program, programs / name)
+    if not (programs / "libvirtd").exists():
+        # A device file 0/0 hides the file of that name below.
+        os.mknod(programs / "libvirtd", 0o600 | stat.S_IFCHR, os.makedev(0, 0))
+    mount(root / "usr/sbin", source="overlay", kind="overlay", options=f"lowerdir={programs}:/usr/sbin")
 
 
 def mount(target: pathlib.Path, source: str | pathlib.Path = "", kind: str = "", options: str = "") -> None:
@@ -191,6 +208,8 @@ def make_etc(layout: Layout, host: Host, etc: pathlib.Path) -> None:
     accounts = [line.split(":")[0] for line in lines(etc / "passwd")]
     write(etc / "shadow", "".join(f"{name}:*:20000:0:99999:7:::\n" for name in accounts), 0o600)
     add_libvirt_accounts(etc)
+    if host.sudo:
+        add_sudo_account(layout, host, etc)
 
     (etc / "ssh").mkdir()
     install(layout.keys / host.name, etc / "ssh/ssh_host_ed25519_key", 0o600)
@@ -203,10 +222,12 @@ def make_etc(layout: Layout, host: Host, etc: pathlib.Path) -> None:
     write(etc / "kernel/postinst.d/unattended-upgrades", "#!/bin/sh\n", 0o755)
 
     (etc / "libvirt/storage/autostart").mkdir(parents=True)
-    for name in ("libvirtd", "virtlockd"):
+    daemons = SPLIT_DAEMONS if host.split else ("libvirtd",)
+    for name in (*daemons, "virtlockd"):
         write(etc / f"init.d/{name}", SERVICE.format(name=name), 0o755)
-    write(etc / "libvirt/libvirtd.conf", LIBVIRTD_CONF.format(uuid=host.uuid))
-    write(etc / "libvirt/qemu.conf", QEMU_CONF.format(address=host.address))
+    for name in set(daemons) - {"virtlogd"}:
+        write(etc / f"libvirt/{name}.conf", LIBVIRTD_CONF.format(uuid=host.uuid, name=name))
+    write(etc / "libvirt/qemu.conf", QEMU_CONF.format(address=host.address, stdio="logd" if host.split else "file"))
     for name, path in POOLS.items():
         file = f"/etc/libvirt/storage/{name}.xml"
         write(etc / file[5:], POOL.format(name=name, path=path))
@@ -224,6 +245,24 @@ def add_libvirt_accounts(etc: pathlib.Path) -> None:
     if not any(line.startswith("libvirt-qemu:") for line in lines(etc / "passwd")):
         with open(etc / "passwd", "a", encoding="utf-8") as file:
             file.write("libvirt-qemu:x:64055:64055::/var/lib/libvirt:/usr/sbin/nologin\n")
+
+
+def add_sudo_account(layout: Layout, host: Host, etc: pathlib.Path) -> None:
+    """An account that may log in with the lab's key, and may do everything with sudo, without a password."""
+    home = layout.disk(host) / "var" / SUDO_USER
+    for folder in (home, home / ".ssh"):
+        folder.mkdir(mode=0o700)
+    install(layout.keys / "lab.pub", home / ".ssh/authorized_keys", 0o600)
+    for path in (home, home / ".ssh", home / ".ssh/authorized_keys"):
+        os.chown(path, 64100, 64100)
+    for file, line in (
+        ("passwd", f"{SUDO_USER}:x:64100:64100::/var/{SUDO_USER}:/bin/sh"),
+        ("group", f"{SUDO_USER}:x:64100:"),
+        ("shadow", f"{SUDO_USER}:*:20000:0:99999:7:::"),
+    ):
+        with open(etc / file, "a", encoding="utf-8") as accounts:
+            accounts.write(f"{line}\n")
+    write(etc / "sudoers", f"root ALL=(ALL:ALL) ALL\n{SUDO_USER} ALL=(ALL:ALL) NOPASSWD: ALL\n", 0o440)
 
 
 def lines(file: pathlib.Path) -> list[str]:

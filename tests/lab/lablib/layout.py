@@ -18,6 +18,7 @@ import uuid
 
 CHECKOUT = pathlib.Path(__file__).resolve().parents[3]
 SWITCH_ADDRESS = "10.99.0.254"
+SWITCH_ADDRESS_6 = "fd99::fe"
 MAX_HOSTS = 9
 BMC_USER = "drover"
 BMC_PASSWORD = "correct-horse-7"  # no secret: it is in the lab's folder for everybody who may use the lab
@@ -25,6 +26,12 @@ BMC_PASSWORD = "correct-horse-7"  # no secret: it is in the lab's folder for eve
 #: What PID 1 of a host heeds; the numbers are systemd's.
 POWER_OFF = signal.SIGRTMIN + 4
 RESTART = signal.SIGRTMIN + 5
+
+#: The account of a host that is reached without root, which has sudo.
+SUDO_USER = "drover"
+
+#: libvirt's daemons of a host with one daemon for each driver. The first is that of QEMU, and starts last.
+SPLIT_DAEMONS = ("virtqemud", "virtproxyd", "virtnodedevd", "virtnetworkd", "virtnwfilterd", "virtsecretd", "virtstoraged", "virtlogd")
 
 #: Programs the lab is made of and the Debian package each of them comes in.
 PROGRAMS = {
@@ -55,6 +62,12 @@ class Host:
     """One host of the lab; everything about it follows from its number, counted from 1."""
 
     number: int
+    #: libvirt's split daemons run there instead of libvirtd.
+    split: bool = False
+    #: Ansible logs in there as SUDO_USER and becomes root with sudo.
+    sudo: bool = False
+    #: It has no IPv4 address.
+    ipv6: bool = False
 
     @property
     def name(self) -> str:
@@ -62,7 +75,22 @@ class Host:
 
     @property
     def address(self) -> str:
-        return f"10.99.0.{10 + self.number}"
+        return self.address_6 if self.ipv6 else f"10.99.0.{10 + self.number}"
+
+    @property
+    def address_6(self) -> str:
+        """Each host has an IPv6 address, so that it reaches those that have nothing else."""
+        return f"fd99::{10 + self.number}"
+
+    @property
+    def user(self) -> str:
+        """The account that Ansible uses."""
+        return SUDO_USER if self.sudo else "root"
+
+    @property
+    def daemon(self) -> str:
+        """The daemon of libvirt that runs QEMU."""
+        return SPLIT_DAEMONS[0] if self.split else "libvirtd"
 
     @property
     def mac(self) -> str:
@@ -72,6 +100,10 @@ class Host:
     def uuid(self) -> str:
         """libvirt refuses to migrate between hosts that share a UUID, as these would."""
         return str(uuid.uuid5(uuid.NAMESPACE_DNS, f"{self.name}.lab.invalid"))
+
+
+#: The kinds of host that a person asks for by the name of the host.
+HOST_KINDS = ("split", "sudo", "ipv6")
 
 
 class Layout:
@@ -103,15 +135,17 @@ class Layout:
         return self.folder / "hosts" / host.name
 
     def save(self, hosts: list[Host]) -> None:
-        self.settings.write_text(json.dumps({"hosts": len(hosts)}) + "\n", encoding="utf-8")
+        kinds = {kind: [host.number for host in hosts if getattr(host, kind)] for kind in HOST_KINDS}
+        self.settings.write_text(json.dumps({"hosts": len(hosts), **kinds}) + "\n", encoding="utf-8")
 
     def hosts(self) -> list[Host]:
         """The hosts of this lab; empty when there is none."""
         try:
-            count = json.loads(self.settings.read_text(encoding="utf-8"))["hosts"]
+            settings = json.loads(self.settings.read_text(encoding="utf-8"))
+            count = settings["hosts"]
         except (FileNotFoundError, ValueError, KeyError):
             return []
-        return [Host(number) for number in range(1, count + 1)]
+        return [Host(number, **{kind: number in settings.get(kind, ()) for kind in HOST_KINDS}) for number in range(1, count + 1)]
 
     def host(self, name: str) -> Host:
         for host in self.hosts():
@@ -140,6 +174,17 @@ def find_programs() -> None:
         raise NoLabHere(f"The lab needs these packages: {' '.join(missing)}. Run `make setup`.")
     if not os.path.exists("/dev/net/tun"):
         raise NoLabHere("The lab needs /dev/net/tun, which this machine does not have.")
+
+
+def split_daemons() -> pathlib.Path:
+    """The folder with libvirt's split daemons: the machine's own, or what tests/lab/split_daemons.sh has built."""
+    for folder in (
+        pathlib.Path("/usr/sbin"),
+        pathlib.Path(os.environ.get("DROVER_SPLIT_DAEMONS") or CHECKOUT / ".cache" / "split-daemons"),
+    ):
+        if all((folder / name).exists() or name == "virtlogd" for name in SPLIT_DAEMONS):
+            return folder
+    raise NoLabHere("There are no split daemons of libvirt on this machine. Build them once with tests/lab/split_daemons.sh (needs root).")
 
 
 def as_root() -> list[str]:

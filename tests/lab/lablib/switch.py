@@ -22,7 +22,7 @@ import typing
 
 from .control import short_path
 from .host import RESTARTS
-from .layout import POWER_OFF, SWITCH_ADDRESS, Host, LabError, Layout, run
+from .layout import POWER_OFF, SWITCH_ADDRESS, SWITCH_ADDRESS_6, Host, LabError, Layout, run
 
 BRIDGE = "lab0"
 
@@ -216,6 +216,7 @@ def make_network() -> None:
     run("ip", "link", "set", "lo", "up")
     run("ip", "link", "add", BRIDGE, "type", "bridge", "forward_delay", "0")
     run("ip", "address", "add", f"{SWITCH_ADDRESS}/24", "dev", BRIDGE)
+    run("ip", "address", "add", f"{SWITCH_ADDRESS_6}/64", "dev", BRIDGE, "nodad")
     run("ip", "link", "set", BRIDGE, "up")
 
 

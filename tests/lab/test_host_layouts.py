@@ -1,0 +1,127 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hosts that differ in their layout work together: libvirtd, libvirt's split daemons, sudo, IPv6 alone.
+
+kvm1 has libvirtd and is reached as root; kvm2 has the split daemons; kvm3 has no IPv4 address, and Ansible is an account with sudo there.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from lablib import layout as lab_layout
+from test_fleet import IMAGE, MARK, Domain, Fleet, changed, clean, eventually, said
+
+from conftest import HERE, Lab, run
+
+pytestmark = pytest.mark.long
+
+KINDS = ("--split", "kvm2", "--sudo", "kvm3", "--ipv6", "kvm3")
+NETWORK = "<network><name>lan</name><forward mode='bridge'/><bridge name='br0'/></network>"
+
+
+@pytest.fixture(scope="module")
+def layouts(tmp_path_factory):
+    """A lab of this file alone, with one host of each layout."""
+    try:
+        lab_layout.split_daemons()
+    except lab_layout.NoLabHere as problem:
+        pytest.skip(str(problem))
+    folder = tmp_path_factory.mktemp("layouts") / "lab"
+    lab = [os.fspath(HERE / "lab"), "--folder", os.fspath(folder)]
+    try:
+        run([*lab, "up", *KINDS])
+        found = Lab(lab_layout.Layout(folder))
+        found.command("install")
+        (folder / MARK).touch()
+        yield found
+    finally:
+        run([*lab, "down"], check=False)
+
+
+@pytest.fixture
+def fleet(layouts, tmp_path):
+    """The hosts, empty, and a store that knows them."""
+    clean(layouts)
+    fleet = Fleet(layouts, tmp_path, f"sqlite:///{tmp_path / 'store.db'}")
+    fleet.playbook("discover")
+    yield fleet
+    clean(layouts)
+
+
+def test_the_hosts_are_what_they_are_said_to_be(fleet):
+    daemons = fleet.everywhere("ps -e -o comm= | grep -E '^(libvirtd|virt[a-z]+d)$' | sort -u")
+    assert daemons["kvm1"].split() == ["libvirtd"] and "virtqemud" in daemons["kvm2"].split() and "libvirtd" not in daemons["kvm2"].split()
+    assert "inet " not in fleet.run("kvm3", "ip address show br0")
+    config = os.fspath(fleet.lab.layout.ssh_config)
+    assert run(["ssh", "-F", config, "-l", "drover", "kvm3", "id -un; sudo -n id -un"]).stdout.split() == ["drover", "root"]
+    assert fleet.query("SELECT count(*) FROM services WHERE last_error IS NULL") == [(3,)]
+
+
+@pytest.mark.parametrize("source", ["kvm1", "kvm2", "kvm3"])
+def test_place_and_move_to_each_other_host(fleet, source):
+    """Instances with a shared disk and with a local one; both move live to both others and back."""
+    fleet.everywhere(f'virsh net-info lan > /dev/null 2>&1 || {{ echo "{NETWORK}" > /root/lan.xml && virsh net-define /root/lan.xml; }}')
+    fleet.everywhere("virsh net-start lan > /dev/null 2>&1; virsh net-list --name | grep -qx lan")
+    definitions = [
+        {"name": "web", "memory_mb": 64, "disks": [{"size_gb": 1, "image": IMAGE}], "networks": [{"network": "lan"}]},
+        {"name": "db", "memory_mb": 64, "disks": [{"size_gb": 1, "path": "/var/lib/libvirt/images/db.qcow2"}]},
+    ]
+    fleet.place(definitions, drover_destination=source)
+    assert fleet.settled() == {name: (source, "running") for name in ("web", "db")}
+    for destination in sorted(set(fleet.hosts) - {source}):
+        for there in (destination, source):
+            for name in ("web", "db"):
+                fleet.playbook("migrate", "-e", f"drover_instance={name}", "-e", f"drover_destination={there}")
+            assert fleet.settled() == {name: (there, "running") for name in ("web", "db")}
+
+
+@pytest.mark.parametrize("source", ["kvm1", "kvm2", "kvm3"])
+def test_drain_and_back(fleet, source):
+    fleet.make(source, Domain("a"), Domain("b", state="shutoff"))
+    fleet.playbook("discover")
+    fleet.drain(source)
+    assert all(host != source for host, dummy in fleet.settled().values())
+    assert fleet.service(source)["maintenance"]
+    fleet.playbook("undrain", "-e", f"drover_host={source}")
+    assert not fleet.service(source)["maintenance"]
+
+
+def test_the_role_hypervisor_restarts_the_daemon_that_is_there(fleet):
+    """Without drover_libvirt_service; a guest that runs goes on."""
+    fleet.everywhere(
+        "sed -i /lock_manager/d /etc/libvirt/qemu.conf; service $(basename $(ls /etc/init.d/virtqemud /etc/init.d/libvirtd 2>/dev/null)) restart"
+    )
+    fleet.make("kvm2", Domain("web"))
+    pids = "cat /run/libvirtd.pid /run/virtqemud.pid 2>/dev/null; true"
+    before = fleet.everywhere(pids)
+    assert changed(fleet.playbook("hypervisor.yml")) > 0
+    after = fleet.everywhere(pids)
+    assert all(before[host] != after[host] for host in fleet.hosts)
+    assert fleet.where() == {"web": ("kvm2", "running")}
+    assert changed(fleet.playbook("hypervisor.yml")) == 0 and fleet.everywhere(pids) == after
+
+
+def test_a_daemon_that_dies_is_said_so_and_a_drain_afterwards_works(fleet):
+    fleet.make("kvm2", Domain("web"))
+    fleet.playbook("discover")
+    fleet.run("kvm2", "kill -9 $(cat /run/virtqemud.pid)")
+    seen = said(fleet.playbook("discover", check=False))
+    assert "kvm2" in seen and "Traceback" not in seen, seen
+    assert fleet.service("kvm2")["last_error"]
+    fleet.run("kvm2", "service virtqemud start")
+    eventually(lambda: fleet.lab.host("kvm2").run("virsh list").rc == 0)
+    fleet.playbook("discover")
+    fleet.drain("kvm2")
+    ((host, state),) = fleet.settled().values()
+    assert host != "kvm2" and state == "running"
+
+
+def test_check_and_trust(fleet):
+    """SSH between the hosts is looked at by names that stand for IPv6 addresses too."""
+    done = fleet.playbook("check")
+    assert "errors: 0" in said(done) or "nothing was found" in said(done), said(done)
+    fleet.playbook("migration_trust")
+    fleet.drain("kvm3")
