@@ -70,12 +70,12 @@ def test_place_and_move_to_each_other_host(fleet, source):
         {"name": "db", "memory_mb": 64, "disks": [{"size_gb": 1, "path": "/var/lib/libvirt/images/db.qcow2"}]},
     ]
     fleet.place(definitions, drover_destination=source)
-    assert fleet.settled() == {name: (source, "running") for name in ("web", "db")}
+    assert fleet.settled() == dict.fromkeys(("web", "db"), (source, "running"))
     for destination in sorted(set(fleet.hosts) - {source}):
         for there in (destination, source):
             for name in ("web", "db"):
                 fleet.playbook("migrate", "-e", f"drover_instance={name}", "-e", f"drover_destination={there}")
-            assert fleet.settled() == {name: (there, "running") for name in ("web", "db")}
+            assert fleet.settled() == dict.fromkeys(("web", "db"), (there, "running"))
 
 
 @pytest.mark.parametrize("source", ["kvm1", "kvm2", "kvm3"])
