@@ -286,7 +286,7 @@ def _qemu_img(
     arguments: Sequence[str],
     doing: str,
     why_not: Callable[[], str | None] | None = None,
-    limit: float = QEMU_IMG_TIMEOUT,
+    limit: float | None = None,
 ) -> str:
     program = module.get_bin_path("qemu-img")
     if program is None:
@@ -302,7 +302,7 @@ def _qemu_img(
 
 
 def _run(
-    command: Sequence[str], doing: str, why_not: Callable[[], str | None] | None = None, limit: float = QEMU_IMG_TIMEOUT
+    command: Sequence[str], doing: str, why_not: Callable[[], str | None] | None = None, limit: float | None = None
 ) -> tuple[int, str, str]:
     """(Exit status, output, errors) of a program; it is not waited for longer than ``limit`` seconds, not even after it was killed.
 
@@ -316,7 +316,7 @@ def _run(
     except OSError as exc:
         raise ImageProblem(f"On {host_name()}, {doing} failed: {exc.strerror}.") from exc
     try:
-        out, err = program.communicate(timeout=limit) if why_not is None else _heed(program, doing, why_not)
+        out, err = program.communicate(timeout=limit or QEMU_IMG_TIMEOUT) if why_not is None else _heed(program, doing, why_not)
     except BaseException as exc:
         program.kill()
         for pipe in (program.stdout, program.stderr):
@@ -325,7 +325,7 @@ def _run(
         if not isinstance(exc, subprocess.TimeoutExpired):
             raise
         raise ImageProblem(
-            f"On {host_name()}, {doing} did not end within {limit:.0f} s and was given up: look whether its storage hangs there."
+            f"On {host_name()}, {doing} did not end within {limit or QEMU_IMG_TIMEOUT:.0f} s and was given up: look whether its storage hangs there."
         ) from None
     return program.returncode, out, err
 

@@ -376,6 +376,15 @@ def delete_volume(volume: Any) -> None:
     volume.delete(0)
 
 
+def drop_snapshot(domain: Any, name: str, record_alone: bool = False) -> None:
+    """Remove a snapshot that a person named: an internal one with its state in the images, or libvirt's record alone.
+
+    :param record_alone: its files stay as they are.
+    """
+    snapshot = domain.snapshotLookupByName(name, 0)
+    snapshot.delete(libvirt.VIR_DOMAIN_SNAPSHOT_DELETE_METADATA_ONLY if record_alone else 0)
+
+
 def undefine(domain: Any, with_state: bool = False) -> None:
     """Remove a definition, and what libvirt has saved of its memory. The files that it uses stay, that of its UEFI variables too.
 

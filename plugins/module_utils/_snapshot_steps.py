@@ -178,7 +178,7 @@ class Steps:
         if snapshot.kind == _snapshots.INTERNAL:
             if self._real_run:
                 self.begun = True
-                self.domain.snapshotLookupByName(snapshot.name, 0).delete(0)
+                _ownership.drop_snapshot(self.domain, snapshot.name)
             return True
         if snapshot.kind == _snapshots.WITH_MEMORY:
             raise LibvirtProblem(

@@ -179,7 +179,7 @@ def drop_record(domain: Any, name: str) -> None:
 
     :raises libvirt.libvirtError: libvirt refuses.
     """
-    domain.snapshotLookupByName(name, 0).delete(libvirt.VIR_DOMAIN_SNAPSHOT_DELETE_METADATA_ONLY)
+    _ownership.drop_snapshot(domain, name, record_alone=True)
 
 
 def request(name: str, description: str | None, overlays: Mapping[str, str], others: Iterable[str]) -> str:

@@ -10,7 +10,6 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: _disk_move
 short_description: Move a disk of an instance to another storage of its host
-version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:

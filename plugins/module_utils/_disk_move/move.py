@@ -311,7 +311,7 @@ class DiskMove:
                 f"The disk {disk.target} of {disk.where} is {' and '.join(map(str, disk.sources))}, not {record['destination']} alone. No file was removed: "
                 "run this again."
             )
-        old = _ownership.Candidate(record["source"], bool(record["by_use"]), record["refused"], records.inode_of(record, "old"))
+        old = _ownership.Candidate(record["source"], record.get("by_use") is True, record.get("refused"), records.inode_of(record, "old"))
         self._remove(old)
         self._refresh(record)
         self._clear()

@@ -11,10 +11,12 @@ the move has made, and which job of libvirt is its own. The record is never beli
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _domain_metadata
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name
+from ansible_collections.drover.compute.plugins.module_utils._ownership import TEMPORARY
 
 #: The name of its element below drover's.
 ELEMENT = "disk_move"
@@ -64,11 +66,7 @@ def _checked(domain: Any, text: str) -> dict[str, Any]:
         record = json.loads(text)
     except ValueError:
         record = None
-    if (
-        isinstance(record, dict)
-        and all(isinstance(record.get(name), str) for name in _TEXTS)
-        and all(map(_is_inode, map(record.get, ("made", "old"))))
-    ):
+    if isinstance(record, dict) and _is_whole(record):
         return record
     raise LibvirtProblem(
         f"{domain.name()} on {host_name()} has a record of a move of a disk that cannot be read, so nothing was done. See what became of its disks, then "
@@ -78,3 +76,16 @@ def _checked(domain: Any, text: str) -> dict[str, Any]:
 
 def _is_inode(found: Any) -> bool:
     return found is None or (isinstance(found, list) and len(found) == 2 and all(isinstance(each, int) for each in found))
+
+
+def _is_whole(record: dict[str, Any]) -> bool:
+    if not all(isinstance(record.get(name), str) for name in _TEXTS) or not all(_is_inode(record.get(name)) for name in ("made", "old")):
+        return False
+    # Whoever may edit a domain may have written it.
+    folder, name = os.path.split(record["part"])
+    paths = all(os.path.isabs(record[each]) for each in ("source", "destination", "part"))
+    return paths and folder == os.path.dirname(record["destination"]) and name.startswith(TEMPORARY) and _is_number(record.get("began"))
+
+
+def _is_number(found: Any) -> bool:
+    return isinstance(found, (int, float)) and not isinstance(found, bool)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import types
@@ -15,8 +16,8 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _orders, _ownership
-from ansible_collections.drover.compute.plugins.module_utils._disk_move import destination, move
+from ansible_collections.drover.compute.plugins.module_utils import _domain_metadata, _orders, _ownership
+from ansible_collections.drover.compute.plugins.module_utils._disk_move import destination, move, record
 from ansible_collections.drover.compute.tests.unit import devices
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, qemu_img
 
@@ -250,3 +251,18 @@ def test_a_locked_part_is_left_alone(make, monkeypatch):
     monkeypatch.setattr(move.os.path, "lexists", lambda path: True)
     monkeypatch.setattr(_ownership, "why_locked", lambda path: "a process has it locked")
     assert "still writes to" in vm.refuses(begun=True)
+
+
+@pytest.mark.parametrize("change", [{"part": "/etc/passwd"}, {"made": "all"}, {"destination": "fast"}, {"began": None}, None])
+def test_a_record_that_makes_no_sense_is_believed_by_nobody(make, change):
+    vm = make()
+    vm.guests.ready = False
+    vm.done("copying")
+    found = record.read(vm.domain)
+    text = "{" if change is None else json.dumps({**found, **change})
+    for place in _domain_metadata.places(vm.domain):
+        _domain_metadata.change(vm.domain, place, record.ELEMENT, text)
+    for given in ({}, {"state": "aborted"}):
+        said = vm.run(**given)
+        assert said["rc"] == 1 and "cannot be read, so nothing was done" in said["msg"] and "begun" not in said
+    assert os.path.exists(vm.new) and os.path.exists(vm.old)

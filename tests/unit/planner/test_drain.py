@@ -92,6 +92,7 @@ def test_a_host_with_several_compute_nodes_is_emptied_whole():
         ({"move_policy": "never"}, "its migration policy is 'never'"),
         ({"own_devices": [{"type": "pci", "address": "0000:3b:00.0"}]}, "devices of its host that no claim gave it (pci 0000:3b:00.0)"),
         ({"snapshots": True}, "it has snapshots"),
+        ({"task_state": "moving_disk"}, "a disk of it is being moved to another storage"),
         ({"state": "shutoff", "managed_save": True}, "managed save"),
         ({"state": "shutoff", "persistent": False}, "not persistent"),
         ({"state": "crashed"}, "it has crashed"),
