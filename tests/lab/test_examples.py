@@ -147,6 +147,8 @@ def nothing(fleet):
 PREPARE = {
     ("module", "domain"): an_image,
     ("module", "_domain_device"): two_guests,
+    ("module", "_domain_snapshot"): two_guests,
+    ("module", "instance_snapshot"): web1,
     ("module", "_domain_migration"): two_guests,
     ("module", "_domain_order"): nothing,
     ("module", "domain_power"): two_guests,
@@ -178,6 +180,11 @@ PREPARE = {
 }
 AFTER = {
     ("module", "_domain_device"): lambda fleet: "data.qcow2" in fleet.files(LOCAL),
+    ("module", "_domain_snapshot"): lambda fleet: fleet.run("kvm1", "virsh snapshot-list web-1 --name").split() == ["before-upgrade"],
+    ("module", "instance_snapshot"): lambda fleet: (
+        fleet.run("kvm1", "virsh snapshot-list web1 --name").split() == []
+        and not [name for name in fleet.files(SHARED) if "before" in name]
+    ),
     ("module", "_domain_migration"): lambda fleet: fleet.where()["web-1"] == ("kvm2", "running"),
     ("module", "domain_power"): lambda fleet: set(fleet.where().values()) == {("kvm1", "shutoff")},
     ("module", "_domain_restart"): lambda fleet: fleet.where() == {"web-1": ("kvm2", "running")},

@@ -41,6 +41,7 @@ WHERE = {
     ("module", "domain"): (HERE, LAB),
     ("module", "_domain_settings"): (HERE,),
     ("module", "_domain_device"): (LAB,),
+    ("module", "_domain_snapshot"): (LAB,),
     ("module", "_domain_migration"): (LAB,),
     ("module", "_domain_order"): (LAB,),
     ("module", "domain_power"): (HERE, LAB),
