@@ -166,8 +166,15 @@ class WithSnapshot(Guest):
     """The same with a snapshot of its disk."""
 
     def script(self) -> str:
-        text = f"virsh snapshot-create-as {self.name} one --disk-only --diskspec vda,file={SHARED}/{self.uuid}-one.qcow2 --diskspec sda,snapshot=no"
-        return f"{super().script()}\n{text}"
+        path = f"{SHARED}/{self.uuid}-one.qcow2"
+        lines = [
+            super().script(),
+            f"virsh snapshot-create-as {self.name} one --disk-only --diskspec vda,file={path} --diskspec sda,snapshot=no",
+        ]
+        if self.state == "shutoff":
+            # What it has written since.
+            lines.append(f"qemu-io -f qcow2 -c 'write -q -P 9 512k 64k' {path}")
+        return "\n".join(lines)
 
 
 class Snapshot(Operation):
