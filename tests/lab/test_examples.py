@@ -169,6 +169,8 @@ PREPARE = {
     ("module", "_disk_move"): web1_and_a_pool,
     ("module", "_domain_device"): two_guests,
     ("module", "_domain_disk_move"): two_guests_and_a_pool,
+    ("module", "_domain_snapshot"): two_guests,
+    ("module", "instance_snapshot"): web1,
     ("module", "_domain_migration"): two_guests,
     ("module", "_domain_order"): nothing,
     ("module", "domain_power"): two_guests,
@@ -202,6 +204,11 @@ AFTER = {
     ("module", "_disk_move"): lambda fleet: is_moved(fleet, "web1"),
     ("module", "_domain_disk_move"): lambda fleet: is_moved(fleet, "web-1"),
     ("module", "_domain_device"): lambda fleet: "data.qcow2" in fleet.files(LOCAL),
+    ("module", "_domain_snapshot"): lambda fleet: fleet.run("kvm1", "virsh snapshot-list web-1 --name").split() == ["before-upgrade"],
+    ("module", "instance_snapshot"): lambda fleet: (
+        fleet.run("kvm1", "virsh snapshot-list web1 --name").split() == []
+        and not [name for name in fleet.files(SHARED) if "before" in name]
+    ),
     ("module", "_domain_migration"): lambda fleet: fleet.where()["web-1"] == ("kvm2", "running"),
     ("module", "domain_power"): lambda fleet: set(fleet.where().values()) == {("kvm1", "shutoff")},
     ("module", "_domain_restart"): lambda fleet: fleet.where() == {"web-1": ("kvm2", "running")},

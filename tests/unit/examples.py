@@ -43,6 +43,7 @@ WHERE = {
     ("module", "_disk_move"): (LAB,),
     ("module", "_domain_device"): (LAB,),
     ("module", "_domain_disk_move"): (LAB,),
+    ("module", "_domain_snapshot"): (LAB,),
     ("module", "_domain_migration"): (LAB,),
     ("module", "_domain_order"): (LAB,),
     ("module", "domain_power"): (HERE, LAB),

@@ -64,7 +64,15 @@ def test_nothing_is_removed_but_in_one_place():
 
 def test_that_place_does_remove():
     found = {text for dummy, text in removals((PLUGINS / ONE_PLACE).read_text(encoding="utf-8"))}
-    assert found == {"os.unlink", "os.rmdir", "volume.delete", "snapshot.delete", "domain.undefine", "domain.undefineFlags", "device.undefine"}
+    assert found == {
+        "os.unlink",
+        "os.rmdir",
+        "volume.delete",
+        "snapshot.delete",
+        "domain.undefine",
+        "domain.undefineFlags",
+        "device.undefine",
+    }
 
 
 @pytest.mark.parametrize(

@@ -332,7 +332,7 @@ class UndefinedByHand(_ByHand):
 
     gone = True
     moments = ("after",)
-    words = "virsh destroy web; virsh undefine web"
+    words = "virsh destroy web; virsh undefine web --snapshots-metadata"
 
     def forget(self):
         """A person says that it is gone, and its room is free."""

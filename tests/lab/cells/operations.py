@@ -197,6 +197,61 @@ class MoveDiskCold(MoveDisk):
         return [WithFolder("web", state="shutoff", folder=LOCAL, size="40M", written_mb=8, based=False)]
 
 
+@dataclasses.dataclass
+class WithSnapshot(Guest):
+    """The same with a snapshot of its disk."""
+
+    def script(self) -> str:
+        path = f"{SHARED}/{self.uuid}-one.qcow2"
+        lines = [
+            super().script(),
+            f"virsh snapshot-create-as {self.name} one --disk-only --diskspec vda,file={path} --diskspec sda,snapshot=no",
+        ]
+        if self.state == "shutoff":
+            # What it has written since.
+            lines.append(f"qemu-io -f qcow2 -c 'write -q -P 9 512k 64k' {path}")
+        return "\n".join(lines)
+
+
+class Snapshot(Operation):
+    """Of a guest that runs."""
+
+    kind = "snapshot"
+    what, task, wanted = "instance_snapshot", "_domain_snapshot present at kvm1", "present"
+    snapshots, layers = ["one"], 2
+
+    def words(self):
+        given = {"drover_instance": "web", "drover_snapshot_state": self.wanted, "drover_snapshot_name": "one", **SHARED_POOL}
+        return ["-e", json.dumps(given)]
+
+    def check(self, fleet):
+        """The running domain and its definition have the same image, which has as many layers above that of others as it should."""
+        assert fleet.run("kvm1", "virsh snapshot-list web --name").split() == self.snapshots
+        shown = [fleet.run("kvm1", f"virsh domblklist --details {words} web") for words in ("", "--inactive")]
+        assert shown[0] == shown[1]
+        (path,) = [line.split()[3] for line in shown[0].splitlines() if line.split()[1:2] == ["disk"]]
+        chain = json.loads(fleet.run("kvm1", f"qemu-img info -U --backing-chain --output=json {path}"))
+        assert [each["filename"] for each in chain][self.layers :] == [BASE], chain
+        assert path in {found for (found,) in fleet.query("SELECT path FROM domain_files")}
+
+
+class DeleteSnapshot(Snapshot):
+    """It is merged while the guest runs."""
+
+    task, wanted = "_domain_snapshot absent at kvm1", "absent"
+    snapshots, layers = [], 1
+
+    def web(self):
+        return [WithSnapshot("web")]
+
+
+class RevertSnapshot(Snapshot):
+    task, wanted, state = "_domain_snapshot reverted at kvm1", "reverted", "shutoff"
+
+    def web(self):
+        return [WithSnapshot("web", state="shutoff")]
+
+
 class ResizeAndConfirm(Operation):
     """To another host."""
 
@@ -302,6 +357,9 @@ OPERATIONS = {
     "detach disk": DetachDisk,
     "move disk": MoveDisk,
     "move disk of one that is off": MoveDiskCold,
+    "snapshot": Snapshot,
+    "delete a snapshot": DeleteSnapshot,
+    "revert to a snapshot": RevertSnapshot,
     "resize and confirm": ResizeAndConfirm,
     "resize and revert": ResizeAndRevert,
     "live move": LiveMove,
