@@ -127,6 +127,9 @@ def no_binding(monkeypatch):
     """A hypervisor without python3-libvirt, under any Python."""
     from ansible_collections.drover.compute.plugins.module_utils import _libvirt
 
+    # A file that is imported for the first time without the binding would be without it for good.
+    for name in ("domain", "_domain_migration", "hypervisor_info"):
+        importlib.import_module(f"ansible_collections.drover.compute.plugins.modules.{name}")
     monkeypatch.setattr(_libvirt, "libvirt", None)
     monkeypatch.setattr(_libvirt, "LIBVIRT_IMPORT_ERROR", "ImportError: No module named 'libvirt'")
     monkeypatch.setattr(_libvirt, "probe_interpreters_for_module", lambda paths, module: None)
