@@ -39,7 +39,9 @@ class Devices:
         patch.setattr(libvirt.virDomain, "attachDeviceFlags", lambda domain, text, flags=0: self._attach(domain, text, flags))
         patch.setattr(libvirt.virDomain, "detachDeviceFlags", lambda domain, text, flags=0: self._detach(domain, text, flags))
         patch.setattr(libvirt.virDomain, "updateDeviceFlags", lambda domain, text, flags=0: self._update(domain, text, flags))
-        patch.setattr(libvirt.virDomain, "blockCopy", lambda domain, *given: self._copy(domain, *given))
+        patch.setattr(
+            libvirt.virDomain, "blockCopy", lambda domain, target, text, given, flags=0: self._copy(domain, target, text, given, flags)
+        )
         patch.setattr(libvirt.virDomain, "blockJobInfo", lambda domain, target, flags=0: self._copied(domain, target))
         patch.setattr(libvirt.virDomain, "blockJobAbort", lambda domain, target, flags=0: self._end_copy(domain, target, flags))
 
