@@ -87,6 +87,8 @@ def awx(tmp_path_factory, collections, postgres):
                     "DROVER_STORE_URL": url,
                     "HOME": str(base),
                     "LC_ALL": "C.UTF-8",
+                    # AWX sets none; a test before this one may have had it in the environment.
+                    "COLUMNS": "",
                     "PATH": os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"],
                     "PYTHONDONTWRITEBYTECODE": "1",
                 },
