@@ -57,17 +57,21 @@ class Volume:
         """Make the volume anew, and start its servers."""
         run(*as_root(), "rm", "-rf", "--one-file-system", "--", self.folder)
         self.folder.mkdir()
-        script = f'unshare --mount sh -c "$0" sh "$1" "$2" >"$1/start.log" 2>&1 </dev/null || {{ tail -n 5 "$1/start.log"; exit 1; }}'
+        script = 'unshare --mount sh -c "$0" sh "$1" "$2" >"$1/start.log" 2>&1 </dev/null || { tail -n 5 "$1/start.log"; exit 1; }'
         beside.call(self.layout, "sh", "-c", script, SCRIPT, self.folder, SWITCH_ADDRESS)
 
     def make(self, name: str, size_gb: int) -> None:
         """Make an image."""
         # Through the volume: what is written to a brick beside it has no attributes of Gluster.
-        beside.call(self.layout, "qemu-img", "create", "-q", "-f", "raw", f"gluster://{SWITCH_ADDRESS}/{VOLUME}/{name}", f"{size_gb}G")
+        self._mounted(f"truncate -s {size_gb}G {MOUNT}/{name}")
 
     def remove(self, name: str) -> None:
-        """Remove an image, by a host that has the volume mounted."""
-        run("ssh", "-F", self.layout.ssh_config, self.layout.hosts()[0].name, f"rm -f {MOUNT}/{name}")
+        """Remove an image."""
+        self._mounted(f"rm -f {MOUNT}/{name}")
+
+    def _mounted(self, script: str) -> None:
+        """Run a script on a host that has the volume mounted."""
+        run("ssh", "-F", self.layout.ssh_config, self.layout.hosts()[0].name, script)
 
     def images(self) -> list[str]:
         """The names of the files."""
@@ -87,5 +91,5 @@ def up(layout: Layout) -> None:
     if not beside.answers(layout, PORT):
         Volume(layout).start()
     for host in layout.hosts():
-        run("ssh", "-F", layout.ssh_config, host.name, f"mkdir -p {MOUNT} /var/log/glusterfs")
+        run("ssh", "-F", layout.ssh_config, host.name, f"mkdir -p {MOUNT} /var/log/glusterfs; ln -sf /proc/self/mounts /etc/mtab")
         beside.give(layout, host, {NAME: POOL_XML, FILES: FILES_XML})

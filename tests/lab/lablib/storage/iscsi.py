@@ -68,7 +68,7 @@ class Target:
 
     def remove(self, name: str) -> None:
         """Remove an image."""
-        self.admin("--op", "delete", "--mode", "logicalunit", "--tid", "1", "--lun", str(self._units()[name]), "--force")
+        self.admin("--op", "delete", "--mode", "logicalunit", "--tid", "1", "--lun", str(self._units()[name]))
         self.file(name).unlink()
 
     def _units(self) -> dict[str, int]:
