@@ -65,6 +65,22 @@ options:
     - C(disks.pool) (text). The storage pool in which its file is made, one of C(drover_storage_pools) with a folder. By default
       the disk is in the folder C(drover_instances_path).
     - C(disks.traits) (list of texts). Traits that the pool must have. Give C(pool) with it.
+    - 'C(disks.source) (mapping). The disk exists, and the instance only gets it: it is never made, copied or removed. On
+      the network it counts as nothing, or on C(pool) with C(size_gb). With a C(path) it needs C(size_gb). C(image), C(path)
+      and C(traits) do not go with it.'
+    - C(disks.source.protocol) (C(rbd), C(iscsi), C(nbd), C(gluster)). The disk is on the network, and QEMU reaches it by
+      this protocol. Give this or C(path).
+    - 'C(disks.source.name) (text). Its name on the network: C(POOL/IMAGE) for rbd, C(TARGET/UNIT) for iscsi, C(VOLUME/FILE)
+      for gluster, the name of the export for nbd.'
+    - C(disks.source.hosts) (list of mappings). Its servers.
+    - C(disks.source.hosts.name) (text, required). The name or address of a server.
+    - C(disks.source.hosts.port) (whole number from 1 to 65535). Its port [that of the protocol].
+    - C(disks.source.auth) (mapping). How QEMU logs in, for rbd and iscsi.
+    - C(disks.source.auth.username) (text, required). The user.
+    - C(disks.source.auth.secret) (text, required). The uuid or the usage of a secret of libvirt, never its value. Each host
+      that the instance may be on must have it.
+    - C(disks.source.path) (text). A file, or a block device below C(/dev), that each of its hosts has.
+    - C(disks.source.format) (C(raw), C(qcow2)). The format of what is there [C(raw)].
     - 'C(disks.bus) (C(virtio), C(scsi), C(sata), C(ide), C(usb)). The bus (Nova: C(hw_disk_bus)) [C(virtio)].'
     - C(disks.cache) (C(none), C(writeback), C(writethrough), C(directsync), C(unsafe)). The cache of the host. Only C(none)
       and C(directsync) are safe for a live migration on shared storage [C(none)].

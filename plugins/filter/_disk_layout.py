@@ -13,7 +13,7 @@ from ansible.errors import AnsibleFilterError
 
 from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS
 from ansible_collections.drover.compute.plugins.module_utils._volumes import POOLS as VOLUME_POOLS
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files, disk_sources
 
 
 def disk_layout(
@@ -25,17 +25,22 @@ def disk_layout(
 ) -> list[dict[str, Any]]:
     """Return the disks of a definition in order, for the domain template and the module domain.
 
-    :param disks: each has size_gb (GiB) and may have image (the path of a file, or the name of an image), image_format, path, pool.
+    :param disks: each has size_gb (GiB) and may have image (the path of a file, or the name of an image), image_format, path, pool, source.
     :param base: the path of disks without their own path; -vda.qcow2 and so on is added.
     :param images: the path of each image by its name, on the host; None in check mode for one that is not there yet.
     :param pools: the storage pools of the host by their names, each with type and path, as of a claim.
     :param uuid: of the instance, with which the names of its volumes begin.
-    :returns: of each disk target (such as vda), path (None for a volume), pool and volume (None for a file), format, and make, which is an item
-        of the option disks of the module domain.
+    :returns: of each disk target (such as vda), path (None for a volume), pool and volume (None for a file), format, source (what the
+        domain says of a disk that exists, else None), and make, which is an item of the option disks of the module domain, or None.
     :raises AnsibleFilterError: the disk cannot be made in its pool.
     """
     base, layout = base.strip(), []
     for target, disk in disk_files.targets(disks):
+        if disk.get("source"):
+            source = disk_sources.for_domain(disk)
+            nothing = dict.fromkeys(("path", "pool", "volume", "make"))
+            layout.append({"target": target, **nothing, "format": source["format"], "source": source})
+            continue
         pool = _pool(disk["pool"], pools or {}) if disk.get("pool") else None
         if pool is not None and pool["type"] in VOLUME_POOLS:
             layout.append(_volume(disk, target, uuid, images or {}))
@@ -43,7 +48,7 @@ def disk_layout(
         folder = base if pool is None else posixpath.join(_folder(disk["pool"], pool), posixpath.basename(base))
         path = disk.get("path") or disk_files.by_default(folder, target)
         make = {"path": path, "size_gb": disk["size_gb"], "format": "qcow2", **_image(disk, images or {})}
-        layout.append({"target": target, "path": path, "pool": None, "volume": None, "format": "qcow2", "make": make})
+        layout.append({"target": target, "path": path, "pool": None, "volume": None, "format": "qcow2", "source": None, "make": make})
     return layout
 
 
@@ -54,7 +59,7 @@ def _volume(disk: dict[str, Any], target: str, uuid: str, images: dict[str, str 
         )
     place = {"pool": disk["pool"], "volume": f"{uuid}-{target}"}
     make = {**place, "size_gb": disk["size_gb"], "format": "raw", **_image(disk, images)}
-    return {"target": target, "path": None, **place, "format": "raw", "make": make}
+    return {"target": target, "path": None, **place, "format": "raw", "source": None, "make": make}
 
 
 def _image(disk: dict[str, Any], images: dict[str, str | None]) -> dict[str, Any]:

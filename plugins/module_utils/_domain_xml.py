@@ -35,6 +35,9 @@ PASSWORD_KEY = "graphics_password_variable"
 #: Where libvirt's system daemon keeps UEFI variables.
 NVRAM_FOLDER = "/var/lib/libvirt/qemu/nvram"
 
+#: How the alias of a disk begins that the definition of its instance names as a source, see _ownership.ATTACHED. libvirt keeps it with the domain.
+SOURCE_ALIAS = "ua-drover-attached-source-"
+
 #: Bytes of a password that VNC uses.
 VNC_PASSWORD = 8
 
@@ -99,6 +102,12 @@ def parse_disk(element: Element) -> dict[str, Any]:
 def is_written(disk: Mapping[str, Any]) -> bool:
     """Whether a domain may write to a disk, as parse_disk() or the facts of a domain have it. It may write to a floppy disk too."""
     return disk.get("device", "disk") != "cdrom" and not disk.get("readonly")
+
+
+def is_source(element: Element) -> bool:
+    """Whether a disk was there before its instance, and is never removed, as its alias says."""
+    alias = element.find("alias")
+    return alias is not None and (alias.get("name") or "").startswith(SOURCE_ALIAS)
 
 
 def source_of(element: Element) -> str | None:

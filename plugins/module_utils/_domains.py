@@ -329,4 +329,6 @@ def _volume_of(disk: Mapping[str, Any], pool: Mapping[str, Any]) -> str | None:
         return volume if name == pool["name"] else None
     share = f"{(pool.get('shared_id') or '').rstrip('/')}/"
     text = disk.get("origin") or ""
-    return text[len(share) :] if len(share) > 1 and text.startswith(share) else None
+    name = text[len(share) :] if len(share) > 1 and text.startswith(share) else None
+    # libvirt calls the units of a target so.
+    return f"unit:0:0:{name}" if name and pool.get("type") == "iscsi-direct" else name

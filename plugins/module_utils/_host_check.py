@@ -34,7 +34,7 @@ def read(conn: Any, local: bool) -> dict[str, Any]:
         "interfaces": sorted(os.listdir(_INTERFACES)) if local else None,
         "pools": sorted(pool.name() for pool in conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)),
         # Without their values, which are nobody's business here.
-        "secrets": sorted(secret.UUIDString() for secret in conn.listAllSecrets(0)),
+        "secrets": _distinct(name for secret in conn.listAllSecrets(0) for name in (secret.UUIDString(), secret.usageID())),
         "guests": [found for found in (_guest(domain) for domain in conn.listAllDomains(0)) if found],
     }
 
@@ -63,7 +63,7 @@ def of_xml(text: str) -> dict[str, Any]:
     machine = kind.get("machine") if kind is not None else None
     nics = [nic.find("source") for nic in root.findall("devices/interface")]
     disks = root.findall("devices/disk")
-    secrets = [each.get("uuid") for disk in disks for each in disk.iter("secret")]
+    secrets = [each.get("uuid") or each.get("usage") for disk in disks for each in disk.iter("secret")]
     return {
         "name": root.findtext("name") or "",
         "machine": f"{kind.get('arch')} {machine}" if kind is not None and machine else None,

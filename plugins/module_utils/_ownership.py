@@ -19,7 +19,7 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _libvirt, _mdev_uuids, _probe, _volumes
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import files_of_start, parse_disk
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import files_of_start, is_source, parse_disk
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS, Needs, Sighting, look, volume_path
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
@@ -34,6 +34,9 @@ THERE_BEFORE = f"it was there before it was attached, and {FOREIGN}"
 #: How the alias of a disk begins whose file was there before it was attached. libvirt keeps such an alias with the domain. That a guest writes to
 #: that file does not prove that the file is the guest's.
 ATTACHED = "ua-drover-attached-"
+
+#: Of a source, see _domain_xml.
+EXISTED = "it is a source of the definition: it was there before the instance"
 
 #: A copy of which only the intention is recorded may be removed if it holds no data, that is, is this small (bytes).
 EMPTY = 2**20
@@ -76,6 +79,8 @@ def candidates_of(conn: Any, texts: Sequence[str]) -> list[Candidate]:
                 candidate = _candidate(conn, disk, element)
                 if was_there_before(element):
                     candidate.by_use, candidate.foreign = False, THERE_BEFORE
+                if is_source(element):
+                    candidate.refused = EXISTED
                 if number:
                     candidate.refused = candidate.refused or "it is not in the definition: a snapshot has it, or it is attached for a while"
                 found.setdefault(candidate.path, candidate)

@@ -40,7 +40,7 @@ _NETWORK = {
 _CLUSTER = ("gfs2", "ocfs2")
 # Those of the network, and of clusters, of which one mount is not told from another.
 _OTHER_NETWORK = ("9p", "afs", "beegfs", "coda", "gpfs", "orangefs", "pvfs2", "virtiofs", "wekafs")
-_PORTS = {"rbd": "6789", "ceph": "6789", "iscsi": "3260"}
+_PORTS = {"rbd": "6789", "ceph": "6789", "iscsi": "3260", "nbd": "10809"}
 # netfs pools say what they mount; auto tries NFS first.
 _NETFS = {"auto": "nfs", "nfs": "nfs", "glusterfs": "glusterfs", "cifs": "cifs"}
 
@@ -69,6 +69,9 @@ def disk_id(source: Element | None) -> str | None:
         return f"iscsi:{servers}:{target.lower()}/{unit}" if servers and target and unit else None
     if kind == "rbd":
         return _joined("rbd", _hosts(source, "rbd"), name)
+    if kind == "nbd":
+        # A socket is a server of its host.
+        return _joined("nbd", _hosts(source, "nbd"), name or "/")
     return _joined("glusterfs", _hosts(source, None), name) if kind == "gluster" else None
 
 

@@ -16,6 +16,7 @@ from xml.etree.ElementTree import Element
 
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import disk_id
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
 #: Names of this host itself on every host; unix is a socket.
@@ -62,6 +63,23 @@ def secrets_of(text: str) -> list[tuple[str | None, str | None, str | None]]:
         elif element.tag == "encryption" and element.get("secret"):
             found.add((element.get("secret"), "vtpm", None))
     return sorted(found, key=str)
+
+
+def user_of(conn: Any, origin: str, but: str | None) -> str | None:
+    """The name of another domain of this host that has a disk on the network; None where none has.
+
+    :param origin: as _shared_storage.disk_id() returns it.
+    :param but: the uuid of the domain that does not count.
+    :raises libvirt.libvirtError: a domain cannot be read.
+    """
+    for domain in conn.listAllDomains(0):
+        if domain.UUIDString() == but:
+            continue
+        for flag in (libvirt.VIR_DOMAIN_XML_INACTIVE, 0):
+            disks = parse(domain.XMLDesc(flag)).findall("devices/disk[@type='network']")
+            if any(disk_id(disk.find("source")) == origin for disk in disks):
+                return str(domain.name())
+    return None
 
 
 #: virSecretUsageType by the word that domain XML has for it; a passphrase is kept for a volume.

@@ -296,10 +296,12 @@ from ansible_collections.drover.compute.plugins.module_utils import (
     _ownership,
     _power,
     _resize,
+    _sources,
     _volumes,
 )
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
     files_of_start,
+    is_source,
     nvram_path,
     parse_disk,
     parse_domain,
@@ -654,12 +656,36 @@ class DomainChange:
         """Refuse writable disks of a new domain that another domain uses."""
         for element in parse(self._definition()).findall("devices/disk"):
             disk = parse_disk(element)
-            if disk["type"] == "file" and disk["source"] and not disk["readonly"] and not disk["shareable"] and disk["device"] == "disk":
+            if not disk["source"] or disk["readonly"] or disk["shareable"] or disk["device"] != "disk":
+                continue
+            if disk["type"] == "file" or (disk["type"] == "block" and is_source(element)):
                 self._refuse_used(disk["source"])
+                if is_source(element):
+                    self._refuse_missing(disk["source"])
+            elif disk.get("origin"):
+                user = _sources.user_of(self.conn, disk["origin"], self.uuid)
+                if user:
+                    raise LibvirtProblem(
+                        f"The disk {disk['source']} of {self.name} is in use by the domain {user} on {host_name()}: two writers would destroy it."
+                    )
+
+    def _refuse_missing(self, path: str) -> None:
+        """Refuse a disk that should exist and does not, because it is never made."""
+        try:
+            there = _files.call(os.path.exists, path)
+        except _files.Unresponsive as exc:
+            raise _images.ImageProblem(str(exc)) from exc
+        if not there:
+            raise _images.ImageProblem(
+                f"The disk {path} of {self.name} is not on {host_name()}, and a disk with source is never made: mount or make it there, or "
+                "correct its path."
+            )
 
     def _refuse_not_offered(self) -> None:
         """Refuse hardware that this hypervisor does not have."""
         missing = _offered.reasons(self.conn, self._definition(), host_name())
+        if self.uuid is not None:
+            missing += _sources.missing_secrets(self.conn, self._definition(), host_name())
         if missing:
             raise LibvirtProblem(f"{self.name or self.uuid} cannot be built: {'; '.join(missing)}.")
 

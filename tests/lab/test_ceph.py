@@ -211,6 +211,32 @@ def test_a_volume_that_others_use_stays(on_ceph):
     on_ceph.cluster.rbd("snap", "purge", volume)
 
 
+def test_an_image_that_exists_is_attached_and_never_removed(on_ceph):
+    """Counted on its pool, moved live, and kept, although its name has the uuid of the instance."""
+    fleet, uuid = on_ceph.fleet, Domain("db").uuid
+    on_ceph.playbook("discover")
+    image = f"{uuid}-vda"
+    on_ceph.cluster.rbd("create", "--size", "2G", image)
+    fleet.everywhere("virsh pool-refresh ceph")
+    source = {
+        "protocol": "rbd",
+        "name": f"{ceph.POOL}/{image}",
+        "hosts": [{"name": ceph.SWITCH_ADDRESS, "port": 6789}],
+        "auth": {"username": ceph.CLIENT, "secret": ceph.SECRET},
+    }
+    disk = {"source": source, "pool": "ceph", "size_gb": 2}
+    done = fleet.place([{"name": "db", "uuid": uuid, "memory_mb": 64, "disks": [disk]}], **VARIABLES)
+    host, state = fleet.settled()["db"]
+    assert state == "running" and on_ceph.images() == {image: 2} and on_ceph.counted()[1] == 2, said(done)
+    assert changed(on_ceph.playbook("discover")) == 0
+    on_ceph.playbook("drain", drover_host=host)
+    there, state = fleet.settled()["db"]
+    assert there != host and state == "running" and on_ceph.images() == {image: 2}
+    done = on_ceph.playbook("instance_delete", drover_instance="db", drover_instance_force=True)
+    assert fleet.where() == {} and on_ceph.images() == {image: 2} and "it was there before the instance" in said(done), said(done)
+    assert on_ceph.counted()[1] == 0
+
+
 def test_a_pool_that_does_not_run_builds_nothing(on_ceph):
     fleet = on_ceph.fleet
     on_ceph.playbook("discover")

@@ -8,7 +8,7 @@
 #   setup.sh packages   install what is missing of Debian's or Ubuntu's packages
 #   setup.sh env        make .venv: Ansible, what the engine needs, the tests' tools
 #   setup.sh lint       make .venv-lint: the linters
-#   setup.sh storage    install the lab's storage servers: Ceph
+#   setup.sh storage    install the lab's storage servers: Ceph, iSCSI, NBD, GlusterFS
 #   setup.sh browser    install Chromium, for the tests of the report's page
 #
 # Exit status: 0 ready, 1 something failed, 4 this machine is not one that packages can be
@@ -23,7 +23,11 @@ PACKAGES="
     openssh-server openssh-client iproute2 mount util-linux procps tar
     postgresql
     python3 python3-venv python3-libvirt"
-STORAGE="ceph-mon ceph-mgr ceph-osd ceph-common qemu-block-extra libvirt-daemon-driver-storage-rbd"
+STORAGE="
+    ceph-mon ceph-mgr ceph-osd ceph-common qemu-block-extra libvirt-daemon-driver-storage-rbd
+    tgt libvirt-daemon-driver-storage-iscsi-direct
+    nbdkit
+    glusterfs-server libvirt-daemon-driver-storage-gluster"
 # Debian's. Ubuntu has Chromium as a snap only: there a chromium and a chromedriver of your own will do.
 BROWSER="chromium chromium-driver"
 

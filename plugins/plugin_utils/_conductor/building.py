@@ -14,6 +14,8 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypedDict
 
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import is_source, parse_disk
+from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand
@@ -48,7 +50,18 @@ class Settled(TypedDict):
 
 def _paths(wanted: Mapping[str, Any]) -> list[str]:
     """Return the files that a build may write to, as its definition names them."""
-    return [each["path"] for each in (*(wanted.get("disks") or ()), wanted.get("seed") or {}) if each.get("path")]
+    own = [each["path"] for each in (*(wanted.get("disks") or ()), wanted.get("seed") or {}) if each.get("path")]
+    return own + [disk["source"] for disk in _existing(wanted["xml"]) if disk["type"] != "network" and disk["source"] not in own]
+
+
+def _existing(xml: str) -> list[dict[str, Any]]:
+    """Return the disks of a domain that were there before it, by its XML."""
+    try:
+        elements = parse(xml).findall("devices/disk")
+    except ValueError:
+        # Its host refuses it.
+        return []
+    return [parse_disk(each) for each in elements if is_source(each)]
 
 
 class Building:
@@ -174,6 +187,7 @@ class Building:
         images = [each["backing_file"] for each in wanted.get("disks") or () if each.get("backing_file")]
         with self.store.read() as connection:
             used_files.refuse_taken(connection, wanted["uuid"], wanted["name"], self.host, paths)
+            used_files.refuse_taken_origins(connection, wanted["uuid"], wanted["name"], self.host, _existing(wanted["xml"]))
             used_files.refuse_written(connection, wanted["uuid"], wanted["name"], self.host, images)
 
     def _begin(self, wanted: Mapping[str, Any], order: str) -> bool:

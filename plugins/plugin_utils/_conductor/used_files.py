@@ -41,6 +41,22 @@ def refuse_taken(connection: Connection, uuid: str, name: str, host: str, paths:
         )
 
 
+def refuse_taken_origins(connection: Connection, uuid: str, name: str, host: str, disks: Collection[Mapping[str, Any]]) -> None:
+    """Refuse to build an instance with a disk on the network that is another's, on whichever host.
+
+    :param disks: as facts of a domain have them.
+    """
+    for disk in disks:
+        if disk.get("origin"):
+            user = files.user_of_origin(connection, disk["origin"], str(disk["source"]).partition(":")[2], uuid)
+            if user is not None:
+                raise _nothing_begun(
+                    f"Instance {name} on {host}: its disk {disk['source']} is one that {user['name']} on {user['host']} uses, and two writers "
+                    "would destroy it. Nothing was begun: give it another source",
+                    host,
+                )
+
+
 def refuse_written(connection: Connection, uuid: str, name: str, host: str, images: Collection[str]) -> None:
     """Refuse to back a disk by a file that an instance of any host may write to: each write would destroy the new disk."""
     for path, user in _users(connection, uuid, host, images, writes=True):

@@ -12,6 +12,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils import _spec_names 
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import (
     disk_files,
+    disk_sources,
     fields,
     hardware,
     hardware_fields,
@@ -53,6 +54,9 @@ def instances(items: Any, where: Where) -> list[dict[str, Any]]:
         spec_names.refuse_unknown_of_request(item, place)
         for number, disk in enumerate(item.get("disks", []), 1):
             hardware_fields.disk(disk, f"{place}, disk {number}")
+            disk_sources.check(disk, f"{place}, disk {number}")
+            if disk.get("source") and item.get("state") != "absent":
+                _unique(paths, _source(disk), f"{place}, disk {number}", "source")
             # What is absent may have left its disk to another.
             if disk.get("path") and item.get("state") != "absent":
                 _unique(paths, disk_files.normal(disk["path"]), f"{place}, disk {number}", "path")
@@ -127,9 +131,16 @@ def _one_of_many(item: Mapping[str, Any], place: str) -> None:
         return
     given = [key for key in OF_ONE if item.get(key)]
     given += [f"the path of disk {number}" for number, disk in enumerate(item.get("disks", []), 1) if disk.get("path")]
+    given += [f"the source of disk {number}" for number, disk in enumerate(item.get("disks", []), 1) if disk.get("source")]
     given += [f"the mac of network {number}" for number, network in enumerate(item.get("networks", []), 1) if network.get("mac")]
     if given and item["count"] > 1:
         raise DroverError(f"{place}: {given[0]} can be of one instance only, and count is {item['count']}. Take one of them out.")
+
+
+def _source(disk: Mapping[str, Any]) -> str:
+    """What a disk that exists is called, so that no two instances get it."""
+    text = disk_sources.text_of(disk)
+    return disk_files.normal(text) if text.startswith("/") else text
 
 
 def _group(item: dict[str, Any], place: str) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
 
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files, hardware, hardware_there
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files, disk_sources, hardware, hardware_there
 
 GIB = 2**30
 #: What is changed, and how. The first three are kinds of _conductor.instance_devices.DeviceRequest, with the options of their modules.
@@ -75,6 +75,8 @@ def disks(definition: Mapping[str, Any], facts: Mapping[str, Any], root: Element
 
 
 def _file_of(definition: Mapping[str, Any], target: str, disk: Mapping[str, Any], folder: str) -> str:
+    if disk.get("source"):
+        return disk_sources.text_of(disk)
     base = posixpath.join(folder, disk_files.base(definition["name"], definition["uuid"]))
     return disk_files.normal(disk["path"]) if disk.get("path") else disk_files.by_default(base, target)
 
@@ -96,13 +98,13 @@ def _pairs(
 
     for number, ((_target, disk), path) in enumerate(zip(wished, files), 1):
         names = [{each.get("path"), each.get("real_path"), each.get("source")} for each in left]
-        if disk.get("path"):
+        if disk.get("path") or disk.get("source"):
             take(number, [each for each, known in zip(left, names) if path in known])
         else:
             own = posixpath.basename(path)
             take(number, [each for each, known in zip(left, names) if own in {posixpath.basename(name) for name in known if name}])
     for number, (_target, disk) in enumerate(wished, 1):
-        if not disk.get("path"):
+        if not disk.get("path") and not disk.get("source"):
             take(number, left[:1])
     return pairs
 
@@ -110,15 +112,16 @@ def _pairs(
 def _missing_disk(definition: Mapping[str, Any], number: int, disk: Mapping[str, Any], path: str) -> Difference:
     # As place builds one by default: everything else is not what the module attaches.
     odd = [key for key, plain in _PLAIN_DISK.items() if disk.get(key) and disk[key] != plain]
-    if disk.get("image") or disk.get("pool"):
-        odd = [key for key in ("image", "pool") if disk.get(key)]
+    if disk.get("image") or disk.get("pool") or disk.get("source"):
+        odd = [key for key in ("image", "pool", "source") if disk.get(key)]
     change = None
     way = f"drover.compute.instance_disk attaches none with {' and '.join(odd)}; attach it by hand, or build the instance anew"
     if not odd:
         # It may be the first one of a bus.
         bus = disk.get("bus") or _asked(definition)["disk_bus"]
         change, way = Change(DISK, {"path": path, "size_gb": disk["size_gb"], "format": "qcow2", "bus": bus, "readonly": False}), ""
-    return Difference(f"disk {number}", "none", f"{path}, {disk['size_gb']} GiB", change, way)
+    wanted = path if disk.get("source") else f"{path}, {disk['size_gb']} GiB"
+    return Difference(f"disk {number}", "none", wanted, change, way)
 
 
 #: What of a disk the module instance_disk attaches, and only that.
@@ -128,7 +131,7 @@ _PLAIN_DISK = {"cache": "none", "discard": "unmap", "io": None, "serial": None, 
 def _differing_disk(number: int, disk: Mapping[str, Any], have: Mapping[str, Any], root: Element) -> list[Difference]:
     found, key = [], f"disk {number}"
     capacity = have.get("capacity_bytes")
-    if capacity is not None and capacity != disk["size_gb"] * GIB:
+    if capacity is not None and capacity != disk["size_gb"] * GIB and not disk.get("source"):
         way = "a disk is never made smaller; correct the definition"
         if capacity < disk["size_gb"] * GIB:
             way = (

@@ -50,7 +50,7 @@ def refuse_borrowed(instances: Sequence[Mapping[str, Any]]) -> None:
     owners = {}
     for each in instances:
         first = base(each["name"], each["uuid"])
-        names = [by_default(first, target) for target, disk in targets(each["disks"]) if not disk.get("path")]
+        names = [by_default(first, target) for target, disk in targets(each["disks"]) if not (disk.get("path") or disk.get("source"))]
         owners.update(dict.fromkeys([*names, first + SEED], each))
     for each in instances:
         for number, disk in enumerate(each["disks"], 1):

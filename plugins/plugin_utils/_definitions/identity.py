@@ -93,7 +93,7 @@ def _with_image(definition: Mapping[str, Any], images: Mapping[str, Mapping[str,
     """Return a definition whose first disk is made from its image, if the image has a source."""
     name, disks = definition.get("image"), definition["disks"]
     image = images.get(name) if isinstance(name, str) else None
-    if not (image and image.get("source") and disks) or disks[0].get("image"):
+    if not (image and image.get("source") and disks) or disks[0].get("image") or disks[0].get("source"):
         return definition
     image_format = {"image_format": image["disk_format"]} if image.get("disk_format") else {}
     return {**definition, "disks": [{**disks[0], "image": name, **image_format}, *disks[1:]]}

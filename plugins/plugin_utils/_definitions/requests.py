@@ -73,10 +73,14 @@ def _disks(definition: Mapping[str, Any], own: int | None, of_flavor: int | None
     disks = definition.get("disks")
     if disks is None:
         return [{"size_gb": first}] if first else []
-    if own and not (disks and disks[0].get("size_gb") is None):
+    if own and not (disks and disks[0].get("size_gb") is None and not disks[0].get("source")):
         raise DroverError(f"{place}: disk_gb is the size of the first disk, and disks says it too, or has no disk. Take one of them out.")
     found = []
     for number, disk in enumerate(disks, 1):
+        if disk.get("source"):
+            # On the network it takes nothing of a host.
+            found.append({**disk, "size_gb": disk.get("size_gb") or 0})
+            continue
         size_gb = disk.get("size_gb") or (first if number == 1 else None)
         if not size_gb:
             also = ", or a flavor with a disk" if number == 1 else ""

@@ -17,7 +17,7 @@ from ansible_collections.drover.compute.plugins.module_utils import _checksums
 from ansible_collections.drover.compute.plugins.module_utils._migration import options as migration_options
 from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import guest, hardware_fields
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_sources, guest, hardware_fields
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions.fields import (
     GIB,
     LIST,
@@ -137,6 +137,13 @@ DISK: Table = {
         "Traits that the pool must have. Give `pool` with it.",
         ["STORAGE_DISK_SSD"],
         items=Field(TEXT, "A trait.", "STORAGE_DISK_SSD"),
+    ),
+    "source": Field(
+        MAPPING,
+        "The disk exists, and the instance only gets it: it is never made, copied or removed. On the network it counts as nothing, or on `pool` "
+        "with `size_gb`. With a `path` it needs `size_gb`. `image`, `path` and `traits` do not go with it.",
+        {"protocol": "nbd", "name": "db-data", "hosts": [{"name": "store1.example.com"}]},
+        fields=disk_sources.SOURCE,
     ),
     **hardware_fields.DISK_FIELDS,
 }

@@ -171,6 +171,26 @@ def user(connection: Connection, path: str, identity: str | None, but: str, writ
     return None if row is None else dict(row._mapping)
 
 
+def user_of_origin(connection: Connection, origin: str, name: str, but: str) -> dict[str, Any] | None:
+    """Find another instance that has a disk on the network.
+
+    :param origin: of the disk, as the facts of domains have it.
+    :param name: its name on its server, which the facts of each such domain have in them.
+    :param but: the uuid of the instance that does not count.
+    :returns: a dict with uuid, name and host; None without one.
+    """
+    domains, nodes = tables.domains, tables.compute_nodes
+    query = (
+        sa.select(domains.c.uuid, domains.c.name, domains.c.facts, nodes.c.host)
+        .join(nodes, nodes.c.id == domains.c.compute_node_id)
+        .where(domains.c.uuid != but, sa.cast(domains.c.facts, sa.Text).contains(name, autoescape=True))
+    )
+    for row in connection.execute(query):
+        if any(disk.get("origin") == origin for disk in row.facts.get("disks") or ()):
+            return {"uuid": row.uuid, "name": row.name, "host": row.host}
+    return None
+
+
 def holders(connection: Connection, ending: str) -> dict[str, str]:
     """Find hosts that have a file that their domains only read.
 

@@ -112,12 +112,12 @@ def _in_folder(folder: str, shared_id: str | None, node: Mapping[str, Any]) -> l
 
 
 def _disk_gb(disks: Iterable[Mapping[str, Any]], reported: int | None) -> int | None:
-    """Sum of the virtual sizes of the writable disks in GiB, rounded up once."""
+    """Sum of the virtual sizes of the writable disks in GiB, rounded up once. What is on the network takes nothing of the host."""
     if reported is not None:
         return reported
     sizes = [
         disk.get("capacity_bytes")
         for disk in disks
-        if disk.get("device", "disk") == "disk" and not disk.get("readonly") and disk.get("source")
+        if disk.get("device", "disk") == "disk" and not disk.get("readonly") and disk.get("source") and disk.get("type") != "network"
     ]
     return None if None in sizes else math.ceil(sum(size or 0 for size in sizes) / GIB)

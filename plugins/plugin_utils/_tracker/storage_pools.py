@@ -181,6 +181,9 @@ def divide(disks: Iterable[Mapping[str, Any]], node: Mapping[str, Any]) -> tuple
         if disk.get("device", "disk") != "disk" or not is_written(disk) or not disk.get("source"):
             continue
         name, size = _class_of(disk, node), disk.get("capacity_bytes")
+        if name is None and disk.get("type") == "network":
+            # It takes nothing of the host, nor of a pool that counts.
+            continue
         before = sizes.get(name, 0)
         sizes[name] = None if before is None or size is None else before + size
     rounded = {name: None if size is None else math.ceil(size / GIB) for name, size in sizes.items()}

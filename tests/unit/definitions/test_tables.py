@@ -26,6 +26,7 @@ BESIDE = {
     ("instances", "networks"): {"bridge": "br0"},
     ("instances", "flavor"): {"memory_mb": 64},
     ("instances", "disks"): {"size_gb": 20},
+    ("instances", "disks", "source"): {"protocol": "rbd", "name": "vms/db", "hosts": [{"name": "mon1"}]},
 }
 #: What one key needs besides, or cannot have.
 BESIDE_KEY = {
@@ -36,6 +37,10 @@ BESIDE_KEY = {
     ("instances", "cpu", "features"): {"mode": "host-model"},
     ("instances", "networks", "vlan", "native"): {"trunk": [42]},
     ("instances", "disks", "traits"): {"pool": "fast"},
+    **{
+        ("instances", "disks", "source", key): {"path": "/dev/sdx", **dict.fromkeys(("protocol", "name", "hosts"))}
+        for key in ("path", "format")
+    },
     ("instances", "rng", "rate_period"): {"rate_bytes": 2048},
     ("instances", "hints", "cidr"): {"build_near_host_ip": "192.0.2.1"},
 }
@@ -50,6 +55,9 @@ def file_with(path, key, value):
     found = {name: each for name, each in found.items() if each is not None}
     if len(path) == 1:
         return {path[0]: [found]}
+    if path == ("instances", "disks") and isinstance(found.get("source"), dict) and "path" not in found["source"]:
+        # On the network it has a size only with a pool.
+        found.pop("size_gb", None)
     outer = TABLES[path[:-1]][path[-1]]
     return file_with(path[:-1], path[-1], [found] if fields.LIST in outer.kinds else found)
 

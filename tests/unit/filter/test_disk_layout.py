@@ -58,7 +58,14 @@ def test_a_disk_in_a_pool_of_volumes_is_a_volume_with_the_uuid_in_its_name():
     pools = {"ceph": {"type": "rbd", "path": None}}
     (found,) = disk_layout([{"size_gb": 2, "pool": "ceph"}], "/images/web-1234", None, pools, "1234-5678")
     place = {"pool": "ceph", "volume": "1234-5678-vda"}
-    assert found == {"target": "vda", "path": None, **place, "format": "raw", "make": {**place, "size_gb": 2, "format": "raw"}}
+    assert found == {
+        "target": "vda",
+        "path": None,
+        **place,
+        "format": "raw",
+        "source": None,
+        "make": {**place, "size_gb": 2, "format": "raw"},
+    }
     (found,) = disk_layout([{"size_gb": 2, "pool": "ceph", "image": "/i.qcow2"}], "/images/web", None, pools, "1234")
     assert (found["make"]["backing_file"], found["make"]["backing_format"], found["make"]["format"]) == ("/i.qcow2", "qcow2", "raw")
     with pytest.raises(AnsibleFilterError, match="needs the uuid"):

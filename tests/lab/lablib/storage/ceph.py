@@ -15,8 +15,8 @@ import time
 import typing
 import uuid
 
-from .. import control
 from ..layout import SWITCH_ADDRESS, Host, LabError, Layout, as_root, run
+from . import beside
 
 NAME = "ceph"
 PROGRAMS = ("ceph-mon", "ceph-mgr", "ceph-osd", "ceph", "rbd", "monmaptool", "ceph-authtool")
@@ -95,8 +95,7 @@ class Cluster:
 
     def call(self, *words: str, text: str | None = None) -> str:
         """Run a program beside the lab's switch: it sees the lab's network, and ends with the lab."""
-        pid = control.switch_pid(self.layout)
-        return run(*as_root(), "nsenter", "--net", "--pid", "--target", str(pid), "--", *words, text=text)
+        return beside.call(self.layout, *words, text=text)
 
     def ceph(self, *words: str, **more: str) -> str:
         """A command of an administrator of the cluster."""
@@ -175,17 +174,7 @@ class Cluster:
     def give_to(self, host: Host) -> None:
         """Define the secret and the storage pool on a host."""
         pool = POOL_XML.format(address=SWITCH_ADDRESS, pool=POOL, client=CLIENT, secret=SECRET)
-        script = "\n".join(
-            [
-                "set -e",
-                f"virsh secret-define /dev/stdin <<'END'\n{SECRET_XML.format(uuid=SECRET)}\nEND",
-                f"virsh secret-set-value {SECRET} {self.key()}",
-                f"virsh pool-info ceph >/dev/null 2>&1 || virsh pool-define /dev/stdin <<'END'\n{pool}\nEND",
-                "virsh pool-autostart ceph",
-                "virsh pool-info ceph | grep -q 'State: *running' || virsh pool-start ceph",
-            ]
-        )
-        run("ssh", "-F", self.layout.ssh_config, host.name, script)
+        beside.give(self.layout, host, {NAME: pool}, (SECRET, SECRET_XML.format(uuid=SECRET), self.key()))
 
 
 def up(layout: Layout) -> None:

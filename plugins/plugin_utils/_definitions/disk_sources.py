@@ -1,0 +1,148 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Disks that exist already, which an instance only gets: their keys, the rules between these, and what the domain says of them.
+
+Such a disk is never made, never copied into and never removed. Of a secret only its uuid or its usage is known here, never its value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.module_utils._sources import is_here
+from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions.fields import LIST, MAPPING, TEXT, WHOLE, Field, Table, absolute
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+
+#: By protocol the form of its name, an example, and libvirt's word for its secrets.
+_NAMES = {
+    "rbd": (re.compile(r"[^/@\s]+(/[^/@\s]+){1,2}"), "POOL/IMAGE", "ceph"),
+    "iscsi": (re.compile(r"[^/\s]+/[0-9]+"), "TARGET/UNIT, such as iqn.2026-01.com.example:vms/1", "iscsi"),
+    "nbd": (re.compile(r"[^\s]+"), "the name of an export", None),
+    "gluster": (re.compile(r"[^/\s]+/[^\s]+"), "VOLUME/FILE", None),
+}
+PROTOCOLS = tuple(_NAMES)
+FORMATS = ("raw", "qcow2")
+_UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+#: What is made, or of what, does not go with what exists.
+_NOT_WITH = ("image", "image_format", "path", "traits")
+
+SOURCE: Table = {
+    "protocol": Field(
+        TEXT, "The disk is on the network, and QEMU reaches it by this protocol. Give this or `path`.", "rbd", choices=PROTOCOLS
+    ),
+    "name": Field(
+        TEXT,
+        "Its name on the network: `POOL/IMAGE` for rbd, `TARGET/UNIT` for iscsi, `VOLUME/FILE` for gluster, the name of the export for nbd.",
+        "vms/db-data",
+    ),
+    "hosts": Field(
+        LIST,
+        "Its servers.",
+        [{"name": "mon1.example.com", "port": 6789}],
+        fields={
+            "name": Field(TEXT, "The name or address of a server.", "mon1.example.com", required=True),
+            "port": Field(WHOLE, "Its port [that of the protocol].", 6789, least=1, most=65535),
+        },
+    ),
+    "auth": Field(
+        MAPPING,
+        "How QEMU logs in, for rbd and iscsi.",
+        {"username": "libvirt", "secret": "5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d01"},
+        fields={
+            "username": Field(TEXT, "The user.", "libvirt", required=True),
+            "secret": Field(
+                TEXT,
+                "The uuid or the usage of a secret of libvirt, never its value. Each host that the instance may be on must have it.",
+                "5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d01",
+                required=True,
+            ),
+        },
+    ),
+    "path": Field(
+        TEXT,
+        "A file, or a block device below `/dev`, that each of its hosts has.",
+        "/dev/disk/by-id/wwn-0x5000c500a1b2c3d4",
+        check=absolute,
+    ),
+    "format": Field(TEXT, "The format of what is there [`raw`].", "qcow2", choices=FORMATS),
+}
+
+
+def check(disk: Mapping[str, Any], place: str) -> None:
+    """Check the rules between the keys of a disk that may have a source.
+
+    :raises DroverError: the first thing that is wrong.
+    """
+    source = disk.get("source")
+    if source is None:
+        return
+    extra = next((key for key in _NOT_WITH if disk.get(key)), None)
+    if extra:
+        raise DroverError(f"{place}: source is a disk that exists, so {extra} does not go with it. Take one of them out.")
+    if bool(source.get("protocol")) == bool(source.get("path")):
+        raise DroverError(f"{place}, source: give protocol for a disk on the network, or path for a file or a block device; one of them.")
+    if source.get("path"):
+        given = next((key for key in ("name", "hosts", "auth") if source.get(key)), None)
+        if given:
+            raise DroverError(f"{place}, source: {given} goes with protocol only. Take it out, or take path out.")
+        if not disk.get("size_gb"):
+            raise DroverError(
+                f"{place}: size_gb is missing. What is at the path of a source counts on its host as other disks do: give the size that it has."
+            )
+        return
+    _check_network(source, place)
+    if bool(disk.get("size_gb")) != bool(disk.get("pool")):
+        given, other = ("pool", "size_gb") if disk.get("pool") else ("size_gb", "pool")
+        raise DroverError(
+            f"{place}: a disk on the network counts on its pool, or not at all, so {given} goes with {other}. Give both, or take {given} out."
+        )
+
+
+def _check_network(source: Mapping[str, Any], place: str) -> None:
+    protocol, name = source["protocol"], source.get("name")
+    form, example, secret = _NAMES[protocol]
+    if not (name and form.fullmatch(name) and name.isprintable()):
+        raise DroverError(f"{place}, source: the name for {protocol} must be {example}, not {validation.shown(name)}.")
+    if not source.get("hosts"):
+        raise DroverError(f"{place}, source: hosts is missing. For example: hosts: [{{name: server1.example.com}}].")
+    here = next((host["name"] for host in source["hosts"] if is_here(host["name"])), None)
+    if here is not None:
+        raise DroverError(
+            f"{place}, source: {here} is another server on each host, so the instance could not move. Give the name that all hosts know."
+        )
+    if source.get("auth") and secret is None:
+        raise DroverError(f"{place}, source: {protocol} has no auth. Take it out.")
+
+
+def text_of(disk: Mapping[str, Any]) -> str:
+    """Return what the facts of a domain have as the source of this disk: a path, or protocol:name."""
+    source = disk["source"]
+    return str(source.get("path") or f"{source['protocol']}:{source['name']}")
+
+
+def for_domain(disk: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the domain XML says of a disk that exists.
+
+    :returns: a dict: type (of libvirt), and file, dev, or protocol, name, hosts and auth (None, or username, type, uuid or usage); and format.
+    """
+    source = disk["source"]
+    found: dict[str, Any] = {"format": source.get("format") or FORMATS[0]}
+    if source.get("path"):
+        kind = ("block", "dev") if source["path"].startswith("/dev/") else ("file", "file")
+        return {**found, "type": kind[0], kind[1]: source["path"]}
+    auth = source.get("auth")
+    if auth:
+        key = "uuid" if _UUID.fullmatch(auth["secret"]) else "usage"
+        auth = {"username": auth["username"], "type": _NAMES[source["protocol"]][2], key: auth["secret"]}
+    return {
+        **found,
+        "type": "network",
+        "protocol": source["protocol"],
+        "name": source["name"],
+        "hosts": [dict(host) for host in source["hosts"]],
+        "auth": auth,
+    }

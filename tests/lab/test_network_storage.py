@@ -1,0 +1,205 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Guests with a disk that exists on a real storage server: it is never made, copied or removed, and counts once or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from lablib import storage
+from lablib.storage import gluster, iscsi, nbd
+from test_evacuate import AT_ONCE
+from test_fleet import LOCAL, SHARED, changed, said
+from test_sharing import holdings
+
+pytestmark = [pytest.mark.long]
+
+pytest_plugins = ["test_fleet"]
+
+SERVERS = {"iscsi": iscsi.Target, "nbd": nbd.Server, "gluster": gluster.Volume}
+#: NBD has no pool of libvirt.
+COUNTED = ("iscsi", "gluster")
+
+
+class OnServer:
+    """A fleet whose hosts reach a storage server."""
+
+    def __init__(self, fleet, name):
+        self.fleet, self.name, self.server = fleet, name, SERVERS[name](fleet.lab.layout)
+        pools = [name] if name in COUNTED else []
+        self.variables = {"drover_shared_pools": ["shared"], "drover_storage_pools": pools, **AT_ONCE}
+
+    def playbook(self, name, check=True, **variables):
+        return self.fleet.playbook(name, "-e", json.dumps({**self.variables, **variables}), check=check)
+
+    def place(self, *disks, name="db", check=True):
+        return self.fleet.place([{"name": name, "memory_mb": 64, "disks": list(disks)}], check=check, **self.variables)
+
+    def disk(self, image, counted=True):
+        """The disk of a definition that is an image of the server."""
+        pool = {"pool": self.name, "size_gb": 1} if counted and self.name in COUNTED else {}
+        return {"source": self.server.source(image), **pool}
+
+    def seen(self):
+        """The images as the server has them: name, which file, size, and bytes that are written."""
+        found = {}
+        for name in self.server.images():
+            status = self.server.file(name).stat()
+            found[name] = (status.st_ino, status.st_size, status.st_blocks)
+        return found
+
+    def files_of_hosts(self):
+        """What is in the folders of instances of all hosts."""
+        return [self.fleet.run(host, f"ls {LOCAL} {SHARED}") for host in self.fleet.hosts]
+
+    def counted(self):
+        """GiB that instances hold of the pool; None where there is no such pool."""
+        rows = self.fleet.query(
+            "SELECT i.used FROM inventories i JOIN resource_providers p ON p.id = i.provider_id WHERE p.name = :name",
+            name=f"pool/{self.name}",
+        )
+        return rows[0][0] if rows else None
+
+
+@pytest.fixture(scope="module", params=sorted(SERVERS))
+def server(request, own_lab):
+    missing = [each for each in storage.SERVERS[request.param].PROGRAMS if shutil.which(each) is None]
+    if missing:
+        pytest.skip(f"{', '.join(missing)}: not here. Run tests/setup/setup.sh storage.")
+    own_lab.command("up", "--with", request.param)
+    return request.param
+
+
+@pytest.fixture
+def on_server(server, fleet):
+    # A host that was off has its secret, its pool and its mount again.
+    storage.SERVERS[server].up(fleet.lab.layout)
+    found = OnServer(fleet, server)
+    yield found
+    for host in fleet.hosts:
+        fleet.lab.command("start", host)
+    storage.SERVERS[server].up(fleet.lab.layout)
+    fleet.everywhere("for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true")
+    for image in found.server.images():
+        found.server.remove(image)
+
+
+def test_the_whole_life_of_an_instance_with_a_disk_that_exists(on_server):
+    """Placed, moved live by a drain, evacuated and deleted; nothing of the disk is copied, made or removed."""
+    fleet = on_server.fleet
+    on_server.server.make("data", 1)
+    on_server.server.make("somebodys", 1)
+    if on_server.name in COUNTED:
+        fleet.everywhere(f"virsh pool-refresh {on_server.name}")
+    on_server.playbook("discover")
+    before, files = on_server.seen(), on_server.files_of_hosts()
+    done = on_server.place(on_server.disk("data"))
+    host, state = fleet.settled()["db"]
+    assert state == "running" and on_server.seen() == before and on_server.files_of_hosts() == files, said(done)
+    holds = holdings(fleet)["db"]
+    expected = {f"CUSTOM_DISK_GB_{on_server.name.upper()}": 1} if on_server.name in COUNTED else None
+    assert holds.get(f"pool/{on_server.name}") == expected
+    assert not any("DISK_GB" in amounts for amounts in holds.values())
+    assert changed(on_server.playbook("discover")) == 0
+    assert holdings(fleet)["db"] == holds
+    assert changed(on_server.place(on_server.disk("data"))) == 0
+
+    done = on_server.playbook("drain", drover_host=host)
+    there, state = fleet.settled()["db"]
+    assert there != host and state == "running", said(done)
+    assert on_server.seen() == before and on_server.files_of_hosts() == files
+    assert holdings(fleet)["db"].get(f"pool/{on_server.name}") == expected
+    ((kind, copied),) = fleet.query("SELECT type, copied_disk_mib FROM migrations")
+    assert kind.startswith("live") and not copied
+    on_server.playbook("undrain", drover_host=host)
+
+    fleet.lab.command("kill", there)
+    fleet.playbook("discover", "-e", json.dumps(on_server.variables), "--limit", f"{there},localhost", check=False)
+    done = on_server.playbook("evacuate", drover_host=there, drover_host_is_off=f"{there} is powered off")
+    last, state = fleet.where([each for each in fleet.hosts if each != there])["db"]
+    assert state == "running" and on_server.seen() == before, said(done)
+    fleet.lab.command("start", there)
+    storage.SERVERS[on_server.name].up(fleet.lab.layout)
+    fleet.run(there, "virsh undefine db 2>/dev/null; true")
+    on_server.playbook("discover")
+
+    done = on_server.playbook("instance_delete", drover_instance="db", drover_instance_force=True)
+    assert last and fleet.where() == {} and on_server.seen() == before, said(done)
+    assert "it was there before the instance" in said(done) or "it is no image file" in said(done), said(done)
+    assert on_server.counted() in (None, 0)
+
+
+def test_a_disk_that_another_instance_has_is_refused(on_server):
+    fleet = on_server.fleet
+    on_server.server.make("data", 1)
+    on_server.playbook("discover")
+    on_server.place(on_server.disk("data", counted=False), name="first")
+    done = on_server.place(on_server.disk("data", counted=False), name="second", check=False)
+    assert done.returncode != 0 and "two writers would destroy it" in said(done), said(done)
+    assert set(fleet.where()) == {"first"}
+
+
+def test_a_disk_that_is_not_there_is_not_made(on_server):
+    fleet = on_server.fleet
+    on_server.server.make("data", 1)
+    on_server.playbook("discover")
+    disk = on_server.disk("data", counted=False)
+    disk["source"]["name"] = disk["source"]["name"].replace("data", "none") if on_server.name != "iscsi" else f"{iscsi.TARGET}/77"
+    done = on_server.place(disk, check=False)
+    assert done.returncode != 0 and fleet.where() == {} and on_server.server.images() == ["data"], said(done)
+    assert fleet.query("SELECT * FROM allocations") == []
+
+
+def test_the_destination_must_have_the_secret(on_server):
+    if on_server.name != "iscsi":
+        pytest.skip("this storage has no secret")
+    fleet = on_server.fleet
+    on_server.server.make("data", 1)
+    on_server.playbook("discover")
+    on_server.place(on_server.disk("data", counted=False))
+    host = fleet.settled()["db"][0]
+    others = [each for each in fleet.hosts if each != host]
+    for each in others:
+        fleet.run(each, f"virsh secret-undefine {iscsi.SECRET}")
+    done = on_server.playbook("check", check=False)
+    assert iscsi.SECRET in said(done) and "virsh secret-define" in said(done), said(done)
+    done = on_server.playbook("drain", check=False, drover_host=host)
+    assert fleet.settled()["db"] == (host, "running") and f"the secret {iscsi.SECRET}" in said(done), said(done)
+
+    # Nor is anything built where it is missing.
+    fleet.everywhere(f"virsh secret-undefine {iscsi.SECRET}; true")
+    on_server.server.make("more", 1)
+    done = on_server.place(on_server.disk("more", counted=False), name="other", check=False)
+    assert done.returncode != 0 and f"the secret {iscsi.SECRET}" in said(done) and set(fleet.where()) == {"db"}, said(done)
+
+
+def test_files_on_a_mounted_volume_of_gluster(on_server):
+    """Made by a definition in the pool that is the volume mounted with FUSE, moved live, evacuated, and removed."""
+    if on_server.name != "gluster":
+        pytest.skip("only Gluster is mounted by the hosts")
+    fleet = on_server.fleet
+    on_server.variables["drover_storage_pools"] = [gluster.FILES]
+    on_server.playbook("discover")
+    done = on_server.place({"size_gb": 1, "pool": gluster.FILES})
+    host, state = fleet.settled()["db"]
+    (image,) = on_server.server.images()
+    before = on_server.server.file(image).stat().st_ino
+    assert state == "running" and image.endswith("-vda.qcow2") and holdings(fleet)["db"][f"pool/{gluster.FILES}"], said(done)
+    done = on_server.playbook("drain", drover_host=host)
+    there, state = fleet.settled()["db"]
+    assert there != host and state == "running" and on_server.server.images() == [image], said(done)
+    assert on_server.server.file(image).stat().st_ino == before
+    on_server.playbook("undrain", drover_host=host)
+    fleet.lab.command("kill", there)
+    fleet.playbook("discover", "-e", json.dumps(on_server.variables), "--limit", f"{there},localhost", check=False)
+    done = on_server.playbook("evacuate", drover_host=there, drover_host_is_off=f"{there} is powered off")
+    assert fleet.where([each for each in fleet.hosts if each != there])["db"][1] == "running", said(done)
+    fleet.lab.command("start", there)
+    gluster.up(fleet.lab.layout)
+    fleet.run(there, "virsh undefine db 2>/dev/null; true")
+    on_server.playbook("discover")
+    done = on_server.playbook("instance_delete", drover_instance="db", drover_instance_force=True)
+    assert fleet.where() == {} and on_server.server.images() == [], said(done)
