@@ -45,8 +45,8 @@ from conftest import HERE, Lab, run  # noqa: E402
 
 #: The lab's hosts are given little memory in the store.
 ROOM = {"drover_ram_allocation_ratio": 100.0, "drover_cpu_allocation_ratio": 100.0}
-#: The pool of the lab's Ceph counts as a pool of its own.
-POOLS = {"drover_storage_pools": ["ceph"]}
+#: The pool of the lab's Ceph counts as a pool of its own; it is small.
+POOLS = {"drover_storage_pools": [{"name": "ceph", "allocation_ratio": 100.0}]}
 #: libvirt does not know that the folder of the disks is shared.
 VIRSH = "xargs -P {limit} -I NAME virsh migrate --live --p2p --unsafe --persistent --undefinesource NAME qemu+ssh://root@{to}/system"
 
