@@ -9,7 +9,10 @@ a drain takes whose host has one guest, longer than virsh with that one: reading
 about the moves, looking at the host again. A drain of the host while it is empty is there to compare. Prints one JSON document.
 
 Usage: .venv/bin/python tests/benchmarks/drain_lab.py [--instances 8] [--limit 2] [--memory-mb 256] [--bandwidth-mib N] [--pairs 3]
-                                                       [--other CHECKOUT]
+                                                       [--storage folder|rbd] [--other CHECKOUT]
+
+With ``--storage rbd`` the disks are images in a Ceph cluster of the lab, which counts as a pool of its own; else files in a folder that both
+hosts see. ``ratios`` has the ratio of each pair: which of playbook and virsh is first changes from pair to pair.
 
 With --other the collection of a second checkout, such as an earlier commit, does the same drains in the same run. It has a store of its
 own. The checkouts take turns, and `than_other` has the times of this one divided by those of the other.
@@ -35,12 +38,15 @@ sys.path.insert(0, os.fspath(pathlib.Path(__file__).parents[1] / "lab"))
 
 from guests import Full  # noqa: E402
 from lablib.layout import CHECKOUT, Layout  # noqa: E402
-from test_fleet import Fleet  # noqa: E402
+from lablib.storage import ceph  # noqa: E402
+from test_fleet import DOMAIN, Fleet  # noqa: E402
 
 from conftest import HERE, Lab, run  # noqa: E402
 
 #: The lab's hosts are given little memory in the store.
 ROOM = {"drover_ram_allocation_ratio": 100.0, "drover_cpu_allocation_ratio": 100.0}
+#: The pool of the lab's Ceph counts as a pool of its own; it is small.
+POOLS = {"drover_storage_pools": [{"name": "ceph", "allocation_ratio": 100.0}]}
 #: libvirt does not know that the folder of the disks is shared.
 VIRSH = "xargs -P {limit} -I NAME virsh migrate --live --p2p --unsafe --persistent --undefinesource NAME qemu+ssh://root@{to}/system"
 
@@ -84,11 +90,27 @@ class Bench:
     def __init__(self, fleets, options):
         self.fleets, self.limit, self.bandwidth = fleets, options.limit, options.bandwidth_mib
         self.fleet = next(iter(fleets.values()))
+        self.given = {**ROOM, **(POOLS if options.storage == "rbd" else {})}
         self.guests = [Full(f"guest{number}", memory_mb=options.memory_mb) for number in range(options.instances)]
-        self.fleet.make("kvm1", *self.guests)
+        if options.storage == "rbd":
+            self.make_on_ceph()
+        else:
+            self.fleet.make("kvm1", *self.guests)
         # Until each has written to its memory.
         while self.cpu_seconds(before := self.cpu_seconds()) - before > 0.2 * options.instances:
             pass
+
+    def make_on_ceph(self):
+        """The guests, each with a disk that is an image in Ceph."""
+        cluster, disk = ceph.Cluster(self.fleet.lab.layout), self.fleet.folder / "boot.raw"
+        with open(disk, "wb") as file:
+            file.write(self.guests[0].sector())
+            file.truncate(8 << 20)
+        for guest in self.guests:
+            cluster.rbd("import", "--no-progress", os.fspath(disk), guest.name)
+            given = {"name": guest.name, "uuid": guest.uuid, "memory_mb": guest.memory_mb, "vcpus": 1, "metadata": ""}
+            xml = DOMAIN.format(disks=ceph.disk_xml(guest.name), **given)
+            self.fleet.run("kvm1", f"virsh define /dev/stdin <<'END'\n{xml}\nEND\nvirsh start {guest.name}")
 
     def cpu_seconds(self, dummy=None):
         time.sleep(2)
@@ -97,7 +119,10 @@ class Bench:
 
     def drain(self, fleet):
         fleet.drain(
-            "kvm1", drover_max_migrations=self.limit, **ROOM, drover_migration={"bandwidth_mib": self.bandwidth} if self.bandwidth else {}
+            "kvm1",
+            drover_max_migrations=self.limit,
+            **self.given,
+            drover_migration={"bandwidth_mib": self.bandwidth} if self.bandwidth else {},
         )
 
     def virsh(self, source, to, bandwidth=None, guests=None):
@@ -112,8 +137,8 @@ class Bench:
 
     def know(self, fleet):
         """The store of a checkout has kvm1 enabled, and all guests where they are."""
-        fleet.playbook("undrain", "-e", json.dumps({"drover_host": "kvm1", **ROOM}))
-        fleet.playbook("discover", "-e", json.dumps(ROOM))
+        fleet.playbook("undrain", "-e", json.dumps({"drover_host": "kvm1", **self.given}))
+        fleet.playbook("discover", "-e", json.dumps(self.given))
 
     def see(self, host):
         assert {where for where, state in self.fleet.where().values() if state == "running"} == {host}
@@ -136,15 +161,21 @@ class Bench:
         """The times, in seconds: of virsh, and of each checkout by its name."""
         if not number:
             self.virsh("kvm1", "kvm2")
-        fleets = list(self.fleets.items())
-        times = {name: self.times(fleet) for name, fleet in (reversed(fleets) if number % 2 else fleets)}
+        ways = [(name, lambda fleet=fleet: self.times(fleet)) for name, fleet in self.fleets.items()]
+        ways.append(("virsh", self.times_of_virsh))
+        load = os.getloadavg()[0]
+        times = {name: way() for name, way in (reversed(ways) if number % 2 else ways)}
+        return {"load": load, **times.pop("virsh"), **times}
+
+    def times_of_virsh(self):
+        """The times of virsh, in seconds; the guests are at kvm2 before and after."""
         one = self.guests[:1]
         self.back(one)
         one_by_virsh = seconds(self.virsh, "kvm1", "kvm2", self.bandwidth, one)
         self.back(self.guests)
         by_virsh = seconds(self.virsh, "kvm1", "kvm2", self.bandwidth)
         self.see("kvm2")
-        return {"virsh_s": by_virsh, "one_by_virsh_s": one_by_virsh, "load": os.getloadavg()[0], **times}
+        return {"virsh_s": by_virsh, "one_by_virsh_s": one_by_virsh}
 
 
 def medians(pairs):
@@ -174,12 +205,15 @@ def main() -> int:
     for name, default in (("instances", 8), ("limit", 2), ("memory-mb", 256), ("pairs", 3)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--bandwidth-mib", type=int)
+    parser.add_argument("--storage", choices=("folder", "rbd"), default="folder")
     parser.add_argument("--other", metavar="CHECKOUT")
     options = parser.parse_args()
     folder = pathlib.Path(tempfile.mkdtemp(prefix="drover-bench-"))
     command = [os.fspath(HERE / "lab"), "--folder", os.fspath(folder / "lab")]
     try:
-        subprocess.run([*command, "up", "--hosts", "2"], check=True, stdout=sys.stderr)
+        subprocess.run(
+            [*command, "up", "--hosts", "2", *(["--with", "ceph"] if options.storage == "rbd" else [])], check=True, stdout=sys.stderr
+        )
         layout = Layout(folder / "lab")
         labs = {"this": Lab(layout)}
         labs["this"].command("install")
@@ -188,14 +222,15 @@ def main() -> int:
         fleets = {name: Fleet(lab, folder, f"sqlite:///{folder / name}.db") for name, lab in labs.items()}
         bench = Bench(fleets, options)
         for fleet in fleets.values():
-            fleet.playbook("discover", "-e", json.dumps(ROOM))
+            fleet.playbook("discover", "-e", json.dumps(bench.given))
         pairs = [bench.pair(number) for number in range(options.pairs)]
     finally:
         subprocess.run([*command, "down"], check=False, stdout=sys.stderr)
         shutil.rmtree(folder, ignore_errors=True)
     median = medians(pairs)
     found = figures(median, "this")
-    answer = {**vars(options), "pairs": rounded(pairs), **rounded(found)}
+    ratios = [figures(pair, "this")["ratio"] for pair in pairs]
+    answer = {**vars(options), "pairs": rounded(pairs), "ratios": rounded(ratios), **rounded(found)}
     if options.other:
         theirs = figures(median, "other")
         answer["other"] = {"checkout": options.other, **rounded(theirs)}

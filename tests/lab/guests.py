@@ -26,8 +26,11 @@ class Full(Domain):
     boots: bool = True
     size: str = "8M"
 
-    def script(self) -> str:
+    def sector(self) -> bytes:
+        """The first sector of its disk."""
         limit = ((self.memory_mb - 8) << 20).to_bytes(4, "little").hex()
-        full = bytes.fromhex(FILL.replace("LIMIT", limit)).ljust(510, b"\0") + b"\x55\xaa"
-        waiting, full = (base64.b64encode(sector).decode() for sector in (BOOT_SECTOR, full))
+        return bytes.fromhex(FILL.replace("LIMIT", limit)).ljust(510, b"\0") + b"\x55\xaa"
+
+    def script(self) -> str:
+        waiting, full = (base64.b64encode(sector).decode() for sector in (BOOT_SECTOR, self.sector()))
         return super().script().replace(waiting, full)

@@ -73,6 +73,8 @@ class ClaimDestinations:
         self.members = {group.id: server_groups.members(connection, group) for group in found.values()}
         self.groups = found
         self.held: dict[int, dict[str, ProviderInventory]] = {}
+        #: What was used of each inventory before anything was given up.
+        self.before: Amounts = {}
         self.devices: DeviceProviders | None = None
 
     def choose_all(self, wanted: Sequence[tuple[ClaimRequest, Sequence[Place]]]) -> dict[str, Place]:
@@ -170,6 +172,7 @@ class ClaimDestinations:
         self.held = inventory.hold(self.connection, providers, None if self.free else names)
         nodes = {place.node.id: place.node for place in places}.values()
         self.room = HostRoom(self.connection, nodes) if self.requests else None
+        self.before = {each.key: each.used for held in self.held.values() for each in held.values()}
         for held in self.held.values():
             for each in held.values():
                 each.used -= self.free.get(each.key, 0)
@@ -231,7 +234,7 @@ class ClaimDestinations:
                     used=0,
                     capacity=0,
                 )
-            chosen = next((each for each in held if each.refusal(name, amount) is None), None)
+            chosen = next((each for each in held if self._keeps(each, amount) or each.refusal(name, amount) is None), None)
             if chosen is None:
                 raise _Refused(f"{held[0].refusal(name, amount)}", **held[0].data(name, amount))
             taken.append((chosen, amount))
@@ -240,6 +243,10 @@ class ClaimDestinations:
             held_one.used += amount
             amounts[held_one.key] += amount
         return dict(amounts)
+
+    def _keeps(self, held: ProviderInventory, amount: int) -> bool:
+        """Whether a provider has no more than before what is given up there: that is never refused, however full it is."""
+        return held.used + amount <= self.before[held.key]
 
 
 def _names(resources: Resources, places: Iterable[Place]) -> set[str]:

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, orders, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record_device
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -342,6 +343,23 @@ def test_a_disk_that_moves_is_claimed_in_both_pools_until_it_is_there(prepared_u
         record_device.record_devices(connection, web["uuid"], "kvm1", moved, NOW)
     assert held(prepared_url)["web"] == {"kvm1": {"VCPU": 1, "MEMORY_MB": 64}, "kvm1_pool_hdd": {HDD: 10}}
     assert counted(prepared_url)
+
+
+def test_a_move_takes_nothing_more_of_a_shared_pool_that_is_too_full(prepared_url):
+    guests = [guest(name, network(name, 30)) for name in ("web", "db")]
+    fleets.discover(
+        prepared_url,
+        machine("kvm1", *guests, wanted=["ceph"], pools=[ceph(50)]),
+        machine("kvm2", wanted=["ceph"], pools=[ceph(50)]),
+    )
+    before = held(prepared_url)["web"]["pool/ceph"]
+    with Store.open(prepared_url).write(together=True) as connection:
+        claims.begin(connection, uuid_of("web"), "kvm2", "kvm2", "live-migration", NOW, "kvm1")
+    assert held(prepared_url)["web"] == {"kvm2": {"VCPU": 1, "MEMORY_MB": 64}, "pool/ceph": before}
+    assert at_hand(prepared_url)["pool/ceph"][CEPH][3] == 60
+    # What is new there is refused, as before.
+    with pytest.raises(DroverError, match="CUSTOM_DISK_GB_CEPH: asked 1, used 60 of 50"):
+        fleets.claim(prepared_url, {**selection("new", "kvm2"), "resources": {"VCPU": 1, "MEMORY_MB": 64, CEPH: 1}})
 
 
 # For all fleets
