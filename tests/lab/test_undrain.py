@@ -48,7 +48,7 @@ def test_it_starts_what_the_drain_shut_down(fleet):
     done = fleet.playbook("undrain", "-e", "drover_host=kvm1", check=False)
     said = " ".join((done.stdout + done.stderr).split())
     assert done.returncode == 2 and "kvm1 is back, but what its drain shut down does not all run again" in said
-    assert re.search(r"high.*No such file", said) and "which starts what is left" in said
+    assert re.search(r"high.*No such file", said) and "starts the instances that are still off" in said
     assert states(fleet) == {"low": "running", "high": "shutoff", "pinned": "running", "off": "shutoff"}
     assert not fleet.service("kvm1")["disabled"]
     order = [said.index(f"{name}: starting on kvm1") for name in ("high", "pinned", "low")]
