@@ -151,7 +151,8 @@ class Needs:
         self._scanned: set[str] = set()
         self._written: list[tuple[str, set[Any]]] = []
         self._writers: dict[Any, str] | None = None
-        for path in elsewhere:
+        # What is on the network is no file here.
+        for path in filter(os.path.isabs, elsewhere):
             self._note(path, ("a domain of another hypervisor", USES), PLAIN)
         for domain in conn.listAllDomains(0):
             try:

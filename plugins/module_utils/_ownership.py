@@ -141,7 +141,7 @@ class Ownership:
         elsewhere: Iterable[str] = (),
         folders: Iterable[str] = (),
     ) -> None:
-        self._conn, self._uuid, self._name, self._elsewhere, self._folders = conn, uuid, name, elsewhere, list(folders)
+        self._conn, self._uuid, self._name, self._elsewhere, self._folders = conn, uuid, name, list(elsewhere), list(folders)
         self._candidates = candidates
         self._own: list[tuple[Candidate, tuple[int, int] | None]] = []
         self._volumes: list[Candidate] = []
@@ -157,7 +157,7 @@ class Ownership:
         self._volumes = []
         for each in self._candidates:
             if each.volume:
-                why = each.refused or self._why_not_volume(each.volume)
+                why = each.refused or self._why_not_volume(each.path, each.volume)
                 if why is None:
                     self._volumes.append(each)
                 else:
@@ -214,8 +214,11 @@ class Ownership:
                 # Then libvirt shows the volume until the pool is refreshed by somebody.
                 pass
 
-    def _why_not_volume(self, volume: tuple[str, str]) -> str | None:
+    def _why_not_volume(self, path: str, volume: tuple[str, str]) -> str | None:
         """Why a volume is not the instance's own, None when it is."""
+        if path in self._elsewhere:
+            # One that is off has no watcher of which Ceph would know.
+            return "a domain of another hypervisor uses it"
         if self._uuid is None or not _volumes.is_named_for(volume[1], self._uuid):
             return FOREIGN
         try:

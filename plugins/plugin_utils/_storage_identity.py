@@ -13,7 +13,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-DEVICE = "device:"
+DEVICE, RBD = "device:", "rbd:"
 
 
 def of_path(path: str, node: Mapping[str, Any]) -> str | None:
@@ -81,6 +81,20 @@ def of_disk(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
         return of_path(path, node) or of_device(path, node)
     own = disk.get("path") or (disk["source"] if disk.get("type") in ("file", "block", "dir") else None)
     return None if own is None else of_path(own, node) or of_device(own, node)
+
+
+def names_on_network(disk: Mapping[str, Any], node: Mapping[str, Any]) -> set[tuple[str, str | None]]:
+    """The names of a disk that is no file of its host, each with its text: as its domain has it, and of Ceph by pool and image alone.
+
+    Hosts may name the monitors of one cluster differently, so the text alone does not find all users.
+    """
+    text = disk.get("origin") or of_disk(disk, node) or disk.get("shared_id")
+    if disk.get("type") != "network" and not text:
+        return set()
+    names = {str(disk["source"])}
+    if str(text).startswith(RBD):
+        names.add(f"{RBD}{str(text).rpartition(':/')[2]}")
+    return {(name, text) for name in names}
 
 
 def of_device(path: str, node: Mapping[str, Any]) -> str | None:

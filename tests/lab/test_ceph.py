@@ -266,3 +266,33 @@ def test_a_build_that_was_killed_after_it_had_made_the_volume_is_continued(on_ce
     done = fleet.place([definition], check=False, **VARIABLES)
     assert done.returncode != 0 and "is there already and is not the requested disk" in said(done), said(done)
     assert fleet.where() == {} and fleet.query("SELECT * FROM allocations") == []
+
+
+@pytest.mark.parametrize("by", ["network", "volume"])
+def test_a_volume_that_a_domain_of_another_host_has_stays(on_ceph, by):
+    """That domain is off, so Ceph itself would let the image go."""
+    fleet = on_ceph.fleet
+    on_ceph.playbook("discover")
+    place(on_ceph, {"size_gb": 1, "pool": "ceph"})
+    (volume,), host = on_ceph.images(), fleet.where()["db"][0]
+    other = next(each for each in fleet.hosts if each != host)
+    source = f"<source pool='ceph' volume='{volume}'/><target dev='vda' bus='virtio'/>"
+    disk = ceph.disk_xml(volume) if by == "network" else f"<disk type='volume'><driver name='qemu' type='raw'/>{source}</disk>"
+    xml = DOMAIN.format(disks=disk, name="thief", uuid=Domain("thief").uuid, memory_mb=64, vcpus=1, metadata="")
+    fleet.run(other, f"virsh define /dev/stdin <<'END'\n{xml}\nEND")
+    on_ceph.playbook("discover")
+    done = on_ceph.playbook("instance_delete", drover_instance="db", drover_instance_force=True)
+    assert volume in on_ceph.images() and "a domain of another hypervisor uses it" in said(done), said(done)
+
+
+def test_no_second_guest_writes_to_an_image(on_ceph):
+    """Somebody has started the image of the dead host's guest under another name."""
+    fleet = on_ceph.fleet
+    on_ceph.make("kvm1", "web", ("web-root", 1))
+    on_ceph.playbook("discover")
+    fleet.lab.command("kill", "kvm1")
+    fleet.playbook("discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost", check=False)
+    xml = DOMAIN.format(disks=ceph.disk_xml("web-root"), name="rescue", uuid=Domain("r").uuid, memory_mb=64, vcpus=1, metadata="")
+    fleet.run("kvm2", f"virsh define /dev/stdin <<'END'\n{xml}\nEND\nvirsh start rescue")
+    done = on_ceph.playbook("evacuate", check=False, drover_host="kvm1", drover_host_is_off="kvm1 is powered off")
+    assert fleet.where(["kvm2", "kvm3"]) == {"rescue": ("kvm2", "running")} and "rescue on kvm2 too" in said(done), said(done)

@@ -247,3 +247,17 @@ def test_a_file_that_somebody_else_needs_stays(storage):
     assert disks(fleet) == ({"vda": NEW},) * 2 and f"the file {OLD} on kvm1 stays" in said(done)
     assert fleet.lab.host("kvm1").file(OLD).exists
     nothing_left(fleet)
+
+
+@pytest.mark.parametrize("command", [f"rm {NEW}", f"mv {NEW} {FAST}/x; cp {FAST}/x {NEW}", f"mount -t tmpfs over {FAST}"])
+def test_a_copy_that_loses_its_name_while_it_is_made(storage, command):
+    """QEMU would go on writing to it, and the guest would never start again with what it wrote."""
+    fleet = storage
+    fleet.make("kvm1", web())
+    fleet.playbook("discover")
+    run = start(fleet)
+    fleet.run("kvm1", command)
+    text = run.finish()
+    assert run.process.returncode and "was not switched over" in text, text
+    assert disks(fleet) == ({"vda": OLD},) * 2 and "Pattern verification failed" not in digest(fleet, OLD)
+    nothing_left(fleet)

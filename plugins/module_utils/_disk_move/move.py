@@ -19,7 +19,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _images, _libvirt, _orders, _ownership
+from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _images, _libvirt, _orders, _ownership
 from ansible_collections.drover.compute.plugins.module_utils._disk_move import destination as destinations
 from ansible_collections.drover.compute.plugins.module_utils._disk_move import disk as disks
 from ansible_collections.drover.compute.plugins.module_utils._disk_move import record as records
@@ -228,7 +228,16 @@ class DiskMove:
             time.sleep(POLL)
 
     def _pivot(self, record: Mapping[str, Any]) -> None:
-        """Switch over. If libvirt refuses, the guest stays on the old disk and the copy goes."""
+        """Switch over. If libvirt refuses, or another file has the name of the copy, the guest stays on the old disk and the copy goes."""
+        lost = self._why_not_copy(record)
+        if lost:
+            disk = Disk(self.domain, record["target"])
+            self._end_job(disk, record)
+            self._undo(record)
+            raise LibvirtProblem(
+                f"The disk {record['target']} of {disk.where} was not switched over: {lost}. The guest runs on with {record['source']}."
+                f"{self._words_of_kept()} Find out who has moved or removed the copy, then run this again."
+            )
         try:
             self.domain.blockJobAbort(record["target"], libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT)
         except LibvirtSilent:
@@ -284,7 +293,9 @@ class DiskMove:
 
     def _switch_definition(self, record: dict[str, Any]) -> Step:
         """Have the definition name the copy, if the guest is still off."""
-        disk = Disk(self.domain, record["target"])
+        disk, lost = Disk(self.domain, record["target"]), self._why_not_copy(record)
+        if lost:
+            raise LibvirtProblem(f"The disk {disk.target} of {disk.where} stays {record['source']}: {lost}. Run this again.")
         if disk.live is None:
             disk.define(record["destination"])
             disk = Disk(self.domain, record["target"])
@@ -311,11 +322,24 @@ class DiskMove:
                 f"The disk {disk.target} of {disk.where} is {' and '.join(map(str, disk.sources))}, not {record['destination']} alone. No file was removed: "
                 "run this again."
             )
-        old = _ownership.Candidate(record["source"], record.get("by_use") is True, record.get("refused"), records.inode_of(record, "old"))
+        # Without the copy at its name the old file may be all that is left of the disk.
+        refused = self._why_not_copy(record) or record.get("refused")
+        old = _ownership.Candidate(record["source"], record.get("by_use") is True, refused, records.inode_of(record, "old"))
         self._remove(old)
         self._refresh(record)
         self._clear()
         return {**self._step(MOVED, record["source"], record["destination"]), "seconds": max(0.0, time.time() - record["began"])}
+
+    def _why_not_copy(self, record: Mapping[str, Any]) -> str | None:
+        """Why the file at the destination is not the copy that was made, None when it is. A process goes on writing to a file that has lost its name."""
+        path = record["destination"]
+        try:
+            found = _files.call(destinations.identity, path)
+        except FileNotFoundError:
+            return f"the copy is not at {path} any more"
+        except (OSError, _files.Unresponsive) as exc:
+            return f"whether the copy is at {path} cannot be told ({_backing.reason_of(exc)})"
+        return None if record["made"] == found else f"{path} is not the file any more to which it was copied"
 
     def _give_up(self, record: Mapping[str, Any]) -> None:
         """After a failure: take back what was begun, as far as libvirt shows that it was not."""

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import is_written
+from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Clock
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import some
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
@@ -21,7 +23,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._planner.fencing im
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NodeStorage, Sighting, StorageOfNode
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import EvacuatedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import HostMigration
-from ansible_collections.drover.compute.plugins.plugin_utils._store import evacuations, orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store import evacuations, files, orders
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection, Store
 
 # Start an instance elsewhere, go on with a start that was begun, record it where another host has it, leave it, or give it up as lost.
@@ -87,8 +89,34 @@ class DeadHost:
             migration, node = migrations.get(each["uuid"]), nodes[each["node"]]
             may_have = _may_have(each, node, storage, unread)
             act, place, why = sort_out(each, shown.get(each["uuid"], []), migration, node, self.read, may_have)
+            if act == RESTART and (used := _why_used(connection, each, self.host, node)):
+                act, why = LEAVE, used
             found.append(Verdict(each, migration, act, place, why))
         return found
+
+
+def _why_used(connection: Connection, instance: EvacuatedInstance, host: str, node: NodeStorage) -> str | None:
+    """Why an instance is not restarted: a domain of another host has one of its disks on the network, where no lock keeps two writers apart.
+
+    Of files the destination itself finds out.
+    """
+    for disk in instance["disks"]:
+        if (
+            not disk.get("source")
+            or disk.get("path")
+            or disk.get("type") not in ("network", "volume")
+            or disk.get("shareable")
+            or not is_written(disk)
+        ):
+            continue
+        for name, text in sorted(storage_identity.names_on_network(disk, node), key=str):
+            user = files.user(connection, name, text, instance["uuid"], writes=True, but_host=host)
+            if user is not None:
+                return (
+                    f"its disk {disk['source']} is one of {user['name'] or user['uuid']} on {user['host']} too, and both would write to it: take it out of "
+                    "that domain or remove that domain, if it is not the one that is to go on, and run this again"
+                )
+    return None
 
 
 def sort_out(

@@ -150,11 +150,14 @@ def needed(connection: Connection, names: Iterable[FileName], but_host: str) -> 
     ]
 
 
-def user(connection: Connection, path: str, identity: str | None, but: str, writes: bool = False) -> dict[str, Any] | None:
+def user(
+    connection: Connection, path: str, identity: str | None, but: str, writes: bool = False, but_host: str | None = None
+) -> dict[str, Any] | None:
     """Find another instance that needs a file.
 
     :param but: the uuid of the instance that does not count.
     :param writes: only an instance that may write to it.
+    :param but_host: a host whose instances do not count.
     :returns: a dict with uuid, name and host; None without one.
     """
     table, nodes, domains = tables.domain_files, tables.compute_nodes, tables.domains
@@ -167,6 +170,8 @@ def user(connection: Connection, path: str, identity: str | None, but: str, writ
     )
     if writes:
         query = query.where(table.c.written)
+    if but_host is not None:
+        query = query.where(nodes.c.host != but_host)
     row = connection.execute(query).one_or_none()
     return None if row is None else dict(row._mapping)
 

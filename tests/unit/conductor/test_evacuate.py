@@ -350,6 +350,19 @@ def test_local_disks_are_named_and_left(prepared_url):
     assert lost["name"] == "web" and "/var/lib/libvirt/images/web.qcow2" in lost["reason"]
 
 
+@pytest.mark.parametrize("more, restarted", [({}, False), ({"readonly": True}, True)], ids=["written to", "read only"])
+def test_an_image_on_the_network_that_a_domain_of_another_host_writes_to(prepared_url, more, restarted):
+    """Somebody has started the disks of the dead host by hand. Nothing locks them, so two guests would write to one disk."""
+    image = {"target": "vda", "device": "disk", "type": "network", "source": "rbd:vms/web", "path": None, "origin": "rbd:mon:/vms/web"}
+    world = World(prepared_url, instance("db"), domain("web", xml="<domain>web</domain>", disks=[image]))
+    rescue = domain("rescue", disks=[{**image, "origin": "rbd:mon1,mon2:/vms/web", **more}])
+    fleets.discover(prepared_url, host("kvm3", rescue), now=time.time())
+    left = world.run()["left"]
+    assert world.where() == {"db": "running", **({"web": "running"} if restarted else {})}
+    assert [each["name"] for each in left] == ([] if restarted else ["web"])
+    assert restarted or "rescue on kvm3 too" in left[0]["reason"]
+
+
 def test_a_host_without_the_storage_is_no_destination(prepared_url):
     world = World(prepared_url, instance("db"), instance("web"))
     fleets.discover(prepared_url, host("kvm2", pools=[{**POOL, "shared_id": "nfs:b:/x"}]))

@@ -373,3 +373,20 @@ def test_what_this_user_must_not_read_libvirt_has_read(tmp_path, monkeypatch, by
         )
         gone, kept = own(connection)
         assert gone == [mine] and set(kept) == {base}
+
+
+RBD_POOL = "<pool type='rbd'><name>ceph</name><source><host name='mon1'/><name>vms</name></source></pool>"
+
+
+def rbd(image, target="vda"):
+    source = f"<source protocol='rbd' name='vms/{image}'><host name='mon1'/></source>"
+    return f"<disk type='network' device='disk'><driver name='qemu' type='raw'/>{source}<target dev='{target}' bus='virtio'/></disk>"
+
+
+def test_a_volume_that_a_domain_of_another_host_has_stays(tmp_path):
+    """A domain that is off does not open the image, so Ceph would remove it."""
+    image = f"{UUID}-vda"
+    with hypervisor(tmp_path, domain("vm", 7, rbd(image)), domain("other", 8)) as connection:
+        connection.storagePoolDefineXML(RBD_POOL, 0)
+        assert own(connection) == ([f"rbd:vms/{image}"], {})
+        assert own(connection, elsewhere=[f"rbd:vms/{image}"]) == ([], {f"rbd:vms/{image}": "a domain of another hypervisor uses it"})

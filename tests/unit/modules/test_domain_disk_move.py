@@ -187,6 +187,40 @@ def test_what_is_not_provably_the_copy_stays(make):
     assert os.path.exists(vm.new) and set(vm.disks()) == {vm.old}
 
 
+@pytest.mark.parametrize("what", ["removed", "moved away", "replaced"])
+def test_the_guest_is_not_switched_to_a_copy_that_has_lost_its_name(make, what):
+    """QEMU goes on writing to the file that it has open, and nobody finds that again."""
+    vm = make()
+    vm.guests.ready = False
+    vm.done("copying", order="one")
+    if what == "moved away":
+        os.rename(vm.new, vm.new + ".away")
+    elif what == "removed":
+        os.unlink(vm.new)
+    else:
+        shutil.copyfile(vm.new, vm.new + ".other")
+        os.replace(vm.new + ".other", vm.new)
+    there = sorted(os.listdir(vm.fast))
+    ready(vm)
+    text = vm.refuses(goes_on=True, order="one")
+    assert "was not switched over" in text and vm.new in text and f"runs on with {vm.old}" in text
+    assert set(vm.disks()) == {vm.old} and os.path.exists(vm.old) and not vm.recorded and sorted(os.listdir(vm.fast)) == there
+
+
+def test_the_old_file_stays_where_the_copy_has_lost_its_name(make):
+    """Somebody has switched the guest over, and has moved the file."""
+    vm = make()
+    vm.guests.ready = False
+    vm.done("copying")
+    ready(vm)
+    vm.domain.blockJobAbort("vda", libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT)
+    os.rename(vm.new, vm.new + ".away")
+    shutil.copyfile(vm.old, vm.new)
+    done = vm.done()
+    assert done["removed"] == [] and [each["path"] for each in done["kept"]] == [vm.old] and os.path.exists(vm.old)
+    assert "is not the file any more to which it was copied" in done["kept"][0]["reason"]
+
+
 def test_a_destination_that_is_taken_is_refused(make):
     vm = make()
     with open(vm.new, "w", encoding="ascii") as file:

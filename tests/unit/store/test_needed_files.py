@@ -60,7 +60,13 @@ def test_disks_and_all_behind_them_are_recorded(prepared_url):
     volume = {"target": "vdb", "type": "volume", "source": "san/data"}
     web = vm("web", disk("/srv/vms/web.qcow2", "/img/base.qcow2"), volume, {"target": "vdc", "type": "network", "source": "rbd:p/x"})
     fleets.discover(prepared_url, host("kvm1", web, mounts=[NFS], pools=[{"name": "san", "path": "/san", "shared_id": "declared:rack"}]))
-    assert seen(prepared_url) == {"kvm1": {("/srv/vms/web.qcow2", "nfs:filer:/vms/web.qcow2"), ("/img/base.qcow2", None)}}
+    there = {
+        ("/srv/vms/web.qcow2", "nfs:filer:/vms/web.qcow2"),
+        ("/img/base.qcow2", None),
+        ("rbd:p/x", None),
+        ("san/data", "declared:rack/data"),
+    }
+    assert seen(prepared_url) == {"kvm1": there}
     known = {**volume, "path": "/san/data"}
     fleets.discover(prepared_url, host("kvm1", vm("web", known), pools=[{"name": "san", "path": "/san", "shared_id": "declared:rack"}]))
     assert seen(prepared_url) == {"kvm1": {("/san/data", "declared:rack/data")}}
@@ -119,6 +125,28 @@ def test_storage_who_needs_a_file_of_an_instance_on_another_host(prepared_url):
     assert elsewhere(prepared_url, "near", "kvm1") == []
     # A disk that it has got since the last discovery.
     assert elsewhere(prepared_url, "near", "kvm1", "/srv/vms/clone") == ["/srv/vms/clone"]
+
+
+def rbd(image, servers="mon1"):
+    return {
+        "target": "vda",
+        "type": "network",
+        "source": f"rbd:vms/{image}",
+        "path": None,
+        "origin": servers and f"rbd:{servers}:/vms/{image}",
+    }
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [rbd("x"), rbd("x", "mon2,mon3:6790"), rbd("x", None), {"target": "vda", "type": "volume", "source": "their-name/x", "path": None}],
+    ids=["the same", "other monitors", "monitors of ceph.conf", "by its pool"],
+)
+def test_an_image_on_the_network_is_needed_by_a_domain_of_another_host(prepared_url, theirs):
+    pool = {"name": "their-name", "path": None, "shared_id": "rbd:mon2:/vms"}
+    fleets.discover(prepared_url, host("kvm1", vm("web", rbd("x"), rbd("own"))), host("kvm2", vm("thief", theirs), pools=[pool]))
+    assert elsewhere(prepared_url, "web", "kvm1") == ["rbd:vms/x"]
+    assert elsewhere(prepared_url, "thief", "kvm2")
 
 
 def other(path, kind="file", written=True, **more):
