@@ -99,7 +99,16 @@ def columns_for_moves(instances: Sequence[PlannedInstance], policy: Policy, whol
     columns = policy.needs(specs)
     if any(each.get("required_traits") for each in instances):
         columns = {*columns, "traits"}
-    return ColumnQuery(columns=columns, instances=list(instances) if whole else ALL, groups=ALL, classes=classes_of(instances))
+    of_pools = {each.partition(":")[2] for instance in instances for each in instance.get("required_pool_traits") or ()}
+    if of_pools:
+        columns = {*columns, "pool_traits"}
+    return ColumnQuery(
+        columns=columns,
+        instances=list(instances) if whole else ALL,
+        groups=ALL,
+        classes=classes_of(instances),
+        provider_traits=of_pools,
+    )
 
 
 def classes_of(instances: Iterable[PlannedInstance | InstanceAmounts]) -> set[str]:

@@ -56,7 +56,8 @@ class CandidateBuilder:
             held = [index for index in rows if states.node[index] == instance.get("node")] or list(rows)
         source = held[0]
         traits = tuple(sorted(instance.get("required_traits") or ()))
-        key = (int(states.cell_of[source]), traits)
+        of_pools = tuple(instance.get("required_pool_traits") or ())
+        key = (int(states.cell_of[source]), (*traits, *of_pools))
         if key not in self._limits:
             limits = [
                 ("drained host", self._open, "the host to be emptied"),
@@ -65,6 +66,10 @@ class CandidateBuilder:
             if traits:
                 have = states.categorical("traits").each(lambda found: set(traits) <= set(found or ()))
                 limits.append(("required traits", have, f"without {', '.join(traits)}"))
+            if of_pools:
+                have = states.categorical("pool_traits").each(lambda found: set(of_pools) <= set(found or ()))
+                words = " and ".join("{1} in {0}".format(*each.split(":")) for each in of_pools)
+                limits.append(("traits of storage pools", have, f"without {words}"))
             self._limits[key] = tuple(limits)
         return MigrationCandidate(spec, source, self._limits[key], key)
 

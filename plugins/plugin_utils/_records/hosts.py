@@ -208,6 +208,8 @@ class FleetColumns(TypedDict):
     node_images: NotRequired[list[tuple[int, str, int]]]
     #: Names of traits.
     traits: NotRequired[list[list[str]]]
+    #: CLASS:TRAIT of the storage pools that each node can take from, of the classes and traits of the query.
+    pool_traits: NotRequired[list[list[str]]]
     #: Of each node; empty lists where there is nothing.
     numa_allocations: NotRequired[list[list[NumaAllocation]]]
     #: For each node what _numa.hosts.NumaHosts reads.

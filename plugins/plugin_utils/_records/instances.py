@@ -163,6 +163,8 @@ class InstanceAmounts(PlacedInstance):
     resources: NotRequired[dict[str, int]]
     #: Traits that the extra specs of its flavor require. Missing where the flavors were not read.
     required_traits: NotRequired[list[str]]
+    #: CLASS:TRAIT for each trait that its claim asked of a storage pool in which it has disks.
+    required_pool_traits: NotRequired[list[str]]
     #: What it has of the NUMA cells of its node, see records.hosts.NumaAllocation; missing where nothing ties it,
     #: empty where something does and nobody knows what it has.
     cells: NotRequired[list[dict[str, Any]]]

@@ -100,9 +100,9 @@ COLUMNS = {
 }
 
 #: Of the columns above, those that a fleet may lack and that are read on demand.
-OPTIONAL = (*_TEXTS_AND_STRUCTURES, "traits")
+OPTIONAL = (*_TEXTS_AND_STRUCTURES, "traits", "pool_traits")
 #: Those of them that hold structures.
-STRUCTURES = (*(each.name for each in _FIELDS if each.types not in (NUMBER, TEXT)), "traits")
+STRUCTURES = (*(each.name for each in _FIELDS if each.types not in (NUMBER, TEXT)), "traits", "pool_traits")
 
 #: The attributes that are read on demand.
 READ_ON_WISH = (*(each.name for each in read_when(ON_DEMAND)), "num_io_ops")

@@ -50,7 +50,7 @@ BY_NODE: dict[str, Callable[[Connection], Mapping[int, list[Any]]]] = {
 class ColumnQuery:
     """The data to read beside what is always read."""
 
-    #: Of ON_WISH, BY_NODE, traits, node_flavors, node_images and num_io_ops (else only those that hosts reported).
+    #: Of ON_WISH, BY_NODE, traits, pool_traits, node_flavors, node_images and num_io_ops (else only those that hosts reported).
     columns: set[str] = field(default_factory=set)
     #: Uuids and names, or ALL; or all instances of instances_for_plans, which are not read again then.
     instances: set[str] | list[PlannedInstance] | list[InstanceAmounts] | str = field(default_factory=set)
@@ -95,6 +95,8 @@ def _read(connection: Connection, now: float, service_down_time: float, wanted: 
         columns["node_images"] = _grouped(connection, sa.cast(instances.c.image, sa.Text), place_of)
     if "traits" in wanted.columns:
         columns["traits"] = _traits(connection, _places(np.append(arrays.ids, -1)[providers]), size)
+    if "pool_traits" in wanted.columns:
+        columns["pool_traits"] = _pool_traits(columns["resources"], arrays, provider_of, wanted.provider_traits, size)
     for name in BY_NODE.keys() & wanted.columns:
         by_node = BY_NODE[name](connection)
         columns[name] = [by_node.get(key, []) for key in ids]
@@ -298,6 +300,27 @@ def _grouped(connection: Connection, what: sa.ColumnElement[str], places: IntArr
     for key, value, count in column_reader.rows(connection, query):
         if key < len(places) and places[key] >= 0:
             found.append((int(places[key]), value, count))
+    return found
+
+
+def _pool_traits(
+    resources: Mapping[str, Mapping[str, Any]],
+    arrays: provider_arrays.ProviderArrays,
+    place_of: Mapping[str, int],
+    traits: Iterable[str],
+    size: int,
+) -> list[list[str]]:
+    """Return CLASS:TRAIT of the pools that each row can take from. A row has one pool of a class."""
+    found: list[list[str]] = [[] for _row in range(size)]
+    for name, column in resources.items():
+        pools = column.get("providers")
+        if pools is None or not name.startswith(resource_classes.POOL_PREFIX):
+            continue
+        for trait in sorted(traits):
+            having = [bool(arrays.traits[trait][place_of[uuid]]) for uuid in pools["uuid"]]
+            for row, pool in zip(pools["row"].tolist(), pools["provider"].tolist()):
+                if having[pool]:
+                    found[row].append(f"{name}:{trait}")
     return found
 
 

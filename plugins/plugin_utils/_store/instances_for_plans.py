@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceAmounts, PlannedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import POOL_PREFIX
 from ansible_collections.drover.compute.plugins.plugin_utils._store import aggregates, devices, files, numa, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import RESOURCE_CLASSES
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import located, state_of
@@ -86,6 +87,7 @@ def read_instances(connection: Connection, hosts: Collection[str] | None = None,
                 "required_traits": sorted(
                     key.partition(":")[2] for key, value in extra_specs.items() if key.startswith("trait:") and value == "required"
                 ),
+                "required_pool_traits": _pool_traits(extra_specs, _sums(held.get(row.uuid, {}))),
                 "image": row.image,
                 "image_name": row.image_name,
                 "image_id": row.image_id,
@@ -200,6 +202,20 @@ def _held(connection: Connection, hosts: Collection[str] | None = None, but: Col
     for uuid, provider, name, amount in connection.execute(_of_hosts(query, hosts, but)):
         held.setdefault(uuid, {}).setdefault(provider, {})[name] = int(amount)
     return held
+
+
+def _pool_traits(extra_specs: Mapping[str, str], resources: Mapping[str, int]) -> list[str]:
+    """Return CLASS:TRAIT for each trait that extra specs ask of a storage pool, of pools that an instance uses by now."""
+    pools = {}
+    for key in extra_specs:
+        group, _colon, name = key.partition(":")
+        if group.startswith("resources_") and name in resources and name.startswith(POOL_PREFIX):
+            pools[group[len("resources") :]] = name
+    return sorted(
+        f"{pools[group[len('trait') :]]}:{trait}"
+        for (group, _colon, trait), value in ((key.partition(":"), value) for key, value in extra_specs.items())
+        if value == "required" and group.startswith("trait_") and group[len("trait") :] in pools
+    )
 
 
 def _sums(held: Held) -> dict[str, int]:

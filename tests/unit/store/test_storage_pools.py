@@ -12,8 +12,11 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, orders, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record_device
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -360,6 +363,51 @@ def test_a_move_takes_nothing_more_of_a_shared_pool_that_is_too_full(prepared_ur
     # What is new there is refused, as before.
     with pytest.raises(DroverError, match="CUSTOM_DISK_GB_CEPH: asked 1, used 60 of 50"):
         fleets.claim(prepared_url, {**selection("new", "kvm2"), "resources": {"VCPU": 1, "MEMORY_MB": 64, CEPH: 1}})
+
+
+FAST = {f"resources_{SSD}:{SSD}": "20", f"trait_{SSD}:CUSTOM_FAST": "required"}
+
+
+def fast(name, *guests, traits=("CUSTOM_FAST",), **more):
+    return machine(name, *guests, wanted=[{"name": "ssd", "traits": list(traits)}, "hdd"], **more)
+
+
+def planned(url, host="kvm1"):
+    """The plan of a drain: {instance: destination}, {instance: why it cannot move}."""
+    with Store.open(url).read() as connection:
+        plan = DrainQuestion(Policy.from_mapping({}), MigrationLimits()).plan(connection, [host])
+    return {each["name"]: each["host"] for each in plan["moves"]}, {each["name"]: each["reason"] for each in plan["unmovable"]}
+
+
+def test_a_drain_keeps_the_traits_that_a_disk_asked_of_its_pool(prepared_url):
+    web = guest("web", disk("/srv/ssd/a", 20))
+    roomy = {"vcpus": 64, "memory_mb": 65536}
+    fleets.discover(prepared_url, fast("kvm1"), fast("kvm2", traits=(), **roomy), fast("kvm3"))
+    given = {"resources": {"VCPU": 1, "MEMORY_MB": 64, SSD: 20}, "extra_specs": FAST}
+    fleets.claim(prepared_url, {**selection("web", "kvm1"), **given})
+    fleets.build(prepared_url)
+    fleets.discover(prepared_url, fast("kvm1", web), fast("kvm2", traits=(), **roomy), fast("kvm3"))
+    assert planned(prepared_url) == ({"web": "kvm3"}, {})
+    fleets.discover(prepared_url, fast("kvm3", traits=["CUSTOM_OTHER"]))
+    moves, unmovable = planned(prepared_url)
+    assert moves == {} and "traits of storage pools rejected 2" in unmovable["web"]
+    # The disk has come to another pool by now, which nothing was asked of.
+    fleets.discover(prepared_url, fast("kvm1", guest("web", disk("/srv/hdd/a", 20))))
+    assert planned(prepared_url)[1] == {}
+
+
+def test_a_shared_pool_has_its_traits_on_every_host(prepared_url):
+    web = guest("web", network("a", 20))
+    specs = {f"resources_{CEPH}:{CEPH}": "20", f"trait_{CEPH}:CUSTOM_FAST": "required"}
+
+    def node(name, *guests, traits=("CUSTOM_FAST",), wanted=True):
+        return machine(name, *guests, wanted=[{"name": "ceph", "traits": list(traits)}] if wanted else [], pools=[ceph()])
+
+    fleets.discover(prepared_url, node("kvm1"), node("kvm2", wanted=False), node("kvm3"))
+    fleets.claim(prepared_url, {**selection("web", "kvm1"), "resources": {"VCPU": 1, "MEMORY_MB": 64, CEPH: 20}, "extra_specs": specs})
+    fleets.build(prepared_url)
+    fleets.discover(prepared_url, node("kvm1", web))
+    assert planned(prepared_url) == ({"web": "kvm3"}, {})
 
 
 # For all fleets
