@@ -27,7 +27,8 @@ def _of_files(disks: Sequence[Disk], names: Collection[files.FileName]) -> Local
     for disk in disks:
         path = disk.get("path") or disk.get("source")
         which = f"its disk {disk.get('target') or path or 'without a name'}"
-        if disk.get("readonly") or not path:
+        # What is on the network is never copied.
+        if disk.get("readonly") or not path or disk.get("type") == "network":
             continue
         if disk.get("type") == "volume" and not disk.get("path"):
             unknown.append(f"where {which} is")

@@ -432,6 +432,9 @@ def fleets_of_pools(draw):
                     if place == "ceph"
                     else disk(f"/srv/{place}/{each}-{at}" if place != "own" else f"/var/lib/libvirt/images/{each}-{at}", size)
                 )
+                if place == "ceph" and place not in chosen:
+                    # It takes nothing of the host, nor of a pool that counts.
+                    continue
                 where = {"ceph": "pool/ceph"}.get(place, f"{name}_pool_{place}") if place in chosen else name
                 sizes[where] = sizes.get(where, 0) + size
             guests.append(guest(each, *disks))
