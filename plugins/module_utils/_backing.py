@@ -45,6 +45,8 @@ class Reference:
     paths: list[str] = field(default_factory=list)
     #: Where it is fetched from: names of servers, ``unix`` for a socket of this host.
     servers: list[str] = field(default_factory=list)
+    #: Images of Ceph that it names, as ``rbd:POOL/IMAGE`` or ``rbd:POOL/NAMESPACE/IMAGE``.
+    rbd: list[str] = field(default_factory=list)
     #: Its text where it is not understood.
     words: str | None = None
 
@@ -57,6 +59,7 @@ class Chain:
     files: list[str] = field(default_factory=list)
     #: As in Reference, of the whole chain.
     servers: list[str] = field(default_factory=list)
+    rbd: list[str] = field(default_factory=list)
     #: Why it may be longer than is known, sentences without a full stop.
     troubles: list[str] = field(default_factory=list)
 
@@ -89,6 +92,7 @@ def chain(
             continue
         for reference in known[image]:
             found.servers += reference.servers
+            found.rbd += reference.rbd
             if reference.words is not None:
                 found.troubles.append(f"what {image} is backed by is not understood ({reference.words})")
             elif reference.paths and reference.paths[0] not in seen:
@@ -261,7 +265,11 @@ def _of_server(name: str) -> Reference:
         return Reference(servers=[fields[1] or "localhost"])
     if fields[0] == "rbd":
         monitors = re.findall(r":mon_host=((?:\\.|[^:])*)", name)
-        return Reference(servers=[re.sub(r"\\?:\d+$", "", each) for found in monitors for each in re.split(r"\\?;|,", found)])
+        servers = [re.sub(r"\\?:\d+$", "", each) for found in monitors for each in re.split(r"\\?;|,", found)]
+        image = re.match(r"rbd:((?:\\.|[^:@\\])+)", name)
+        if image is None or "/" not in image.group(1):
+            return Reference(servers=servers, words=name)
+        return Reference(servers=servers, rbd=["rbd:" + re.sub(r"\\(.)", r"\1", image.group(1))])
     return Reference(words=name)
 
 
@@ -270,34 +278,41 @@ def _of_json(name: str, path: str) -> Reference:
         found = json.loads(name[5:])
     except ValueError:
         return Reference(words=name)
-    paths: list[str] = []
-    servers: list[str] = []
-    if not isinstance(found, dict) or not _collect(found, path, paths, servers):
-        return Reference(words=name)
-    return Reference(list(dict.fromkeys(paths)), servers)
+    named = Reference()
+    if not isinstance(found, dict) or not _collect(found, path, named):
+        # Without the escapes of JSON, so that a name is found in it.
+        return Reference(words=json.dumps(found, ensure_ascii=False))
+    named.paths = list(dict.fromkeys(named.paths))
+    return named
 
 
-def _collect(found: Mapping[str, Any], path: str, paths: list[str], servers: list[str]) -> bool:
+def _collect(found: Mapping[str, Any], path: str, named: Reference) -> bool:
     """Take up what QEMU's description of a block device names; whether all of it was understood."""
     understood = True
     for key, value in found.items():
         word = key.rpartition(".")[2]
         if isinstance(value, dict):
-            understood &= _collect(value, path, paths, servers)
+            understood &= _collect(value, path, named)
         elif isinstance(value, list):
             # Several servers, or the children of a quorum.
-            understood &= all(isinstance(each, dict) and _collect(each, path, paths, servers) for each in value)
+            understood &= all(isinstance(each, dict) and _collect(each, path, named) for each in value)
         elif word == "filename" and isinstance(value, str):
             inner = reference_of(value, path)
-            paths += inner.paths
-            servers += inner.servers
+            named.paths += inner.paths
+            named.servers += inner.servers
+            named.rbd += inner.rbd
             understood &= inner.words is None
         elif word == "url" and isinstance(value, str):
-            servers += _of_server(value).servers
+            named.servers += _of_server(value).servers
         elif word in ("host", "portal"):
-            servers.append(str(value).rpartition(":")[0] if word == "portal" else str(value))
+            named.servers.append(str(value).rpartition(":")[0] if word == "portal" else str(value))
         elif word in ("path", "socket") and _is_socket(found, key):
-            servers.append("unix")
+            named.servers.append("unix")
+        elif word == "image":
+            above = key[: -len(word)]
+            parts = [found.get(above + "pool"), found.get(above + "namespace"), value]
+            understood &= isinstance(value, str) and isinstance(parts[0], str)
+            named.rbd.append("rbd:" + "/".join(str(part) for part in parts if part))
         elif word in ("file", "backing", "data-file") and value is not None:
             # The name of a node, which a file cannot have.
             understood = False

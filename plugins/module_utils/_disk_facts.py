@@ -75,15 +75,19 @@ class DiskFacts:
             domain["other_files"] = kept
 
     def add(self, disks: Sequence[dict[str, Any]]) -> None:
-        """Give each disk its ``path``, ``real_path``, ``shared_id`` and ``chain``; each None where it is not known."""
+        """Give each disk its ``path``, ``real_path``, ``shared_id`` and ``chain``; each None where it is not known.
+
+        ``behind_on_network`` has the images of Ceph that its file is backed by.
+        """
         for disk in disks:
-            disk.update(path=self._path(disk), real_path=None, shared_id=None, chain=None)
+            disk.update(path=self._path(disk), real_path=None, shared_id=None, chain=None, behind_on_network=[])
         there = [disk for disk in disks if disk["path"] is not None]
         _backing.learn([disk["path"] for disk in there if disk["format"] != "raw"], self._references)
         chains = [_backing.chain(disk["path"], disk["format"], self._references, self._ask) for disk in there]
         self._place([(disk["path"], disk["type"]) for disk in there] + [(path, "file") for chain in chains for path in chain.files])
         for disk, chain in zip(there, chains):
             disk["shared_id"], disk["real_path"], dummy = self._places[disk["path"]]
+            disk["behind_on_network"] = chain.rbd
             if not chain.troubles:
                 disk["chain"] = [self._layer(path) for path in chain.files]
                 self._note_local(disk)

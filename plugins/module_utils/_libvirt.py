@@ -19,6 +19,7 @@ import threading
 import traceback
 import urllib.parse
 import uuid
+from collections.abc import Callable
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -49,6 +50,9 @@ SYSTEM_PYTHONS = ("/usr/bin/python3", "/usr/libexec/platform-python", "/usr/bin/
 _RECORDED = " Was drover_migration_uri changed? It counts once the playbook drover.compute.discover has recorded it."
 
 _EVENT_LOOP = {"started": False}
+
+#: The last error of this thread, as libvirt reported it.
+_LAST = threading.local()
 
 
 class LibvirtProblem(Exception):
@@ -129,7 +133,26 @@ def silence() -> None:
 
 
 def _swallow(context: Any, error: Any) -> None:
-    """An error handler that does nothing: see :func:`silence`."""
+    """An error handler that prints nothing: see :func:`silence`."""
+    _LAST.error = error
+
+
+def _kept(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of libvirt's whose exceptions always have what libvirt said.
+
+    The binding reads the error only when it makes its exception, and what Python frees of libvirt's in between clears it.
+    """
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        _LAST.error = None
+        try:
+            return function(*args, **kwargs)
+        except libvirt.libvirtError as exc:
+            if exc.err is None and _LAST.error is not None:
+                exc.err, exc.args = _LAST.error, (_LAST.error[2],)
+            raise
+
+    return call
 
 
 def is_local(uri: str) -> bool:
@@ -228,7 +251,7 @@ def open_connection(uri: str, keepalive: bool = False) -> Limited:
         except libvirt.libvirtError:
             # A driver that needs no connection (test:///) or an old daemon: nothing to keep alive.
             pass
-    return Limited(conn, Line(uri_host(uri), LibvirtSilent, _classes()))
+    return Limited(conn, Line(uri_host(uri), LibvirtSilent, _classes(), _kept))
 
 
 def _classes() -> tuple[type, ...]:

@@ -70,10 +70,17 @@ class Line:
     :param host: whose libvirt it is.
     :param error: the exception for one that does not answer in time, made of a sentence.
     :param classes: of the objects that libvirt hands out.
+    :param kept: makes of a function one whose exceptions have what libvirt said, see _libvirt.
     """
 
-    def __init__(self, host: str, error: Callable[[str], Exception], classes: tuple[type, ...]) -> None:
-        self._host, self._error, self._classes = host, error, classes
+    def __init__(
+        self,
+        host: str,
+        error: Callable[[str], Exception],
+        classes: tuple[type, ...],
+        kept: Callable[[Callable[..., Any]], Callable[..., Any]],
+    ) -> None:
+        self._host, self._error, self._classes, self._kept = host, error, classes, kept
         #: What there is to say of it, once it did not answer.
         self._silent: str | None = None
 
@@ -84,6 +91,7 @@ class Line:
             return function(*args, **kwargs)
         if self._silent:
             raise self._error(self._silent)
+        function = self._kept(function)
         # Where all that is done together has a limit, no call needs its own.
         if limit is None or is_limited():
             return self.limited(function(*args, **kwargs))

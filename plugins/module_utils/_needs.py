@@ -147,6 +147,8 @@ class Needs:
         self._followed: set[tuple[str, str]] = set()
         self._doubts: list[str] = []
         self._words: list[tuple[str, str]] = []
+        # Texts that name what is no file of this host, each with who has it.
+        self._texts: list[tuple[str, str]] = []
         self._near: set[str] = set()
         self._scanned: set[str] = set()
         self._written: list[tuple[str, set[Any]]] = []
@@ -173,6 +175,7 @@ class Needs:
         name, mentions = domain.name(), Mentions()
         for text in texts_of(domain):
             mentions.add(text)
+            self._texts.append((text, f"the domain {name} {USES}"))
         self._written.append((name, mentions.written))
         for path, kind in mentions.paths.items():
             self._note(path, (f"the domain {name}", USES), kind, path in mentions.meant - mentions.folders)
@@ -256,6 +259,7 @@ class Needs:
                 self._doubt(f"what {path} is backed by cannot be read ({_backing.reason_of(exc)})", need)
             return []
         self._words += [(each.words, " ".join(need)) for each in references if each.words is not None]
+        self._texts += [(image, " ".join(need)) for each in references for image in each.rbd]
         return [behind for each in references for behind in each.paths]
 
     def _references_of(self, path: str) -> list[_backing.Reference]:
@@ -300,6 +304,7 @@ class Needs:
             for reference in references:
                 if reference.words is not None:
                     self._words.append((reference.words, f"the image {image} may be backed by it"))
+                self._texts += [(each, f"the image {image} is backed by it") for each in reference.rbd]
                 for path in reference.paths:
                     self._note(path, (f"the image {image}", "is backed by it"), PLAIN)
 
@@ -360,6 +365,16 @@ class Needs:
         names = {os.path.basename(path), os.path.basename(sighting.real)}
         for words, reason in self._words:
             if any(name in words for name in names):
+                return reason
+        return self._doubts[0] if self._doubts else None
+
+    def why_volume(self, name: str) -> str | None:
+        """Why somebody needs a volume that is no file of this host, or may need it, in words; None when nobody does for certain.
+
+        :param name: of the volume. Whatever names it counts, since hosts and pools may call one storage differently.
+        """
+        for text, reason in [*self._texts, *self._words]:
+            if name in text:
                 return reason
         return self._doubts[0] if self._doubts else None
 

@@ -145,6 +145,7 @@ class Ownership:
         self._candidates = candidates
         self._own: list[tuple[Candidate, tuple[int, int] | None]] = []
         self._volumes: list[Candidate] = []
+        self._needs: Needs | None = None
         self.removed: list[str] = []
         self.kept: list[dict[str, Any]] = []
 
@@ -154,24 +155,21 @@ class Ownership:
         :param locks: a lock that somebody has on a file keeps it. False for an instance that runs: the lock is its own then.
         """
         self._own, self.kept = [], []
-        self._volumes = []
+        self._volumes, self._needs = [], None
+        files = [each for each in self._candidates if not each.volume]
+        there = [(each, sighting, why) for each in files for sighting, why in [_look(each)] if sighting or why]
+        near = [os.path.dirname(sighting.real) for dummy, sighting, dummy2 in there if sighting]
         for each in self._candidates:
             if each.volume:
-                why = each.refused or self._why_not_volume(each.path, each.volume)
+                why = each.refused or self._why_not_volume(each.path, each.volume, near)
                 if why is None:
                     self._volumes.append(each)
                 else:
                     self.kept.append({"path": each.path, "reason": why})
-        files = [each for each in self._candidates if not each.volume]
-        there = [(each, sighting, why) for each in files for sighting, why in [_look(each)] if sighting or why]
-        needs = None
         for each, sighting, why in there:
             why = why or each.refused or (self._why_not(each, sighting) if sighting else None)
             if why is None and sighting:
-                if needs is None:
-                    needs = Needs(self._conn, self._uuid, self._elsewhere)
-                    needs.look_around([*self._folders, *(os.path.dirname(other.real) for dummy, other, dummy2 in there if other)])
-                why = needs.why(each.path, sighting) or (why_locked(sighting.real) if locks else None)
+                why = self._needed(near).why(each.path, sighting) or (why_locked(sighting.real) if locks else None)
             if why is None and sighting:
                 self._own.append((each, sighting.inode))
             else:
@@ -214,18 +212,21 @@ class Ownership:
                 # Then libvirt shows the volume until the pool is refreshed by somebody.
                 pass
 
-    def _why_not_volume(self, path: str, volume: tuple[str, str]) -> str | None:
+    def _needed(self, near: Sequence[str]) -> Needs:
+        """What others of this host need, also what images in these folders need; read once."""
+        if self._needs is None:
+            self._needs = Needs(self._conn, self._uuid, self._elsewhere)
+            self._needs.look_around([*self._folders, *near])
+        return self._needs
+
+    def _why_not_volume(self, path: str, volume: tuple[str, str], near: Sequence[str]) -> str | None:
         """Why a volume is not the instance's own, None when it is."""
         if path in self._elsewhere:
             # One that is off has no watcher of which Ceph would know.
             return "a domain of another hypervisor uses it"
         if self._uuid is None or not _volumes.is_named_for(volume[1], self._uuid):
             return FOREIGN
-        try:
-            user = _volumes.user(self._conn, self._uuid, volume)
-        except (libvirt.libvirtError, ValueError) as exc:
-            return f"it is not known if another domain of this host uses it ({exc})"
-        return f"the domain {user} uses it" if user else None
+        return self._needed(near).why_volume(volume[1])
 
     def _why_not(self, candidate: Candidate, sighting: Sighting) -> str | None:
         """Why a file is not the instance's own, None when it is."""

@@ -150,19 +150,3 @@ def of_disk(conn: Any, element: Any) -> tuple[str, str] | None:
         if root.get("type") in POOLS and share and text and text.startswith(f"{share}/"):
             return pool.name(), text[len(share) + 1 :]
     return None
-
-
-def user(conn: Any, but: str | None, place: tuple[str, str]) -> str | None:
-    """The name of another domain of this host that has a volume; None where none has.
-
-    :param but: the uuid of the domain that does not count.
-    :raises libvirt.libvirtError: a domain cannot be read.
-    """
-    for domain in conn.listAllDomains(0):
-        if domain.UUIDString() == but:
-            continue
-        for flag in (libvirt.VIR_DOMAIN_XML_INACTIVE, 0):
-            for element in parse(domain.XMLDesc(flag)).iter("disk"):
-                if of_disk(conn, element) == place:
-                    return str(domain.name())
-    return None

@@ -364,7 +364,8 @@ hypervisor:
           C(next_start_cpus) are CPUs that the definition of a running domain pins and that it does not run on now.
         - Of a disk, C(path) is its file or device, C(real_path) the same without symbolic links, C(shared_id) its place on shared
           storage, C(origin) where a disk comes from that QEMU reaches by the network, and C(chain) its backing chain, as read from the headers
-          of the images. Unknown values are null. A local backing image of a disk on shared storage is in RV(hypervisor.images).
+          of the images. Unknown values are null. C(behind_on_network) are the images of Ceph that a file is backed by. A
+          local backing image of a disk on shared storage is in RV(hypervisor.images).
         - C(other_files) has the files, folders and volumes that the domain uses beside the disks of its definition, such as UEFI variables,
           logs, folders shared with the guest, and disks that only the running guest, a snapshot or the saved memory has. Their C(type) is
           V(file), V(dir) or V(volume); C(written) says if the domain may write to it. Other keys are those of a disk.
@@ -384,6 +385,7 @@ hypervisor:
           snapshots: false
           disks:
             - allocation_bytes: 200704
+              behind_on_network: []
               bus: virtio
               cache: none
               capacity_bytes: 1073741824
@@ -398,7 +400,8 @@ hypervisor:
               target: vda
               type: file
           other_files:
-            - chain: []
+            - behind_on_network: []
+              chain: []
               format: raw
               path: /var/lib/libvirt/qemu/nvram/web-1_VARS.fd
               real_path: /var/lib/libvirt/qemu/nvram/web-1_VARS.fd

@@ -290,6 +290,8 @@ def _other_files(found: list[dict[str, Any]], where: str) -> None:
 
 
 def _layers(disk: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
+    for name in _list(disk, "behind_on_network", where):
+        text({"name": name}, "name", f"{where}: behind_on_network", LONGEST_TEXT)
     layers = _list(disk, "chain", where)
     for layer in layers:
         if not isinstance(layer, dict):

@@ -98,6 +98,7 @@ def files(columns: Mapping[str, Any], node: Mapping[str, Any]) -> set[tuple[str,
             found.add((path, storage_identity.of_disk(use, node) or use.get("shared_id"), writes))
         elif use.get("source"):
             found |= {(*name, writes) for name in storage_identity.names_on_network(use, node)}
+        found |= {(name, None, False) for name in use.get("behind_on_network") or ()}
         # By way of links it is a file that others may have by another name.
         names = [(use.get("real_path"), use)]
         names += [(layer.get(key), layer) for layer in use.get("chain") or () for key in ("path", "real_path")]

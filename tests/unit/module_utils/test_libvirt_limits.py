@@ -255,3 +255,12 @@ def test_a_host_without_ssh_is_named_with_what_may_be_old():
     said = str(caught.value)
     assert said.startswith(f"No SSH connection from {_libvirt.host_name()} to libvirt at qemu+ssh://root@127.0.0.1:9/system: ")
     assert said.endswith("Was drover_migration_uri changed? It counts once the playbook drover.compute.discover has recorded it.")
+
+
+def test_an_error_that_was_cleared_keeps_its_code_and_its_text(monkeypatch):
+    """Python may free an object of libvirt's between the failure and the exception, and the binding finds no error then."""
+    connection = _libvirt.open_connection("test:///default")
+    monkeypatch.setattr(libvirt, "virGetLastError", lambda: None)
+    with pytest.raises(libvirt.libvirtError, match="Domain not found") as caught:
+        connection.lookupByName("nobody")
+    assert _libvirt.code_of(caught.value) == libvirt.VIR_ERR_NO_DOMAIN

@@ -390,3 +390,36 @@ def test_a_volume_that_a_domain_of_another_host_has_stays(tmp_path):
         connection.storagePoolDefineXML(RBD_POOL, 0)
         assert own(connection) == ([f"rbd:vms/{image}"], {})
         assert own(connection, elsewhere=[f"rbd:vms/{image}"]) == ([], {f"rbd:vms/{image}": "a domain of another hypervisor uses it"})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"rbd:vms/{UUID}-vda",
+        f"rbd:vms/{UUID}-vda:mon_host=mon1\\:3300;mon2:id=libvirt:key=AQ==",
+        f"rbd:vms/ns/{UUID}-vda@before",
+        f'json:{{"driver": "raw", "file": {{"driver": "rbd", "pool": "vms", "image": "{UUID}-vda"}}}}',
+        f'json:{{"file.driver": "rbd", "file.pool": "vms", "file.image": "{UUID[:-1]}\\u0037-vda"}}',
+        f'json:{{"driver": "qcow2", "file": {{"driver": "unheard-of", "volume": "{UUID}-vda"}}, "backing": "node"}}',
+    ],
+)
+@pytest.mark.parametrize("lies_around", [False, True])
+def test_a_volume_behind_an_image_file_stays(tmp_path, name, lies_around):
+    """A clone that does not run has no lock and no watcher, so the storage would let the image go."""
+    image, top = f"{UUID}-vda", qcow2(tmp_path / "clone.qcow2", name)
+    other = domain("clone", 8) if lies_around else domain("clone", 8, disk(top))
+    with hypervisor(tmp_path, domain("vm", 7, rbd(image)), other) as connection:
+        connection.storagePoolDefineXML(RBD_POOL, 0)
+        if lies_around:
+            pool(connection, "images", tmp_path)
+        gone, kept = own(connection)
+        who = f"the image {top} is backed by it" if lies_around else "the domain clone uses it"
+        assert gone == [] and kept[f"rbd:vms/{image}"] in (who, f"the image {top} may be backed by it")
+
+
+def test_a_volume_stays_while_it_is_not_known_what_other_domains_need(tmp_path):
+    image = f"{UUID}-vda"
+    with hypervisor(tmp_path, domain("vm", 7, rbd(image)), domain("lost", 8, disk(tmp_path / "gone.qcow2"))) as connection:
+        connection.storagePoolDefineXML(RBD_POOL, 0)
+        gone, kept = own(connection)
+        assert gone == [] and "gone.qcow2 is not there, so what it is backed by is not known" in kept[f"rbd:vms/{image}"]

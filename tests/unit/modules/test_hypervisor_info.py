@@ -110,6 +110,7 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
         "real_path",
         "shared_id",
         "chain",
+        "behind_on_network",
     }
     assert domain["interfaces"] == [
         {"mac": "aa:bb:cc:dd:ee:ff", "type": "network", "source": "default", "model": None, "target": "testnet0", "addresses": []}

@@ -357,3 +357,8 @@ def test_one_look_however_many_there_are(prepared_url):
         assert files.user(connection, "/vms/9-9", None, uuid_of("vm7-7"))["name"] == "vm9-9"
         took = time.perf_counter() - began
     assert sent == 3 and took < 0.5
+
+
+def test_an_image_in_ceph_behind_a_file_of_another_host_is_needed(prepared_url):
+    fleets.discover(prepared_url, host("kvm1", vm("web", rbd("x"))), host("kvm2", vm("clone", disk("/c", behind_on_network=["rbd:vms/x"]))))
+    assert elsewhere(prepared_url, "web", "kvm1") == ["rbd:vms/x"]
