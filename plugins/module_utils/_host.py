@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _block_devices, _offered
+from ansible_collections.drover.compute.plugins.module_utils import _block_devices, _host_addresses, _offered
 from ansible_collections.drover.compute.plugins.module_utils._capabilities import (
     cpu_element,
     features_of,
@@ -72,6 +72,7 @@ def read_hypervisor(
         "mounts": network_mounts(mounts) if mounts is not None else None,
         "block_devices": _block_devices.listing() if local else None,
         "images": disk_facts.images(READING) if disk_facts is not None else None,
+        "addresses": _host_addresses.read() if local else None,
         "networks": read_networks(conn),
         "supported_instances": capabilities["supported_instances"],
         "guest_hardware": _offered.read(conn, capabilities["cpu"]["arch"], capabilities["supported_instances"]),

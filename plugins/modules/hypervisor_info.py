@@ -244,6 +244,12 @@ hypervisor:
       elements: dict
       returned: always
       sample: [{path: /srv/vms, shared_id: "nfs:filer:/vms"}]
+    addresses:
+      description: The IP addresses at which others may see the host. Null if O(uri) names another machine.
+      type: list
+      elements: str
+      returned: always
+      sample: [192.0.2.11, "2001:db8::11"]
     block_devices:
       description:
         - The block devices with a worldwide name, C(id), and their paths here. Null if O(uri) names another machine.

@@ -83,12 +83,18 @@ def of_disk(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
     return None if own is None else of_path(own, node) or of_device(own, node)
 
 
+def anywhere(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
+    """The text of a disk, be it a file, a device or on the network; None where it is the node's alone, as far as is known."""
+    found: str | None = disk.get("origin") or of_disk(disk, node) or disk.get("shared_id")
+    return found
+
+
 def names_on_network(disk: Mapping[str, Any], node: Mapping[str, Any]) -> set[tuple[str, str | None]]:
     """The names of a disk that is no file of its host, each with its text: as its domain has it, and of Ceph by pool and image alone.
 
     Hosts may name the monitors of one cluster differently, so the text alone does not find all users.
     """
-    text = disk.get("origin") or of_disk(disk, node) or disk.get("shared_id")
+    text = anywhere(disk, node)
     if disk.get("type") != "network" and not text:
         return set()
     names = {str(disk["source"])}

@@ -261,8 +261,8 @@ def test_a_build_that_was_killed_after_it_had_made_the_volume_is_continued(on_ce
     on_ceph.playbook("instance_delete", drover_instance="db", drover_instance_force=True)
 
     # One that has data may be somebody's: nothing is built on it.
-    make = f"virsh pool-refresh ceph && virsh vol-create-as ceph {uuid}-vda 1G --format raw"
-    fleet.run("kvm1", f"{make} && echo data > /tmp/data && virsh vol-upload --pool ceph {uuid}-vda /tmp/data")
+    fleet.run("kvm1", f"virsh pool-refresh ceph && virsh vol-create-as ceph {uuid}-vda 1G --format raw")
+    on_ceph.cluster.rbd("bench", "--io-type", "write", "--io-size", "4096", "--io-total", "4096", f"{uuid}-vda")
     done = fleet.place([definition], check=False, **VARIABLES)
     assert done.returncode != 0 and "is there already and is not the requested disk" in said(done), said(done)
     assert fleet.where() == {} and fleet.query("SELECT * FROM allocations") == []

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 
@@ -84,6 +85,9 @@ def test_examples_run(filled, tmp_path, number):
     for folder in (package, package.parent):
         (folder / "__init__.py").touch()
     (package / "command.py").write_text(PYGHMI)
+    # No Ceph is here; tests/lab/test_storage_fence.py has one.
+    (tmp_path / "stand-in" / "ceph").write_text("#!/bin/sh\necho '{\"blocklist\": {}}'\n")
+    (tmp_path / "stand-in" / "ceph").chmod(0o755)
     done = examples.command(
         tmp_path,
         "ansible-playbook",
@@ -92,7 +96,7 @@ def test_examples_run(filled, tmp_path, number):
         "-e",
         "vault_bmc_password=secret",
         "example.yml",
-        environment={"PYTHONPATH": str(package.parents[1])},
+        environment={"PYTHONPATH": str(package.parents[1]), "PATH": f"{package.parents[1]}:{os.environ['PATH']}"},
     )
     assert done.returncode == 0, done.stdout
     assert all(f"PLAY [{play['name']}]" in done.stdout for play in plays)

@@ -65,6 +65,8 @@ class DeadHost:
     ) -> None:
         self.store, self.host, self.read = store, host, set(read)
         self._keep, self._lifted, self._clock = keep, lifted, clock
+        #: The texts of the disks that it was cut off from, where that is the proof, and not that it is off.
+        self.cut: Collection[str] | None = None
 
     @contextlib.contextmanager
     def step(self) -> Iterator[tuple[Connection, float]]:
@@ -91,8 +93,27 @@ class DeadHost:
             act, place, why = sort_out(each, shown.get(each["uuid"], []), migration, node, self.read, may_have)
             if act == RESTART and (used := _why_used(connection, each, self.host, node)):
                 act, why = LEAVE, used
+            if act in (RESTART, RESUME) and self.cut is not None and (open_ := why_not_cut(each, node, self.cut)):
+                act, why = LEAVE, open_
             found.append(Verdict(each, migration, act, place, why))
         return found
+
+
+def why_not_cut(instance: EvacuatedInstance, node: NodeStorage, cut: Collection[str]) -> str | None:
+    """Why an instance may still write to a disk although its host is cut off from storage; None if it cannot.
+
+    :param node: the storage of its node.
+    :param cut: the texts of the disks that the host was seen to be cut off from.
+    """
+    host = instance["host"]
+    written = [disk for disk in instance["disks"] or () if disk.get("source") and is_written(disk)]
+    advice = f"confirm that {host} is off, or cut that storage off too"
+    if not written:
+        return f"it has no disk that {host} could be cut off from, so it may still run there: confirm that {host} is off"
+    for disk in written:
+        if storage_identity.anywhere(disk, node) not in cut:
+            return f"its disk {disk['source']} is on no storage that {host} was cut off from, so it may still run there: {advice}"
+    return None
 
 
 def _why_used(connection: Connection, instance: EvacuatedInstance, host: str, node: NodeStorage) -> str | None:

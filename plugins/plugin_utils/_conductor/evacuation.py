@@ -25,7 +25,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._planner import fen
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import EvacuationResult, RestartOutcome
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import EvacuationPlan, StayingInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._report.plans import evacuation_lines
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, evacuations, leases, power, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, evacuations, leases, power, services, storage_fences
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
 #: Seconds for which the lease is held: as long as reading the whole fleet may take. A run that ends or is killed holds nothing.
@@ -221,9 +221,13 @@ class Evacuation:
             # What was seen before the run had the lease is old: somebody may have switched the host on since.
             begun = leases.begun(connection, self.host)
             off = (event.get("status"), event.get("power_state")) == ("completed", "off")
-            if not service.last_error or not off or begun is None or event["updated_at"] < begun:
+            proven = off and begun is not None and event["updated_at"] >= begun
+            fence = storage_fences.read(connection, self.host)
+            if not proven and fence is not None and begun is not None and (fence["verified_at"] or 0) >= begun:
+                proven, self._dead.cut = True, fence["cut"]
+            if not service.last_error or not proven:
                 raise DroverError(
-                    f"It is not proven that {self.host} is off: this run has not seen that, or the host was up since. Nothing was started. "
+                    f"It is not proven that {self.host} is off or cut off: this run has not seen that, or the host was up since. Nothing was started. "
                     "Run drover.compute.evacuate again from its beginning."
                 )
             before, after = host_state.change(connection, self.host, "draining", self.request.reason, forced_down=True)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hosts, Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import Late, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing, host_answer
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, evacuations, power, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, evacuations, power, services, storage_fences
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
 #: Enough to see that it is not just one link; each may cost the time of a timeout.
@@ -92,7 +92,8 @@ def gather(
     # A hypervisor that is not reached looks dead from here as well.
     lost = {str(each.get("item")) for each in seen if each.get("unreachable")}
     storages = {each.get("storage") for each in seen}
-    fenced = power.last_fencing(connection)
+    fencings = [power.last_fencing(connection), storage_fences.last(connection, but=host)]
+    fenced = max((each for each in fencings if each is not None), default=None)
     return fencing.Evidence(
         host=host,
         ssh=answer.means == host_answer.LOGIN,

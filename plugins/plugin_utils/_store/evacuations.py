@@ -57,6 +57,16 @@ def addresses(connection: Connection, host: str) -> list[NodeAddress]:
     return [{"node": row[0], "migration_uri": row[1], "migration_address": row[2]} for row in connection.execute(query)]
 
 
+def own_addresses(connection: Connection, host: str) -> set[str]:
+    """Read the IP addresses that a host had at its last discovery, and no other host."""
+    table = tables.compute_nodes
+    own: set[str] = set()
+    others: set[str] = set()
+    for row in connection.execute(sa.select(table.c.host, table.c.facts)):
+        (own if row.host == host else others).update((row.facts or {}).get("addresses") or ())
+    return own - others
+
+
 def storage(connection: Connection) -> dict[str, StorageOfNode]:
     """Read the storage of all nodes, by provider uuid."""
     table = tables.compute_nodes

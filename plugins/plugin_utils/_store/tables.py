@@ -418,6 +418,22 @@ if sa:
         columns.time("updated_at"),
     )
 
+    # The hosts that are shut out of shared storage, from before they are until they are let in again.
+    storage_fences = sa.Table(
+        "storage_fences",
+        metadata,
+        sa.Column("host", sa.String(255), primary_key=True),
+        # The name or the path of its tasks.
+        sa.Column("fence", sa.String(1024), nullable=False),
+        # Those that are shut out.
+        sa.Column("addresses", sa.JSON, nullable=False),
+        # The texts of the disks that were seen to be cut off, see _storage_identity.
+        sa.Column("cut", sa.JSON, nullable=False),
+        columns.time("created_at"),
+        # None until that was seen.
+        sa.Column("verified_at", sa.Double),
+    )
+
     # Decisions of the scheduler; the newest are kept, see decisions.py. No index, as each claim writes here.
     decisions = sa.Table(
         "decisions",

@@ -105,6 +105,7 @@ def host(facts: Mapping[str, Any], where: str) -> None:
     hardware_facts.cells(facts.get("numa_cells") or [], where)
     hardware_facts.devices(facts, where)
     _files(facts, where)
+    _addresses(facts, where)
     kvm = _mapping(facts, "kvm", where)
     _plain(kvm, f"{where}: kvm")
     if any(not isinstance(kvm.get(key), (bool, type(None))) for key in ("offered", "works")) or not isinstance(kvm.get("message", ""), str):
@@ -265,6 +266,14 @@ def _storage(storage: Mapping[str, Any], where: str) -> None:
     for key in ("instances_path", "real_path", "shared_id"):
         if storage.get(key) is not None:
             text(storage, key, where, LONGEST_TEXT)
+
+
+def _addresses(facts: Mapping[str, Any], where: str) -> None:
+    for each in _list(facts, "addresses", where):
+        try:
+            ipaddress.ip_address(each)
+        except ValueError as exc:
+            raise DroverError(f"{where}: addresses must be a list of IP addresses, not of {shown(each)}.") from exc
 
 
 def _files(facts: Mapping[str, Any], where: str) -> None:

@@ -41,6 +41,7 @@ NODE_FACTS = (
     "mounts",
     "block_devices",
     "images",
+    "addresses",
     "networks",
     "pci_devices",
     "mdev_types",
@@ -292,7 +293,7 @@ def flat_facts(node: Mapping[str, Any]) -> dict[str, Any]:
             "total_gb": node.get("local_gb") or 0,
             "disk_available_least_gb": node.get("disk_available_least_gb"),
         },
-        **{key: node.get(key) for key in ("pools", "mounts", "numa_cells", "pci_devices")},
+        **{key: node.get(key) for key in ("pools", "mounts", "addresses", "numa_cells", "pci_devices")},
         "domains": node.get("domains") or [],
     }
 

@@ -51,6 +51,7 @@ _OTHERS = {
     "traits",
     "pools",
     "mounts",
+    "addresses",
     "shared_pools",
     "shared_block_devices",
     "ip_pools",

@@ -49,6 +49,7 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
         "mdev_devices",
         "domains",
         "mounts",
+        "addresses",
         "block_devices",
         "images",
         "untold_domains",

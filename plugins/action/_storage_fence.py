@@ -1,0 +1,76 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Shut a host out of shared storage, and let it in again: what the tasks of the fence act on, and what the store has of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.storage_fencing import StorageFencing
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._store import storage_fences
+
+#: Those whose tasks are in the role evacuate.
+FENCES = ("ceph",)
+
+
+class ActionModule(ConductorAction):
+    _requires_connection = False
+    ARGUMENT_SPEC = {
+        "host": {"type": "str"},
+        "hosts": {"type": "list", "elements": "str"},
+        "state": {"type": "str", "choices": ["known", "begun", "verified", "returned", "lifted"], "required": True},
+        "fence": {"type": "str"},
+        "addresses": {"type": "list", "elements": "str", "default": []},
+        "disks": {"type": "list", "elements": "str", "default": []},
+        "cut": {"type": "list", "elements": "str", "default": []},
+        **STORE_SPEC,
+    }
+    REQUIREMENTS = {
+        "required_if": [["state", "begun", ["host", "fence"]], ["state", "known", ["hosts"]]],
+        "required_one_of": [["host", "hosts"]],
+    }
+
+    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        if args["state"] == "known":
+            with self.store(args, task_vars).read() as connection:
+                return {"changed": False, "fenced": [host for host in args["hosts"] if storage_fences.read(connection, host)]}
+        fencing = StorageFencing(self.ports(args, task_vars), args["host"])
+        if args["state"] == "begun":
+            tasks = _tasks(args["fence"], args["host"])
+            return {"changed": True, "tasks": tasks, **fencing.begin(args["fence"], args["addresses"])}
+        if args["state"] == "verified":
+            unknown = sorted(set(args["cut"]) - set(args["disks"]))
+            if unknown:
+                raise DroverError(
+                    f"The tasks of the fence say that {args['host']} is cut off from {unknown[0]}, which is none of the disks that they were given. "
+                    "Nothing was started. Correct storage_fence_cut in verify: it has items of storage_fence_disks."
+                )
+            fencing.verified(args["cut"])
+            return {"changed": True}
+        if args["state"] == "returned":
+            fence = fencing.returned()
+            if fence is None:
+                return {"changed": False, "fence": None}
+            return {"changed": False, "fence": fence, "tasks": _tasks(fence["fence"], args["host"]), "addresses": fence["addresses"]}
+        return {"changed": fencing.lifted()}
+
+
+def _tasks(fence: str, host: str) -> str:
+    """Return the file with the tasks of a fence.
+
+    :raises DroverError: there is none.
+    """
+    if fence in FENCES:
+        return f"storage_fences/{fence}.yml"
+    if not os.path.isabs(fence) or not os.path.isfile(fence):
+        raise DroverError(
+            f"drover_storage_fence of {host} is {fence}, and that is neither {' nor '.join(FENCES)} nor the absolute path of a file with tasks on "
+            "the controller. Nothing was cut off."
+        )
+    return fence

@@ -1,0 +1,107 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation only: the action plugin of the same name does the work, on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: _storage_fence
+short_description: Record that a host is shut out of shared storage
+author:
+  - The drover.compute authors (@drover-compute)
+description:
+  - The role drover.compute.evacuate uses this module around the tasks of a fence of storage. It says on what these act, and keeps in the store
+    what they have done. It shuts nobody out by itself.
+options:
+  host:
+    description: The host, by its name in the inventory. The run must have its lease.
+    type: str
+  hosts:
+    description: With O(state=known), hosts by their names.
+    type: list
+    elements: str
+  state:
+    description:
+      - V(known) finds those of O(hosts) that are shut out, by the store. V(begun) writes down
+        that the host is about to be shut out. V(verified) records the disks that it was seen to be cut off from. V(returned)
+        reads the host and fails while it must stay shut out. V(lifted) records that it was let in again.
+    type: str
+    choices: [known, begun, verified, returned, lifted]
+    required: true
+  fence:
+    description: With O(state=begun), C(ceph), or the absolute path of a file with tasks.
+    type: str
+  addresses:
+    description: With O(state=begun), addresses from which the host reaches its storage, besides those that discovery has seen.
+    type: list
+    elements: str
+    default: []
+  disks:
+    description: With O(state=verified), RV(disks) of O(state=begun).
+    type: list
+    elements: str
+    default: []
+  cut:
+    description: With O(state=verified), those of them that it is cut off from.
+    type: list
+    elements: str
+    default: []
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: none
+    details:
+      - Each call with O(state=begun) needs a new V(verified).
+extends_documentation_fragment:
+  - drover.compute.store
+  - drover.compute.attributes
+  - drover.compute.attributes.actiongroup
+"""
+
+EXAMPLES = r"""
+- name: See if a host is shut out of its storage
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Look kvm1 up
+      drover.compute._storage_fence:
+        hosts: [kvm1]
+        state: known
+      register: found
+
+    - name: Show it
+      ansible.builtin.debug:
+        var: found.fenced
+"""
+
+RETURN = r"""
+fenced:
+  description: Those of O(hosts) that are shut out.
+  returned: with O(state=known)
+  type: list
+  elements: str
+tasks:
+  description: The file with the tasks of the fence.
+  returned: if the host is shut out, or is about to be
+  type: str
+addresses:
+  description: The addresses to shut out, or to let in again.
+  returned: if the host is shut out, or is about to be
+  type: list
+  elements: str
+disks:
+  description: The disks of its instances on shared storage, by their origin.
+  returned: with O(state=begun)
+  type: list
+  elements: str
+fence:
+  description: What shuts the host out, from the store. Null if nothing does.
+  returned: with O(state=returned)
+  type: dict
+"""

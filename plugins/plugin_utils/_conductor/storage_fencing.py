@@ -1,0 +1,112 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Shut a host that cannot be switched off out of shared storage, and let it in again when it is back.
+
+The tasks of the fence itself are the operator's, or those for Ceph in the role evacuate: they cut, verify and lift. Here is what they act on,
+what the store has of it, and when the host may be let in again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import is_written
+from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, some
+from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, evacuations, storage_fences
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+
+#: Seconds that a host may take to be read before it is let in again.
+READ = 200
+
+
+class StorageFencing:
+    """The fence of the storage of one host. The run has the lease of the host."""
+
+    def __init__(self, ports: Ports, host: str) -> None:
+        self.host, self._ports = host, ports
+
+    def begin(self, fence: str, declared: Collection[str] = ()) -> dict[str, Any]:
+        """Write down that the host is about to be shut out.
+
+        :param fence: the name or the path of the tasks.
+        :param declared: addresses from which the host reaches its storage, as its variables have them.
+        :returns: a dict: addresses to shut out; disks, the texts of the disks of its instances that are on shared storage.
+        :raises DroverError: its addresses are not known, none of its disks is on shared storage, or another fence shuts it out.
+        """
+        with self._ports.store.write() as connection:
+            self._ports.leasing.renew(connection, self.host)
+            addresses = {*declared, *evacuations.own_addresses(connection, self.host)}
+            if not addresses:
+                raise DroverError(
+                    f"It is not known from which addresses {self.host} reaches its storage, so it cannot be shut out of it. Nothing was cut off. "
+                    f"Set drover_storage_addresses of {self.host}, a list of IP addresses; discovery records them while a host answers."
+                )
+            disks = sorted(self._disks(connection))
+            if not disks:
+                raise DroverError(
+                    f"No instance of {self.host} writes to shared storage from which it could be cut off. Nothing was cut off. Confirm that "
+                    f"{self.host} is off: -e 'drover_host_is_off=\"{self.host} is powered off\"'"
+                )
+            every = storage_fences.begin(connection, self.host, fence, addresses, clock.now(connection))
+        return {"addresses": every, "disks": disks}
+
+    def _disks(self, connection: Connection) -> set[str]:
+        nodes = {each["node"]: each for each in evacuations.storage(connection).values() if each["host"] == self.host}
+        return {
+            text
+            for each in evacuations.instances(connection, self.host)
+            for disk in each["disks"] or ()
+            if disk.get("source") and is_written(disk) and (text := storage_identity.anywhere(disk, nodes[each["node"]]))
+        }
+
+    def verified(self, cut: Collection[str]) -> None:
+        """Record the disks that the host was seen to be cut off from.
+
+        :raises DroverError: it is cut off from none.
+        """
+        if not cut:
+            raise DroverError(f"{self.host} was seen to be cut off from no disk of its instances.")
+        with self._ports.store.write() as connection:
+            self._ports.leasing.renew(connection, self.host)
+            storage_fences.verified(connection, self.host, cut, clock.now(connection))
+        self._ports.say(f"{self.host} is cut off from its storage: {some(sorted(cut), 5)}.")
+
+    def returned(self) -> Mapping[str, Any] | None:
+        """Read the host, and see that it may be let in again: what shuts it out, None if nothing does.
+
+        :raises DroverError: it does not answer, or a guest that was started elsewhere still runs there.
+        """
+        with self._ports.store.read() as connection:
+            fence = storage_fences.read(connection, self.host)
+        if fence is None:
+            return None
+        self._ports.hosts.discover(self.host, READ)
+        with self._ports.store.read() as connection:
+            left = storage_fences.still_there(connection, self.host)
+            begun = evacuations.begun_destinations(connection, self.host)
+        if left:
+            names = some([f"{each['name']} (now on {each['host']})" for each in left])
+            first = left[0]["name"]
+            raise DroverError(
+                f"{self.host} stays shut out of its storage: {names} still runs there, and would write to the disks of the instance that runs "
+                f"elsewhere. Destroy it on {self.host} (virsh destroy {first}), or start {self.host} anew, and run this again."
+            )
+        if begun:
+            raise DroverError(
+                f"{self.host} stays shut out of its storage: starts of its instances on {some(sorted(begun))} are open. Run "
+                f"drover.compute.evacuate for {self.host} once more, which closes them, and run this again."
+            )
+        return fence
+
+    def lifted(self) -> bool:
+        """Record that the host was let in again; whether it was shut out."""
+        with self._ports.store.write() as connection:
+            self._ports.leasing.renew(connection, self.host)
+            done = storage_fences.forget(connection, self.host)
+        if done:
+            self._ports.say(f"{self.host} has its storage again.")
+        return done

@@ -1,0 +1,160 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host that nobody reaches but whose guests still write to Ceph: it is shut out by the blocklist, and its guests run elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import time
+
+import pytest
+from lablib.layout import LabError
+from lablib.storage import beside, ceph
+from test_ceph import VARIABLES, OnCeph
+from test_fleet import said
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        any(shutil.which(name) is None for name in ceph.PROGRAMS), reason="Ceph is not here: run tests/setup/setup.sh storage"
+    ),
+]
+
+pytest_plugins = ["test_fleet"]
+
+#: What the hosts' kernel does with what they send: to Ceph as ever, all else is lost.
+CUT_OFF = [
+    "rule add priority 10 ipproto tcp dport 6789 lookup main",
+    "rule add priority 11 ipproto tcp dport 6800-7300 lookup main",
+    "rule add priority 12 from all blackhole",
+]
+
+
+class Inside:
+    """A host from the inside, whatever its network does."""
+
+    def __init__(self, fleet, host):
+        #: Its libvirtd, found by an address that only this host has.
+        address = fleet.run(host, "hostname -I").split()[0]
+        for path in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if (path / "comm").read_text().strip() != "libvirtd":
+                    continue
+                if f"{address}\n" in (path / "net/fib_trie").read_text():
+                    self.pid = path.name
+                    return
+        raise AssertionError(f"{host} has no libvirtd with {address}")
+
+    def run(self, *words, check=True):
+        done = subprocess.run(
+            ["nsenter", "--target", self.pid, "--all", "--", *words], capture_output=True, text=True, timeout=120, check=False
+        )
+        assert not check or done.returncode == 0, done.stdout + done.stderr
+        return done
+
+    def write(self, name, pattern):
+        """Write as the guest would; QEMU says in its log alone what came of it."""
+        block = f'qemu-io -d /machine/peripheral/virtio-disk0/virtio-backend "write -P {pattern} 0 64k"'
+        self.run("virsh", "qemu-monitor-command", name, "--hmp", block, check=False)
+
+
+def removed(on_ceph, image):
+    try:
+        on_ceph.cluster.rbd("rm", image)
+    except LabError:
+        return False
+    return True
+
+
+@pytest.fixture(scope="module")
+def cluster(own_lab):
+    own_lab.command("up", "--with", "ceph")
+    return own_lab
+
+
+@pytest.fixture
+def on_ceph(cluster, fleet):
+    ceph.up(fleet.lab.layout)
+    found = OnCeph(fleet)
+    yield found
+    fleet.lab.command("kill", "kvm1", check=False)
+    fleet.lab.command("start", "kvm1")
+    found.cluster.ceph("osd", "blocklist", "clear")
+    fleet.everywhere("for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true")
+    for image in found.images():
+        # Ceph takes half a minute to miss a client that was killed.
+        beside.until("the image can be removed", lambda name=image: removed(found, name), 90)
+
+
+def content(on_ceph, image):
+    """The first 64 KiB of an image."""
+    path = on_ceph.cluster.folder / "exported"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    on_ceph.cluster.rbd("export", image, str(path))
+    with open(path, "rb") as file:
+        return file.read(65536)
+
+
+def test_a_host_that_still_writes_is_shut_out_and_let_in_again(on_ceph):
+    fleet = on_ceph.fleet
+    on_ceph.make("kvm1", "web", ("web-root", 1))
+    local = fleet.run("kvm1", "mkdir -p /srv/own && qemu-img create -q -f qcow2 /srv/own/x.qcow2 64M && echo ok")
+    assert local.strip() == "ok"
+    fence = {
+        "drover_storage_fence": "ceph",
+        "drover_ceph_admin": "kvm2",
+        "drover_ceph_arguments": ["--conf", str(on_ceph.cluster.config)],
+    }
+    on_ceph.playbook("discover")
+    inside = Inside(fleet, "kvm1")
+    inside.write("web", 1)
+    assert content(on_ceph, "web-root") == b"\1" * 65536
+
+    for rule in CUT_OFF:
+        inside.run("ip", *rule.split())
+    fleet.playbook("discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost", check=False)
+    inside.write("web", 2)
+    before = content(on_ceph, "web-root")
+    assert before == b"\2" * 65536, "its guest writes on"
+    refused = on_ceph.playbook("evacuate", check=False, drover_host="kvm1")
+    assert refused.returncode != 0 and "no power driver" in said(refused), said(refused)
+    assert set(fleet.where(["kvm2", "kvm3"])) == set()
+
+    done = on_ceph.playbook("evacuate", drover_host="kvm1", **fence)
+    there, state = fleet.where(["kvm2", "kvm3"])["web"]
+    assert state == "running", said(done)
+    assert "kvm1 is cut off from its storage: rbd:" in said(done)
+    assert content(on_ceph, "web-root") == before
+    inside.write("web", 3)
+    assert content(on_ceph, "web-root") == before
+    Inside(fleet, there).write("web", 4)
+    assert content(on_ceph, "web-root") == b"\4" * 65536
+
+    # The network is back, and the guest still runs there.
+    for rule in reversed(CUT_OFF):
+        inside.run("ip", *rule.replace("add", "del", 1).split())
+    on_ceph.playbook("discover", check=False)
+    refused = on_ceph.playbook("undrain", check=False, drover_host="kvm1", **fence)
+    assert refused.returncode != 0 and f"kvm1 stays shut out of its storage: web (now on {there}) still runs there" in said(refused), said(
+        refused
+    )
+    inside.write("web", 5)
+    time.sleep(5)
+    assert content(on_ceph, "web-root") == b"\4" * 65536
+
+    inside.run("virsh", "destroy", "web")
+    on_ceph.playbook("discover")
+    done = on_ceph.playbook("undrain", drover_host="kvm1", **fence)
+    assert "kvm1 has its storage again" in said(done), said(done)
+    assert ":0/0" not in on_ceph.cluster.ceph("osd", "blocklist", "ls")
+    assert fleet.where()["web"] == (there, "running") and content(on_ceph, "web-root") == b"\4" * 65536
+    # It is a destination again.
+    on_ceph.playbook("drain", drover_host=there)
+    assert fleet.settled()["web"][0] != there

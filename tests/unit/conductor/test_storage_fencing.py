@@ -1,0 +1,173 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A dead host that cannot be switched off is shut out of its storage: what is restarted then, and when it is let in again."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.storage_fencing import StorageFencing
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, leases, services, storage_fences
+from ansible_collections.drover.compute.tests.unit.conductor import test_evacuate
+from ansible_collections.drover.compute.tests.unit.conductor.test_evacuate import Hosts, World, disk
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import domain
+
+ORIGINS = {"web": "rbd:mon1:/vms/web", "db": "rbd:mon1:/vms/db"}
+
+
+def rbd(name, target="vda"):
+    return {"target": target, "device": "disk", "type": "network", "source": f"rbd:vms/{name}", "origin": ORIGINS[name]}
+
+
+def instance(name, *disks, **more):
+    return domain(name, xml=f"<domain>{name}</domain>", disks=list(disks), **more)
+
+
+def host(name, *domains, **more):
+    return test_evacuate.host(name, *domains, **{"addresses": [f"192.0.2.{name[-1]}", "192.168.122.1"], **more})
+
+
+class Fenced(World):
+    """``returned``: the domains of kvm1, if it answers again."""
+
+    returned = None
+
+    def __init__(self, url, *domains):
+        super().__init__(url, *domains)
+        fleets.discover(url, host("kvm1", *domains), host("kvm2"), host("kvm3"), now=time.time())
+        self.switched_off("kvm1", time.time() - 60)
+        self.silent()
+
+    def silent(self):
+        with Store.open(self.url).write() as connection:
+            services.record_unreachable(connection, "kvm1", "it does not answer", time.time())
+
+    def ports(self):
+        world = self
+
+        class Returning(Hosts):
+            def discover(self, name, limit=None):
+                if name == "kvm1" and world.returned is not None:
+                    fleets.discover(world.url, host("kvm1", *world.returned), now=time.time())
+                    return
+                super().discover(name, limit)
+
+        return Ports(Store.open(self.url), Returning(self), self.leasing(), str, time)
+
+    def fencing(self):
+        return StorageFencing(self.ports(), "kvm1")
+
+    def cut(self, *disks, declared=()):
+        self.leasing().take("kvm1", "evacuate")
+        asked = self.fencing().begin("ceph", declared)
+        self.fencing().verified(disks or asked["disks"])
+        return asked
+
+    def restarted(self):
+        """The second half of the evacuation: the instances that run, and why others do not."""
+        plan = self.run(fenced=False)
+        return set(self.where()), {each["name"]: each["reason"] for each in plan["left"] + plan["lost"]}
+
+
+WEB, DB = instance("web", rbd("web")), instance("db", rbd("db"))
+
+
+def test_what_is_on_the_storage_that_was_cut_off_is_restarted(prepared_url):
+    mixed = instance("off", rbd("db"), disk("/nfs/off.qcow2"))
+    world = Fenced(prepared_url, WEB, mixed, instance("db"))
+    asked = world.cut(ORIGINS["web"], ORIGINS["db"])
+    # Another host has the second address too.
+    assert asked["addresses"] == ["192.0.2.1"] and set(asked["disks"]) == {*ORIGINS.values(), "nfs:a:/x/off.qcow2"}
+    running, left = world.restarted()
+    assert running == {"web"}
+    assert "its disk /nfs/off.qcow2 is on no storage that kvm1 was cut off from" in left["off"]
+    assert "it has no disk that kvm1 could be cut off from" in left["db"]
+
+
+def test_nothing_is_started_before_the_cut_is_verified(prepared_url):
+    world = Fenced(prepared_url, WEB)
+    world.leasing().take("kvm1", "evacuate")
+    world.fencing().begin("ceph")
+    with pytest.raises(DroverError, match="not proven that kvm1 is off or cut off"):
+        world.run(fenced=False)
+    assert world.calls == []
+
+
+def test_a_cut_that_another_run_has_seen_is_no_proof(prepared_url):
+    world = Fenced(prepared_url, WEB)
+    world.cut()
+    world.leasing().release(["kvm1"])
+    with pytest.raises(DroverError, match="not proven that kvm1 is off or cut off"):
+        world.run(fenced=False)
+    assert world.calls == []
+
+
+def test_a_cut_that_begins_anew_is_not_verified_any_more(prepared_url):
+    world = Fenced(prepared_url, WEB)
+    world.cut()
+    world.fencing().begin("ceph")
+    with pytest.raises(DroverError, match="not proven that kvm1 is off or cut off"):
+        world.run(fenced=False)
+
+
+def test_addresses_are_those_declared_and_those_that_discovery_saw(prepared_url):
+    world = Fenced(prepared_url, WEB)
+    assert world.cut(declared=["198.51.100.7"])["addresses"] == ["192.0.2.1", "198.51.100.7"]
+    # An address that an earlier run has shut out is let in again too.
+    assert world.cut()["addresses"] == ["192.0.2.1", "198.51.100.7"]
+
+
+def test_a_host_without_known_addresses_or_without_shared_disks_is_refused(prepared_url):
+    world = Fenced(prepared_url, WEB)
+    fleets.discover(prepared_url, host("kvm1", WEB, addresses=None), now=time.time())
+    with pytest.raises(DroverError, match="not known from which addresses kvm1 reaches its storage.*Set drover_storage_addresses of kvm1"):
+        world.cut()
+    fleets.discover(prepared_url, host("kvm1", instance("web", disk("/local/web.qcow2"))), now=time.time())
+    with pytest.raises(DroverError, match="No instance of kvm1 writes to shared storage"):
+        world.cut()
+    assert world.calls == []
+
+
+def test_without_the_lease_nothing_is_written(prepared_url):
+    world = Fenced(prepared_url, WEB)
+    with pytest.raises(leases.Lost):
+        world.fencing().begin("ceph")
+    Leasing(Store.open(prepared_url), Actor(os.getpid()), str)
+    with Store.open(prepared_url).read() as connection:
+        assert storage_fences.read(connection, "kvm1") is None
+
+
+def test_it_is_let_in_again_once_nothing_runs_there_that_runs_elsewhere(prepared_url):
+    world = Fenced(prepared_url, WEB, DB)
+    world.cut(ORIGINS["web"])
+    assert world.restarted()[0] == {"web"}
+    world.look()
+    with pytest.raises(DroverError, match="it does not answer"):
+        world.fencing().returned()
+    for state in ("running", "paused"):
+        world.returned = [{**WEB, "state": state}, DB]
+        with pytest.raises(DroverError, match=r"stays shut out of its storage: web \(now on kvm\d\) still runs there.*virsh destroy web"):
+            world.fencing().returned()
+    # What was not restarted elsewhere may run on.
+    world.returned = [{**WEB, "state": "shutoff"}, DB]
+    fence = world.fencing().returned()
+    assert fence["addresses"] == ["192.0.2.1"] and fence["cut"] == [ORIGINS["web"]]
+    world.leasing().take("kvm1", "undrain")
+    assert world.fencing().lifted() and not world.fencing().lifted()
+    assert world.fencing().returned() is None
+
+
+def test_another_fence_does_not_hide_the_first(prepared_url):
+    world = Fenced(prepared_url, WEB)
+    world.cut()
+    with pytest.raises(DroverError, match="shut out of its storage by the fence ceph already, not by /srv/iscsi.yml"):
+        world.fencing().begin("/srv/iscsi.yml")
