@@ -14,7 +14,7 @@ import subprocess
 import time
 
 import pytest
-from lablib.layout import LabError
+from lablib.layout import SWITCH_ADDRESS, LabError
 from lablib.storage import beside, ceph
 from test_ceph import VARIABLES, OnCeph
 from test_fleet import said
@@ -92,6 +92,16 @@ def on_ceph(cluster, fleet):
         beside.until("the image can be removed", lambda name=image: removed(found, name), 90)
 
 
+def administrator(on_ceph, host):
+    """Give a host the key that the documentation names; the arguments of its commands."""
+    allowed = ("mon", 'allow r, allow command "osd blocklist"', "osd", "profile rbd-read-only")
+    keyring = on_ceph.cluster.ceph("auth", "get-or-create", "client.fence", *allowed)
+    config = f"[global]\nmon host = {SWITCH_ADDRESS}:6789\nkeyring = /root/fence.keyring\n"
+    for path, text in (("/root/fence.conf", config), ("/root/fence.keyring", keyring)):
+        on_ceph.fleet.run(host, f"cat > {path} <<'END'\n{text}\nEND")
+    return ["--conf", "/root/fence.conf", "--name", "client.fence"]
+
+
 def content(on_ceph, image):
     """The first 64 KiB of an image."""
     path = on_ceph.cluster.folder / "exported"
@@ -110,7 +120,7 @@ def test_a_host_that_still_writes_is_shut_out_and_let_in_again(on_ceph):
     fence = {
         "drover_storage_fence": "ceph",
         "drover_ceph_admin": "kvm2",
-        "drover_ceph_arguments": ["--conf", str(on_ceph.cluster.config)],
+        "drover_ceph_arguments": administrator(on_ceph, "kvm2"),
     }
     on_ceph.playbook("discover")
     inside = Inside(fleet, "kvm1")
