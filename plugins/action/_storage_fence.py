@@ -49,7 +49,7 @@ class ActionModule(ConductorAction):
             if unknown:
                 raise DroverError(
                     f"The tasks of the fence say that {args['host']} is cut off from {unknown[0]}, which is none of the disks that they were given. "
-                    "Nothing was started. Correct storage_fence_cut in verify: it has items of storage_fence_disks."
+                    "Nothing was started. Correct evacuate_fence_cut in verify: it has items of evacuate_fence_disks."
                 )
             fencing.verified(args["cut"])
             return {"changed": True}
