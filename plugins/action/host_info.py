@@ -10,9 +10,11 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.selecting import SELECTOR_SPEC, selector_of
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import HostStatus
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import HostStatus, ListedPool
 from ansible_collections.drover.compute.plugins.plugin_utils._report.hosts import hosts_table
+from ansible_collections.drover.compute.plugins.plugin_utils._report.pools import pools_table
 from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, hosts, labels, services
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import pools_listing
 
 
 class ActionModule(DroverAction):
@@ -28,9 +30,11 @@ class ActionModule(DroverAction):
     _requires_connection = False
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
-        host, result = args["host"], {}
+        host: str | None = args["host"]
+        result: dict[str, Any] = {}
         selector = selector_of(args, "host")
         found: Sequence[HostStatus]
+        pools: Sequence[ListedPool] = ()
         with self.store(args, task_vars).read() as connection:
             now = clock.now(connection)
             if not args["capacity"]:
@@ -42,8 +46,10 @@ class ActionModule(DroverAction):
                 if host is not None:
                     services.get(connection, host)
                     result["resources"] = hosts.resource_rows(connection, host, listed)
+                    pools = pools_listing.of_host(connection, host)
+                    result["storage_pools"] = pools
                     found = [each for each in listed if each["host"] == host]
-            table = hosts_table(found, now)
+            table = hosts_table(found, now) + pools_table(pools)
             if selector is not None and not found:
                 table = [labels.no_host(connection, selector)]
         if args["show"]:

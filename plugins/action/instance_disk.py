@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attach a disk to an instance, or detach it."""
+"""Attach a disk to an instance, detach it, or make it larger."""
 
 from __future__ import annotations
 
@@ -14,13 +14,17 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.ins
     TIMEOUT_SPEC,
     InstanceDeviceAction,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_devices import DISK
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_devices import DISK, GROWTH
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+
+#: The state of a disk that has a size.
+RESIZED = "resized"
 
 
 class ActionModule(InstanceDeviceAction):
     KIND = DISK
     ARGUMENT_SPEC = {
-        "path": {"type": "str", "required": True},
+        "path": {"type": "str"},
         "size": {"type": "raw"},
         "format": {"type": "str", "choices": ["qcow2", "raw"], "default": "qcow2"},
         "target": {"type": "str"},
@@ -28,9 +32,20 @@ class ActionModule(InstanceDeviceAction):
         "readonly": {"type": "bool", "default": False},
         **INSTANCE_SPEC,
         **TIMEOUT_SPEC,
+        "state": {"type": "str", "choices": ["present", "absent", RESIZED], "default": "present"},
     }
-    REQUIREMENTS = {"required_one_of": [ONE_INSTANCE]}
+    REQUIREMENTS = {
+        "required_one_of": [ONE_INSTANCE],
+        "required_if": [("state", "present", ["path"]), ("state", "absent", ["path"]), ("state", RESIZED, ["target", "size"])],
+    }
+
+    def kind(self, args: dict[str, Any]) -> str:
+        return GROWTH if args["state"] == RESIZED else DISK
 
     def device(self, args: dict[str, Any]) -> dict[str, Any]:
         size = None if args["size"] is None else sizes.read("size", args["size"], sizes.GIB, least=1)
+        if args["state"] == RESIZED:
+            if args["path"]:
+                raise DroverError("A disk that is made larger has no path. Nothing was done: name it by its target, such as vda, alone.")
+            return {"target": args["target"], "size_gb": size}
         return {"size_gb": size, **{key: args[key] for key in ("path", "format", "target", "bus", "readonly")}}

@@ -106,6 +106,13 @@ class Attachable:
         """The files that were made; or, foreseen, those that will be."""
         return []
 
+    def lines(self, forms: Forms, after: bool) -> str:
+        """What a diff shows of the domain.
+
+        :param after: as it is after the change.
+        """
+        return _device_xml.lines(forms, self.tag)
+
     def facts(self, root: Element) -> dict[str, Any] | None:
         """What a form of the domain says of it; None where that does not have it."""
         found = self.find(root)

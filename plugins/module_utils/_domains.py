@@ -81,9 +81,9 @@ def read_domain(domain: Any, local: bool) -> dict[str, Any]:
     entry = _entry(domain, stats, [None, None, None])
     if local:
         conn, mounts = domain.connect(), read_mounts("/")
-        volumes = any(each["type"] == "volume" for each in [*entry["disks"], *entry["other_files"]])
-        pools = read_pools(conn, mounts) if volumes else []
-        _add_sizes([(entry, domain, stats)], local, pools=pools)
+        far = any(each["type"] in ("volume", "network") for each in [*entry["disks"], *entry["other_files"]])
+        pools = read_pools(conn, mounts) if far else []
+        _add_sizes([(entry, domain, stats)], local, pools=pools, conn=conn if far else None)
         DiskFacts(mounts, pools, conn).add_domains([entry])
         addresses = read_addresses(conn) if entry["interfaces"] else {}
         for interface in entry["interfaces"]:

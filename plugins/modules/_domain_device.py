@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: _domain_device
-short_description: Attach a disk, an interface or a medium to one libvirt domain, or detach it
+short_description: Attach a disk, an interface or a medium to one libvirt domain, detach it, or make a disk larger
 author:
   - The drover.compute authors (@drover-compute)
 description:
@@ -32,7 +32,7 @@ options:
     choices: [present, absent]
     default: present
   disk:
-    description: The disk. One of O(disk), O(interface) and O(cdrom) is required.
+    description: The disk. One of O(disk), O(interface), O(cdrom) and O(growth) is required.
     type: dict
     suboptions:
       path:
@@ -86,6 +86,18 @@ options:
       target:
         description: The name of the drive in the domain, such as V(sda).
         type: str
+  growth:
+    description: A disk that is to be larger. Of a running guest it grows while the guest runs. It is never made smaller.
+    type: dict
+    suboptions:
+      target:
+        description: The name of the disk in the domain, such as V(vda).
+        type: str
+        required: true
+      size_gb:
+        description: Its virtual size in GiB.
+        type: int
+        required: true
   looked_up:
     description: Paths that no domain of another hypervisor uses, as the caller has checked. With this option no other file is attached.
     type: list
@@ -158,6 +170,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.drover.compute.plugins.module_utils import _device_xml, _hotplug, _images, _libvirt, _orders, _power
 from ansible_collections.drover.compute.plugins.module_utils._attachable import Attachable, Cdrom, Disk, Interface
 from ansible_collections.drover.compute.plugins.module_utils._device_xml import Forms
+from ansible_collections.drover.compute.plugins.module_utils._disk_growth import Growth
 from ansible_collections.drover.compute.plugins.module_utils._domains import read_domain
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
@@ -177,6 +190,7 @@ INTERFACE_SPEC = {
     "model": {"type": "str", "default": "virtio"},
 }
 CDROM_SPEC = {"path": {"type": "str"}, "target": {"type": "str"}}
+GROWTH_SPEC = {"target": {"type": "str", "required": True}, "size_gb": {"type": "int", "required": True}}
 
 
 class Change:
@@ -207,7 +221,8 @@ class Change:
         return domain
 
     def _device(self, domain: Any, forms: Forms) -> Attachable:
-        for kind, made in (("disk", Disk), ("interface", Interface)):
+        kinds: tuple[tuple[str, type[Attachable]], ...] = (("disk", Disk), ("interface", Interface), ("growth", Growth))
+        for kind, made in kinds:
             if self.params[kind] is not None:
                 return made(self.params[kind], self.module, domain, forms, self.absent)
         return Cdrom(self.params["cdrom"], self.module, domain, forms, self.absent)
@@ -229,7 +244,7 @@ class Change:
             _foretell(facts, device.tag, after[1], shown)
         result = {"changed": changed, "domain": facts, "device": shown, "created_disks": device.created(foreseen=self.module.check_mode)}
         if self.module._diff:
-            header, pictures = domain.name(), (_device_xml.lines(each, device.tag) for each in (forms, after))
+            header, pictures = domain.name(), (device.lines(forms, False), device.lines(after, True))
             result["diff"] = {"before_header": header, "after_header": header, **dict(zip(("before", "after"), pictures))}
         return result
 
@@ -243,7 +258,7 @@ class Change:
                 f"{name} has its memory saved, and would start with the devices that it had then: start it, or drop the image with virsh "
                 "managedsave-remove."
             )
-        if self.params["disk"] and _has_snapshots(domain):
+        if (self.params["disk"] or self.params["growth"]) and _has_snapshots(domain):
             raise LibvirtProblem(f"{name} has snapshots, which are of the disks that it has now: delete the snapshots first.")
         running = domain.isActive() and _power.state_of(domain) in ("running", "blocked")
         if self.absent and domain.isActive() and not running:
@@ -317,12 +332,13 @@ def main() -> None:
                 "required_one_of": [("network", "bridge", "mac")],
             },
             "cdrom": {"type": "dict", "options": CDROM_SPEC, "required_one_of": [("path", "target")]},
+            "growth": {"type": "dict", "options": GROWTH_SPEC},
             "looked_up": {"type": "list", "elements": "str"},
             "timeout": {"type": "int", "default": 60},
             "order": {"type": "str"},
         },
-        mutually_exclusive=[("disk", "interface", "cdrom")],
-        required_one_of=[("disk", "interface", "cdrom")],
+        mutually_exclusive=[("disk", "interface", "cdrom", "growth")],
+        required_one_of=[("disk", "interface", "cdrom", "growth")],
         supports_check_mode=True,
     )
     module.params["uuid"] = _libvirt.domain_uuid(module, module.params["uuid"], "changed")

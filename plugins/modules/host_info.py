@@ -115,6 +115,24 @@ resources:
     vcpus: {description: CPUs., type: int, returned: always, sample: 16}
     memory_mb: {description: Memory in MiB., type: int, returned: always, sample: 65536}
     disk_gb: {description: Disk in GiB., type: int, returned: always, sample: 500}
+storage_pools:
+  description: The storage pools of one host that C(drover_storage_pools) names.
+  returned: when O(host) is given and O(capacity=true)
+  type: list
+  elements: dict
+  contains:
+    name: {description: The name of the pool in libvirt., type: str, returned: always, sample: fast}
+    node: {description: The compute node., type: str, returned: always, sample: kvm1}
+    type: {description: The type of the pool in libvirt., type: str, returned: always, sample: dir}
+    state: {description: "Its state in libvirt, such as C(running).", type: str, returned: always, sample: running}
+    shared: {description: True if other hosts may reach it., type: bool, returned: always, sample: false}
+    resource_class: {description: The resource class of its space., type: str, returned: always, sample: CUSTOM_DISK_GB_FAST}
+    traits: {description: Its traits., type: list, elements: str, returned: always, sample: [STORAGE_DISK_SSD]}
+    total_gb: {description: Its size in GiB., type: int, returned: always, sample: 1000}
+    reserved_gb: {description: GiB that instances do not get., type: int, returned: always, sample: 50}
+    capacity_gb: {description: "GiB that may be promised, (total - reserved) x allocation ratio.", type: int, returned: always, sample: 1425}
+    used_gb: {description: GiB that are promised to instances., type: int, returned: always, sample: 500}
+    physical_used_gb: {description: GiB that the storage itself has in use., type: float, returned: always, sample: 123.4}
 table:
   description: The hosts as lines of a plain text table. O(show) shows them with as many columns as the terminal has room for.
   returned: success

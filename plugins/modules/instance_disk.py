@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: instance_disk
-short_description: Attach a disk to an instance, or detach it
+short_description: Attach a disk to an instance, detach it, or make it larger
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
@@ -21,6 +21,8 @@ description:
   - A guest has to release a disk before it is detached. If the guest does not release it within O(timeout), the task fails, and the disk stays
     attached. The guest may release it later. Run the task again, which then completes the work.
   - A detached disk keeps its file. No file is removed.
+  - A disk is made larger while the guest runs, or while it is off. The guest sees the new size at once. It extends its partitions and file
+    systems itself. A disk is never made smaller.
   - The virtual size of a disk that the guest writes to counts as C(DISK_GB) of the instance. The task fails if the host has no room for it.
   - A failure says if anything was done. If the host is lost meanwhile, the next run of the same task finds out what became of it. Until then
     the instance is not started, stopped, moved or resized.
@@ -28,12 +30,13 @@ options:
   path:
     description:
       - The image file, an absolute path on the host of the instance. It must not be a device.
+      - Required with O(state=present) and O(state=absent).
     type: str
-    required: true
   size:
     description:
       - The virtual size of the file if it does not exist, such as V(20GiB); a number counts in GiB. Without it, the file must exist.
-      - An existing file must have this size. It is not resized.
+      - With O(state=present) an existing file must have this size. It is not resized.
+      - With O(state=resized), the virtual size that the disk gets. Required then.
     type: raw
   format:
     description: The format of the image. An existing file must have it.
@@ -43,6 +46,7 @@ options:
   target:
     description:
       - The name of the disk in the domain, such as V(vdb). By default the first name of the bus that is free. The guest may use another name.
+      - Required with O(state=resized).
     type: str
   bus:
     description: The bus. A running guest gets no disk on V(sata) and V(ide), and releases none.
@@ -58,6 +62,14 @@ options:
     description: Seconds for the guest to release the disk.
     type: int
     default: 60
+  state:
+    description:
+      - V(present) attaches the disk, V(absent) detaches it.
+      - V(resized) makes the disk O(target) larger, on storage of any kind that can do so - image files, images of Ceph, and GlusterFS while the
+        guest runs.
+    type: str
+    choices: [present, absent, resized]
+    default: present
 extends_documentation_fragment:
   - drover.compute.instance_device
   - drover.compute.store
@@ -87,6 +99,13 @@ EXAMPLES = r"""
         path: /srv/shared/instances/web1-data.qcow2
         state: absent
         timeout: 120
+
+    - name: Make the first disk larger
+      drover.compute.instance_disk:
+        name: web1
+        target: vda
+        size: 40GiB
+        state: resized
 """
 
 RETURN = r"""

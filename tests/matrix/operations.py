@@ -17,6 +17,7 @@ from ansible.errors import AnsibleActionFail
 
 from ansible_collections.drover.compute.plugins.module_utils import _snapshots
 from ansible_collections.drover.compute.plugins.module_utils._domain_numa import parse_numa
+from ansible_collections.drover.compute.plugins.module_utils._image_size import image_size
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, files, flavors, instances, numa, rolling, services
@@ -569,6 +570,27 @@ class DetachDisk(AttachDisk):
         assert os.path.exists(os.path.join(world.disks, "data.qcow2")), "its file is gone"
 
 
+class GrowDisk(Operation):
+    """The module instance_disk, state resized: the disk of web gets larger while web runs."""
+
+    place = "kvm1"
+
+    def prepare(self, world):
+        super().prepare(world)
+        # Its header says another size then.
+        world.contents.pop(os.path.join(world.disks, "web.qcow2"))
+
+    def run(self, run):
+        run.task("localhost", "instance_disk", name="web", target="vda", size="2GiB", state="resized", timeout=1)
+
+    def check(self, world):
+        """The image has the size, and the store counts it."""
+        super().check(world)
+        assert image_size(os.path.join(world.disks, "web.qcow2"), "qcow2")[0] == 2 * 2**30
+        (amounts,) = fleets.holdings(world.url)[uuid_of("web")].values()
+        assert amounts["DISK_GB"] == 2, amounts
+
+
 class MoveDisk(Operation):
     """Playbook instance_disk_move: the disk of web goes to another folder of its host, while web runs."""
 
@@ -700,6 +722,7 @@ OPERATIONS = {
     "attach disk": AttachDisk,
     "detach disk": DetachDisk,
     "bring into line": BringIntoLine,
+    "grow disk": GrowDisk,
     "move disk": MoveDisk,
     "move disk of one that is off": MoveDiskCold,
     "snapshot": Snapshot,

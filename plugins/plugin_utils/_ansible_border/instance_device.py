@@ -25,19 +25,24 @@ ONE_INSTANCE = ["name", "uuid"]
 
 
 class InstanceDeviceAction(ConductorAction):
-    """An action that attaches a device of one kind to an instance, or detaches it. It runs on the controller."""
+    """An action that attaches a device of one kind to an instance, detaches it, or makes it larger. It runs on the controller."""
 
     _requires_connection = False
     #: The kind of device, see DeviceRequest.
     KIND = ""
 
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
-        wanted = {key: args[key] for key in ("name", "uuid") if args[key] is not None}
-        request = DeviceRequest(wanted, self.KIND, self.device(args), args["state"] == "present", args.get("timeout") or 0)
+        # A name alone may be a uuid, as playbooks have one variable for both.
+        wanted = args["name"] if args["uuid"] is None else {key: args[key] for key in ("name", "uuid") if args[key] is not None}
+        request = DeviceRequest(wanted, self.kind(args), self.device(args), args["state"] != "absent", args.get("timeout") or 0)
         result = InstanceDevices(self.ports(args, task_vars), request, self._task.check_mode).run()
         if not self._task.diff:
             result.pop("diff", None)
         return result
+
+    def kind(self, args: dict[str, Any]) -> str:
+        """Return the kind of device."""
+        return self.KIND
 
     def device(self, args: dict[str, Any]) -> dict[str, Any]:
         """Return the options of the device, as the module _domain_device has them."""

@@ -21,6 +21,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import differences
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions.devices_there import (
     DISK,
+    GIB,
+    GROWTH,
     INTERFACE,
     RESIZE,
     SETTINGS,
@@ -230,10 +232,14 @@ def _steps(found: Sequence[Difference]) -> list[tuple[list[str], Change]]:
 
 
 def _open_order(named: NamedInstance, facts: Mapping[str, Any]) -> tuple[list[str], Change] | None:
-    """Return what closes the order of an earlier run that attached a device: to attach one that is there."""
+    """Return what closes the order of an earlier run that attached a device or made a disk larger: to do so with one that is as it is."""
+    keys = ["the order of an earlier run"]
+    if named["task_state"] == orders.EXTENDING:
+        for disk in facts["disks"]:
+            if disk.get("device", "disk") == "disk" and disk.get("capacity_bytes") and disk["capacity_bytes"] % GIB == 0:
+                return keys, Change(GROWTH, {"target": disk["target"], "size_gb": disk["capacity_bytes"] // GIB})
     if named["task_state"] != orders.ATTACHING:
         return None
-    keys = ["the order of an earlier run"]
     for disk in facts["disks"]:
         if disk.get("device", "disk") == "disk" and disk["type"] == "file" and disk["source"]:
             given = {"path": disk["source"], **{key: disk[key] for key in ("format", "bus", "readonly", "target")}}

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Attach a device to an instance, or detach it, on the host that the instance is on.
+"""Attach a device to an instance, detach it, or make a disk larger, on the host that the instance is on.
 
-The order, the files and the room of a new disk are in the store before the hypervisor gets the order. The order is closed when its host
+The order, the files and the room of a new or larger disk are in the store before the hypervisor gets the order. The order is closed when its host
 shows what became of it; until then the files and the room stay the instance's, and the next run goes on.
 """
 
@@ -23,12 +23,16 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_node
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_device
 
-#: What is attached, as the module _domain_device names it.
-DISK, INTERFACE, CDROM = "disk", "interface", "cdrom"
+#: What is attached, or made larger, as the module _domain_device names it.
+DISK, INTERFACE, CDROM, GROWTH = "disk", "interface", "cdrom", "growth"
 #: The words for each in sentences.
-WORDS = {DISK: "a disk", INTERFACE: "a network interface", CDROM: "a medium"}
+WORDS = {DISK: "a disk", INTERFACE: "a network interface", CDROM: "a medium", GROWTH: "a disk"}
 #: How a refusal begins, by the task state.
-NOT_DONE = {orders.ATTACHING: "Nothing is attached", orders.DETACHING: "Nothing is detached"}
+NOT_DONE = {
+    orders.ATTACHING: "Nothing is attached",
+    orders.DETACHING: "Nothing is detached",
+    orders.EXTENDING: "No disk is made larger",
+}
 #: Seconds that a look waits longer than a call may take for the guest; and that a run holds its lease longer.
 GRACE, SPARE = 30, 300
 
@@ -36,11 +40,11 @@ GRACE, SPARE = 30, 300
 class DeviceRequest(NamedTuple):
     """A device that an instance is to have, or not to have.
 
-    wanted: its name and uuid; one may be missing. kind: DISK, INTERFACE or CDROM. given: its options, see the module _domain_device.
-    present: it is to have it. timeout: seconds for the guest to release it.
+    wanted: its name and uuid, of which one may be missing; or a text that is either. kind: DISK, INTERFACE, CDROM or GROWTH.
+    given: its options, see the module _domain_device. present: it is to have it. timeout: seconds for the guest to release it.
     """
 
-    wanted: Mapping[str, str]
+    wanted: Mapping[str, str] | str
     kind: str
     given: Mapping[str, Any]
     present: bool
@@ -48,6 +52,8 @@ class DeviceRequest(NamedTuple):
 
     @property
     def task_state(self) -> str:
+        if self.kind == GROWTH:
+            return orders.EXTENDING
         return orders.ATTACHING if self.present else orders.DETACHING
 
 
@@ -122,7 +128,9 @@ class InstanceDevices:
             if self._request.present and foreseen["changed"]:
                 # No other run gets the file from now on.
                 self._refuse_used(connection, instance, foreseen)
-                record_device.claim(connection, uuid, host, foreseen["domain"], self._clock.time(), room=self._request.kind == DISK)
+                record_device.claim(
+                    connection, uuid, host, foreseen["domain"], self._clock.time(), room=self._request.kind in (DISK, GROWTH)
+                )
         if self._check_mode:
             return foreseen
         answer = hand.act("_domain_device", {**given, "order": order, "looked_up": _names(foreseen)})
@@ -145,7 +153,7 @@ class InstanceDevices:
     def _refuse_used(self, connection: Connection, instance: NamedInstance, foreseen: Mapping[str, Any]) -> None:
         """Refuse a file that an instance of any host uses."""
         device, kind = foreseen["device"], self._request.kind
-        if not self._request.present or kind == INTERFACE or device is None:
+        if not self._request.present or kind in (INTERFACE, GROWTH) or device is None:
             return
         whose = (instance["uuid"], instance["name"], instance["host"] or "")
         names, behind = _names(foreseen), [layer["path"] for layer in device.get("chain") or ()]

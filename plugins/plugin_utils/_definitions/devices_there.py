@@ -17,8 +17,8 @@ from xml.etree.ElementTree import Element
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files, disk_sources, hardware, hardware_there
 
 GIB = 2**30
-#: What is changed, and how. The first three are kinds of _conductor.instance_devices.DeviceRequest, with the options of their modules.
-DISK, INTERFACE, CDROM, SETTINGS, RESIZE = "disk", "interface", "cdrom", "settings", "resize"
+#: What is changed, and how. The first four are kinds of _conductor.instance_devices.DeviceRequest, with the options of their modules.
+DISK, INTERFACE, CDROM, GROWTH, SETTINGS, RESIZE = "disk", "interface", "cdrom", "growth", "settings", "resize"
 
 
 class Change(NamedTuple):
@@ -132,14 +132,10 @@ def _differing_disk(number: int, disk: Mapping[str, Any], have: Mapping[str, Any
     found, key = [], f"disk {number}"
     capacity = have.get("capacity_bytes")
     if capacity is not None and capacity != disk["size_gb"] * GIB and not disk.get("source"):
-        way = "a disk is never made smaller; correct the definition"
+        change, way = None, "a disk is never made smaller; correct the definition"
         if capacity < disk["size_gb"] * GIB:
-            way = (
-                "grow it with drover.compute.instance_resize and drover_disk_gb"
-                if number == 1
-                else "grow its file while the instance is shut off"
-            )
-        found.append(Difference(f"{key} size", _gib(capacity), f"{disk['size_gb']} GiB", way=way))
+            change, way = Change(GROWTH, {"target": have["target"], "size_gb": disk["size_gb"]}), ""
+        found.append(Difference(f"{key} size", _gib(capacity), f"{disk['size_gb']} GiB", change, way))
     chain, image = have.get("chain"), disk.get("image") or ""
     if image.startswith("/") and chain is not None and image not in {name for each in chain for name in (each["path"], each["real_path"])}:
         there = chain[0]["path"] if chain else "none"

@@ -95,6 +95,28 @@ class ListedHost(HostStatus, Figures):
     disk_pool: str | None
 
 
+class ListedPool(TypedDict):
+    """A further storage pool of a host as an administrator sees it; a figure is None where the store does not have it."""
+
+    name: str
+    node: str
+    #: libvirt's word.
+    type: str | None
+    #: Of the pool in libvirt, such as running.
+    state: str | None
+    shared: bool
+    resource_class: str
+    traits: list[str]
+    total_gb: int | None
+    reserved_gb: int | None
+    #: What may be promised: (total - reserved) x allocation ratio.
+    capacity_gb: int | None
+    #: What is promised to instances.
+    used_gb: int | None
+    #: What the storage itself has in use, as libvirt last read it.
+    physical_used_gb: float | None
+
+
 class HostAggregate(TypedDict):
     """A host aggregate; the key availability_zone of its metadata makes it a zone."""
 

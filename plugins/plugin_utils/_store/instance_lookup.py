@@ -182,10 +182,8 @@ def refuse(instance: NamedInstance, doing: str, settled: bool = True, order: str
             f"Instance {name} is being removed, or its removal was cut off. {doing}: run drover.compute.instance_delete again, which ends that."
         )
     if instance["task_state"] in orders.DEVICES and order not in (orders.DELETING, *orders.DEVICES):
-        going, again = (
-            ("attached", orders.AGAIN_ATTACH) if instance["task_state"] == orders.ATTACHING else ("detached", orders.AGAIN_DETACH)
-        )
-        raise DroverError(f"Instance {name} has a device {going}, or that was cut off. {doing}: run {again} again, which ends that.")
+        does, again = orders.doing(instance["task_state"]), orders.AGAIN[instance["task_state"]]
+        raise DroverError(f"Instance {name} {does}, or that was cut off. {doing}: run {again} again, which ends that.")
     if instance["task_state"] == orders.MOVING_DISK and order != orders.MOVING_DISK:
         raise DroverError(
             f"Instance {name} has a disk moved to another storage, or that was cut off. {doing}: wait for its end, or run {orders.AGAIN_MOVE} again, "

@@ -20,42 +20,46 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import C
 SPAWNING, DELETING = "spawning", "deleting"
 #: Cinder's: a disk, an interface or a medium comes, or goes.
 ATTACHING, DETACHING = "attaching", "detaching"
-DEVICES = (ATTACHING, DETACHING)
+#: Cinder's: a disk gets larger.
+EXTENDING = "extending"
+DEVICES = (ATTACHING, DETACHING, EXTENDING)
 #: A snapshot is made, deleted or gone back to, which changes the images of the disks.
 SNAPSHOTTING = "snapshotting"
 #: What ends such an order that was cut off.
-AGAIN_ATTACH, AGAIN_DETACH = "the task that attaches it", "the task that detaches it"
 AGAIN_MOVE = "drover.compute.instance_disk_move"
+AGAIN = {
+    SPAWNING: "drover.compute.place",
+    DELETING: "drover.compute.instance_delete",
+    ATTACHING: "the task that attaches it",
+    DETACHING: "the task that detaches it",
+    EXTENDING: "drover.compute.instance_disk",
+    MOVING_DISK: AGAIN_MOVE,
+    SNAPSHOTTING: "drover.compute.instance_snapshot",
+}
 #: The kind of PostgreSQL's locks in hold_definitions().
 DEFINITIONS = 0x64656673
 
 
-def doing(row: Row) -> str:
+def doing(task_state: str | None) -> str:
     """Say what an open order does with its instance, as the rest of a sentence."""
     return {
         SPAWNING: "is being built",
         DELETING: "is being deleted",
         ATTACHING: "has a device attached",
         DETACHING: "has a device detached",
+        EXTENDING: "has a disk made larger",
         MOVING_DISK: "has a disk moved to another storage",
         SNAPSHOTTING: "has a snapshot made, deleted or reverted to",
-    }.get(row.task_state, "has an open order")
+    }.get(task_state or "", "has an open order")
 
 
 class Open(DroverError):
     """Another order is open for the instance (``row``), or was opened in place of this one."""
 
     def __init__(self, row: Row) -> None:
-        again = {
-            SPAWNING: "drover.compute.place",
-            DELETING: "drover.compute.instance_delete",
-            ATTACHING: AGAIN_ATTACH,
-            DETACHING: AGAIN_DETACH,
-            MOVING_DISK: AGAIN_MOVE,
-            SNAPSHOTTING: "drover.compute.instance_snapshot",
-        }.get(row.task_state)
+        again = AGAIN.get(row.task_state)
         super().__init__(
-            f"Instance {row.name} ({row.uuid}) {doing(row)}, by another run or by a run that was killed. "
+            f"Instance {row.name} ({row.uuid}) {doing(row.task_state)}, by another run or by a run that was killed. "
             + (f"Run {again} again, which finds out what became of that." if again else "")
         )
         self.row = row

@@ -128,7 +128,7 @@ class Pools:
         self._facts = {node: found for node, found in facts.items() if found.get("storage_pools")}
         rows = compute_nodes.cells(connection, self._facts) if self._facts else {}
         uuids = {
-            node: {pool["resource_class"]: _provider_uuid(rows[node].uuid, pool) for pool in found["storage_pools"]}
+            node: {pool["resource_class"]: provider_uuid(rows[node].uuid, pool) for pool in found["storage_pools"]}
             for node, found in self._facts.items()
             if node in rows
         }
@@ -164,7 +164,11 @@ class Pools:
         return {key: each for key, each in found.items() if each}
 
 
-def _provider_uuid(node: str, pool: Mapping[str, Any]) -> str:
+def provider_uuid(node: str, pool: Mapping[str, Any]) -> str:
+    """Return the uuid of the provider of a pool.
+
+    :param node: the uuid of its node. pool: of the facts of the node.
+    """
     return uuid_of(pool["shared_id"]) if pool["shared_id"] else provider_uuids.uuid_of(node, storage_pools.key_of(pool["name"]))
 
 

@@ -13,6 +13,7 @@ import pytest
 libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils import _domain_xml, _hotplug
+from ansible_collections.drover.compute.plugins.module_utils._image_size import image_size
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import instance_devices
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, flavors, leases, orders, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
@@ -186,12 +187,20 @@ def test_what_an_earlier_run_began_is_ended(url, there, tmp_path):
 
 
 def test_a_definition_of_the_same_disk_by_its_size_only(url, there, tmp_path):
-    found = align(url, {"disks": [{"size_gb": 2}]}, apply=True)
-    assert found["changed"] is False
-    assert found["lines"] == [
-        "web: disk 1 size 1 GiB, the definition says 2 GiB.",
-        "web: disk 1 size is not changed here: grow it with drover.compute.instance_resize and drover_disk_gb.",
-    ]
+    told = align(url, {"disks": [{"size_gb": 2}]})
+    assert told["changed"] is False and told["lines"][0] == "web: disk 1 size 1 GiB, the definition says 2 GiB."
+    done = align(url, {"disks": [{"size_gb": 2}]}, apply=True)
+    assert done["changed"] is True and done["problems"] == [] and align(url, {"disks": [{"size_gb": 2}]})["lines"] == []
+    (path,) = hypervisors.disks_of(domain(there))
+    assert image_size(path, "qcow2")[0] == 2 * 2**30
+    # The run was killed before it closed its order.
+    with Store.open(url).write() as connection:
+        orders.begin(connection, uuid_of("web"), orders.EXTENDING, "00000000-0000-4000-8000-000000000001")
+    align(url, {"disks": [{"size_gb": 2}]}, apply=True)
+    with Store.open(url).read() as connection:
+        assert orders.read(connection, uuid_of("web")).order_uuid is None
+    found = align(url, {"disks": [{"size_gb": 1}]}, apply=True)
+    assert found["changed"] is False and "a disk is never made smaller; correct the definition" in found["lines"][1]
 
 
 def test_changed_extra_specs_are_named_with_the_way_out(url):

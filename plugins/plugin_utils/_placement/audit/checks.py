@@ -53,7 +53,7 @@ def examine_instances(seen: Snapshot, found: Findings) -> None:
             continue
         if instance.order_uuid is not None and problem[0] in ("allocation_wrong", "allocation_missing"):
             # A part of its room is that of the order. Only the host knows if the order is done.
-            why = f"It {orders.doing(instance)}, by a run that goes on or was killed. {problem[1]}"
+            why = f"It {orders.doing(instance.task_state)}, by a run that goes on or was killed. {problem[1]}"
             found.add("order_open", why, "leaves it: an open order keeps its room", what)
             continue
         should, reason = _remedy(seen, instance, held, shown)

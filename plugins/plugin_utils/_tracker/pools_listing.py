@@ -1,0 +1,44 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The further storage pools of a host for people: what is promised of each, beside what its storage physically has in use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import providers
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import ListedPool
+from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_pools
+
+
+def of_host(connection: Connection, host: str) -> list[ListedPool]:
+    """Return the pools of a host that drover_storage_pools names, as the last discovery has seen them, by node and name."""
+    nodes = compute_nodes.by_host(connection, [host])
+    found = [(node, pool) for _key, node in sorted(nodes.items()) for pool in (node.facts or {}).get("storage_pools") or ()]
+    uuids = [record_pools.provider_uuid(node.uuid, pool) for node, pool in found]
+    ids = providers.ids(connection, uuids) if uuids else {}
+    rows = {(row.provider_id, row.name): row for row in providers.inventories(connection, ids.values())} if ids else {}
+    listed: list[ListedPool] = []
+    for (node, pool), uuid in zip(found, uuids):
+        row = rows.get((ids.get(uuid), pool["resource_class"]))
+        shown: dict[str, Any] = next((each for each in (node.facts or {}).get("pools") or () if each["name"] == pool["name"]), {})
+        listed.append(
+            {
+                "name": pool["name"],
+                "node": node.hypervisor_hostname,
+                "type": pool["type"],
+                "state": shown.get("state"),
+                "shared": bool(pool["shared_id"]),
+                "resource_class": pool["resource_class"],
+                "traits": sorted(pool["traits"]),
+                "total_gb": row.total if row is not None else None,
+                "reserved_gb": row.reserved if row is not None else None,
+                "capacity_gb": int((row.total - row.reserved) * row.allocation_ratio) if row is not None else None,
+                "used_gb": row.used if row is not None else None,
+                "physical_used_gb": shown.get("allocation_gb"),
+            }
+        )
+    return listed
