@@ -87,12 +87,25 @@ def fragment(name):
     return yaml.safe_load(getattr(loaded.ModuleDocFragment, part.upper() or "DOCUMENTATION"))
 
 
+#: A variable that a module is given as it is, or not at all.
+OMITTED = re.compile(r"{{ (drover_\w+) \| default\(omit(?:, true)?\) }}")
+
+
+def module_options(module):
+    """The options of a module in its own documentation and its fragments."""
+    source = (ROOT / "plugins" / "modules" / f"{module}.py").read_text()
+    documented = yaml.safe_load(re.search(r'DOCUMENTATION = r?"""(.*?)"""', source, re.DOTALL).group(1))
+    shared = [fragment(name).get("options", {}) for name in documented.get("extends_documentation_fragment", ())]
+    return {key: option for each in (*shared, documented.get("options", {})) for key, option in each.items()}
+
+
 @functools.cache
 def options(playbook):
     """dict variable -> its options (type, choices, default, required) of a playbook.
 
-    They are in the argument specs of the roles it runs, in the documentation of the lookups it uses, in the modules of plans, and in
-    the playbook itself, and the task files it imports, where these have a default for them.
+    They are in the argument specs of the roles it runs, in the documentation of the lookups it uses and of the modules that it gives
+    variables with the default omit, in the modules of plans, and in the playbook itself, and the task files it imports, where these have a
+    default for them.
     """
     text = PLAYBOOKS[playbook].read_text()
     plays = yaml.safe_load(text)
@@ -122,6 +135,10 @@ def options(playbook):
     for play in plays:
         for task in _tasks(play.get("tasks", ())):
             role = task.get("ansible.builtin.import_role") or task.get("ansible.builtin.include_role")
+            for module in [each.removeprefix("drover.compute.") for each in task if each.startswith("drover.compute.")]:
+                given = {option: OMITTED.fullmatch(str(value)) for option, value in (task[f"drover.compute.{module}"] or {}).items()}
+                documented = module_options(module) if any(given.values()) else {}
+                found.update({each.group(1): documented[option] for option, each in given.items() if each and option in documented})
             if role:
                 name = role["name"].rpartition(".")[2]
                 specs = yaml.safe_load((ROOT / "roles" / name / "meta" / "argument_specs.yml").read_text())
