@@ -27,7 +27,6 @@ from ansible_collections.drover.compute.plugins.module_utils._mentions import ot
 from ansible_collections.drover.compute.plugins.module_utils._needs import texts_of
 from ansible_collections.drover.compute.plugins.module_utils._shared_storage import read_mounts
 from ansible_collections.drover.compute.plugins.module_utils._storage import read_addresses, read_pools
-from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
 #: Pools whose volumes are files in a folder.
 _FOLDERS = ("dir", "fs", "netfs")
@@ -158,7 +157,7 @@ def _entry(
     fixed: list[str] | None = None
     try:
         texts = texts_of(domain, active, *known[1:])
-        snapshots = [_snapshots.described(text) for text in texts if parse(text).tag == "domainsnapshot"]
+        snapshots = [_snapshots.described(text) for text in texts if text.lstrip().startswith("<domainsnapshot")]
         fixed = sorted(each.name for each in snapshots if each.kind != _snapshots.EXTERNAL)
     except LibvirtSilent:
         raise
