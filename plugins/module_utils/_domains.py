@@ -17,7 +17,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _files, _libvirt
+from ansible_collections.drover.compute.plugins.module_utils import _files, _libvirt, _snapshots
 from ansible_collections.drover.compute.plugins.module_utils._disk_facts import DiskFacts
 from ansible_collections.drover.compute.plugins.module_utils._domain_numa import pinned_cpus
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_domain, state_name, without_passwords
@@ -49,13 +49,13 @@ def read_domains(
         "persistent": _uuids(conn, libvirt.VIR_CONNECT_LIST_DOMAINS_PERSISTENT),
         "autostart": _uuids(conn, libvirt.VIR_CONNECT_LIST_DOMAINS_AUTOSTART),
         "managed_save": _uuids(conn, libvirt.VIR_CONNECT_LIST_DOMAINS_MANAGEDSAVE),
-        "snapshots": _uuids(conn, libvirt.VIR_CONNECT_LIST_DOMAINS_HAS_SNAPSHOT),
     }
+    with_snapshots = _uuids(conn, libvirt.VIR_CONNECT_LIST_DOMAINS_HAS_SNAPSHOT)
     found, untold = [], []
     for domain, stats in pairs:
         try:
             uuid = domain.UUIDString()
-            entry = _entry(domain, stats, [uuid in found_by for found_by in (running, flags["snapshots"], flags["managed_save"])], warn)
+            entry = _entry(domain, stats, [uuid in found_by for found_by in (running, with_snapshots, flags["managed_save"])], warn)
         except LibvirtSilent:
             raise
         except libvirt.libvirtError as exc:
@@ -93,7 +93,6 @@ def read_domain(domain: Any, local: bool) -> dict[str, Any]:
     entry["persistent"] = bool(domain.isPersistent())
     entry["autostart"] = _quietly(lambda: bool(domain.autostart()), False)
     entry["managed_save"] = _quietly(lambda: bool(domain.hasManagedSaveImage()), False)
-    entry["snapshots"] = _quietly(lambda: bool(domain.snapshotNum()), False)
     return entry
 
 
@@ -101,7 +100,7 @@ def domain_from_xml(text: str, state: str) -> dict[str, Any]:
     """What :func:`read_domain` would say of a domain that is not defined yet (for check mode)."""
     # libvirt leaves passwords out of the XML of a domain too.
     entry = _from_text([without_passwords(text)])
-    entry.update(state=state, persistent=True, autostart=False, managed_save=False, snapshots=False)
+    entry.update(state=state, persistent=True, autostart=False, managed_save=False, snapshots=False, fixed_snapshots=[])
     return entry
 
 
@@ -155,15 +154,19 @@ def _entry(
     :param known: whether it runs, has snapshots, has saved memory; None to ask libvirt.
     """
     active = domain.isActive() if known[0] is None else known[0]
+    fixed: list[str] | None = None
     try:
         texts = texts_of(domain, active, *known[1:])
+        snapshots = [_snapshots.described(text) for text in texts if text.lstrip().startswith("<domainsnapshot")]
+        fixed = sorted(each.name for each in snapshots if each.kind != _snapshots.EXTERNAL)
     except LibvirtSilent:
         raise
     except libvirt.libvirtError as exc:
         # It is there, and most of its files are in its own XML.
-        texts = texts_of(domain, active, False, False)
+        texts, snapshots = texts_of(domain, active, False, False), []
         _warn(warn, f"The files of the snapshots and of the saved memory of {domain.name()} are not known: {_libvirt.text_of(exc)}.")
     entry = _from_text(texts)
+    entry["snapshots"], entry["fixed_snapshots"] = bool(snapshots) or bool(known[1]), fixed
     entry["uuid"] = domain.UUIDString()
     entry["state"] = state_name(stats.get("state.state", 0))
     if active:
@@ -194,6 +197,7 @@ def _from_text(texts: Sequence[str]) -> dict[str, Any]:
         "autostart": False,
         "managed_save": False,
         "snapshots": False,
+        "fixed_snapshots": [],
         **parsed,
         "next_start_cpus": [],
         "other_files": other_files(texts, parsed["disks"]),

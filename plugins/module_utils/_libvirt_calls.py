@@ -54,6 +54,8 @@ CALL_TIMEOUTS = {
     "sparseSendAll": 120,
     # The guest freezes its file systems, and a new image is made for each disk.
     "snapshotCreateXML": 300,
+    # An image is made for each disk.
+    "backupBegin": 300,
     # The memory of the guest is read; what the guest still writes reaches the merged image.
     "revertToSnapshot": 900,
     "blockJobAbort": 180,

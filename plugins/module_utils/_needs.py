@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _backing, _block_devices, _files, _libvirt, _mounts
+from ansible_collections.drover.compute.plugins.module_utils._carried_snapshots import carried
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
 from ansible_collections.drover.compute.plugins.module_utils._mentions import IMAGE, OTHER, PLAIN, Mentions
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
@@ -79,6 +80,8 @@ def texts_of(domain: Any, active: bool | None = None, snapshots: bool | None = N
     texts = [domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)]
     if domain.isActive() if active is None else active:
         texts.append(domain.XMLDesc(0))
+    # What a move has taken from libvirt's records of snapshots, and not given back yet.
+    texts += dict.fromkeys(each for text in list(texts) for each, dummy in carried(text))
     for read, wanted in ((_texts_of_snapshots, snapshots), (_texts_of_saved, saved)):
         try:
             texts += read(domain, wanted)

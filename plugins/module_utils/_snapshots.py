@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _ownership
+from ansible_collections.drover.compute.plugins.module_utils import _carried_snapshots, _libvirt, _ownership
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_of, child_text, integer, keep_prefixes, parse
 
@@ -69,6 +69,8 @@ class Snapshot:
 def read(domain: Any) -> list[Snapshot]:
     """The snapshots of a domain, the oldest first; none where the driver has none.
 
+    Those that it carries since a move that was cut off count too.
+
     :raises libvirt.libvirtError: they cannot be read.
     """
     try:
@@ -78,13 +80,27 @@ def read(domain: Any) -> list[Snapshot]:
         if _libvirt.code_of(exc) != libvirt.VIR_ERR_NO_SUPPORT:
             raise
         return []
-    read_ones = [_read(each.getXMLDesc(libvirt.VIR_DOMAIN_SNAPSHOT_XML_SECURE)) for each in found]
+    read_ones = [described(each.getXMLDesc(libvirt.VIR_DOMAIN_SNAPSHOT_XML_SECURE)) for each in found]
     for each in read_ones:
         each.current = each.name == current
+    known = {each.name for each in read_ones}
+    read_ones += [each for each in carried_by(domain) if each.name not in known]
     return sorted(read_ones, key=lambda each: (each.created, each.name))
 
 
-def _read(text: str) -> Snapshot:
+def carried_by(domain: Any) -> list[Snapshot]:
+    """The snapshots that a domain carries in its metadata, as it runs or would be started."""
+    found: dict[str, Snapshot] = {}
+    for flags in (libvirt.VIR_DOMAIN_XML_INACTIVE, 0) if domain.isActive() else (libvirt.VIR_DOMAIN_XML_INACTIVE,):
+        for text, current in _carried_snapshots.carried(domain.XMLDesc(flags)):
+            each = described(text)
+            each.current = current
+            found.setdefault(each.name, each)
+    return list(found.values())
+
+
+def described(text: str) -> Snapshot:
+    """What the XML of a snapshot says."""
     root = parse(text)
     disks = {each.get("name"): each for each in root.findall("disks/disk")}
     kinds = {each.get("snapshot") for each in disks.values()}

@@ -167,7 +167,7 @@ from xml.etree.ElementTree import Element
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _device_xml, _hotplug, _images, _libvirt, _orders, _power
+from ansible_collections.drover.compute.plugins.module_utils import _device_xml, _hotplug, _images, _libvirt, _orders, _power, _snapshots
 from ansible_collections.drover.compute.plugins.module_utils._attachable import Attachable, Cdrom, Disk, Interface
 from ansible_collections.drover.compute.plugins.module_utils._device_xml import Forms
 from ansible_collections.drover.compute.plugins.module_utils._disk_growth import Growth
@@ -258,7 +258,7 @@ class Change:
                 f"{name} has its memory saved, and would start with the devices that it had then: start it, or drop the image with virsh "
                 "managedsave-remove."
             )
-        if (self.params["disk"] or self.params["growth"]) and _has_snapshots(domain):
+        if (self.params["disk"] or self.params["growth"]) and _snapshots.read(domain):
             raise LibvirtProblem(f"{name} has snapshots, which are of the disks that it has now: delete the snapshots first.")
         running = domain.isActive() and _power.state_of(domain) in ("running", "blocked")
         if self.absent and domain.isActive() and not running:
@@ -281,16 +281,6 @@ class Change:
             if root is not None and device.is_in(root) == self.absent:
                 shown = "still shows" if self.absent else "does not show"
                 raise LibvirtProblem(f"libvirt on {host_name()} took the change of {domain.name()}, but {shown} it. Run this again.")
-
-
-def _has_snapshots(domain: Any) -> bool:
-    try:
-        return bool(domain.snapshotNum(0))
-    except libvirt.libvirtError as exc:
-        # A driver without snapshots has none.
-        if _libvirt.code_of(exc) != libvirt.VIR_ERR_NO_SUPPORT:
-            raise
-        return False
 
 
 def _predicted(device: Attachable, forms: Forms, absent: bool) -> Forms:

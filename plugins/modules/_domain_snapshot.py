@@ -126,7 +126,16 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _files, _images, _libvirt, _orders, _power, _snapshot_steps, _snapshots
+from ansible_collections.drover.compute.plugins.module_utils import (
+    _files,
+    _images,
+    _libvirt,
+    _orders,
+    _power,
+    _snapshot_records,
+    _snapshot_steps,
+    _snapshots,
+)
 from ansible_collections.drover.compute.plugins.module_utils._domains import read_domain
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
@@ -150,6 +159,9 @@ def _run(module: AnsibleModule, conn: Any, steps: _snapshot_steps.Steps) -> dict
         alone = _orders.alone(Records(), uuid, name or uuid, _orders.LEAST_PATIENCE, given["order"])
     with alone:
         steps.domain = _find(conn, uuid, name)
+        if state is not None and not module.check_mode:
+            # A move that was cut off has taken the records from libvirt.
+            _snapshot_records.give_back(steps.domain)
         before = _snapshots.read(steps.domain)
         changed = steps.carry_out(state, before) if state is not None else False
         after = steps.foreseen if module.check_mode and changed else [each.facts() for each in _snapshots.read(steps.domain)]

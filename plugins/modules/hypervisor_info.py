@@ -372,6 +372,8 @@ hypervisor:
           storage, C(origin) where a disk comes from that QEMU reaches by the network, and C(chain) its backing chain, as read from the headers
           of the images. Unknown values are null. C(behind_on_network) are the images of Ceph that a file is backed by. A
           local backing image of a disk on shared storage is in RV(hypervisor.images).
+        - C(snapshots) says if it has snapshots; C(fixed_snapshots) are the names of those with which it cannot be moved, as they are in its image
+          or have its memory. It is null if the snapshots cannot be read.
         - C(other_files) has the files, folders and volumes that the domain uses beside the disks of its definition, such as UEFI variables,
           logs, folders shared with the guest, and disks that only the running guest, a snapshot or the saved memory has. Their C(type) is
           V(file), V(dir) or V(volume); C(written) says if the domain may write to it. Other keys are those of a disk.
@@ -389,6 +391,7 @@ hypervisor:
           autostart: false
           managed_save: false
           snapshots: false
+          fixed_snapshots: []
           disks:
             - allocation_bytes: 200704
               behind_on_network: []

@@ -695,6 +695,42 @@ class RevertSnapshot(Snapshot):
         assert "failed" not in self.io(self.disk(world), "read -P 0 0 64k")
 
 
+class MoveWithSnapshots(LiveMove):
+    """It has two snapshots, one over the other, and takes the records of both along."""
+
+    def prepare(self, world):
+        super().prepare(world)
+        # Snapshots of a running guest need QEMU.
+        if self.before == "running":
+            self._domain(world, "kvm1").destroy()
+            world.discover()
+        for name in ("one", "two"):
+            Run(world).task("localhost", "instance_snapshot", instances=["web"], state="present", snapshot=name)
+        if self.before == "running":
+            self._domain(world, "kvm1").create()
+        self.recorded = self._recorded(self._domain(world, "kvm1"))
+        world.share()
+        world.discover()
+
+    @staticmethod
+    def _domain(world, host):
+        return world.fleet.hosts[host].domains()[uuid_of("web")]
+
+    @staticmethod
+    def _recorded(domain):
+        return {each.name: (each.text, each.current) for each in _snapshots.read(domain)}
+
+    def check(self, world):
+        super().check(world)
+        domain = self._domain(world, "kvm2")
+        assert self._recorded(domain) == self.recorded and set(self.recorded) == {"one", "two"}
+        assert domain.snapshotNum(0) == 2 and "drover-snapshots" not in domain.XMLDesc(0)
+
+
+class ColdMoveWithSnapshots(MoveWithSnapshots):
+    before = after = "shutoff"
+
+
 OPERATIONS = {
     "rolling": Rolling,
     "drain": Drain,
@@ -725,6 +761,8 @@ OPERATIONS = {
     "grow disk": GrowDisk,
     "move disk": MoveDisk,
     "move disk of one that is off": MoveDiskCold,
+    "live move with snapshots": MoveWithSnapshots,
+    "cold move with snapshots": ColdMoveWithSnapshots,
     "snapshot": Snapshot,
     "delete a snapshot": DeleteSnapshot,
     "revert to a snapshot": RevertSnapshot,

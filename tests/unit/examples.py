@@ -42,6 +42,7 @@ WHERE = {
     ("module", "domain"): (HERE, LAB),
     ("module", "_domain_settings"): (HERE,),
     ("module", "_disk_move"): (LAB,),
+    ("module", "_domain_backup"): (LAB,),
     ("module", "_domain_device"): (LAB,),
     ("module", "_domain_disk_move"): (LAB,),
     ("module", "_domain_snapshot"): (LAB,),

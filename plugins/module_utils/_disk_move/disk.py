@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from ansible_collections.drover.compute.plugins.module_utils import _device_xml, _hotplug, _libvirt, _ownership
+from ansible_collections.drover.compute.plugins.module_utils import _device_xml, _hotplug, _libvirt, _ownership, _snapshots
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_disk
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._needs import texts_of
@@ -107,7 +107,7 @@ class Disk:
                 "managedsave-remove."
             )
         for what, count in (
-            ("snapshots", self.domain.snapshotNum),
+            ("snapshots", lambda flags: len(_snapshots.read(self.domain))),
             ("checkpoints", lambda flags: len(self.domain.listAllCheckpoints(flags))),
         ):
             if _optional(count):

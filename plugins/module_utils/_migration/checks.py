@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _snapshots
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._capabilities import (
     cpu_element,
     host_model_cpu,
@@ -55,13 +55,6 @@ def state_reasons(domain: Any, move: Mapping[str, Any], seen: Seen) -> list[str]
         reasons.append("it is transient, so that libvirt forgets it once it is shut off: define it first (virsh define), or move it live")
     if not seen["active"] and not live and domain.hasManagedSaveImage(0):
         reasons.append("it has a managed save image, which cannot be moved: start it, or remove the image (virsh managedsave-remove)")
-    names = _snapshots_of(domain)
-    if names:
-        reasons.append(
-            f"it has the snapshot{'s' if len(names) > 1 else ''} {', '.join(names)}, with which libvirt moves nothing: delete "
-            f"{'each' if len(names) > 1 else 'it'}, such as with drover.compute.instance_snapshot -e drover_instance={name} "
-            f"-e drover_snapshot_state=absent -e drover_snapshot_name={names[0]}, which keeps what the guest has"
-        )
     if live and seen["active"]:
         reasons += job_reasons(domain)
     return reasons
@@ -78,14 +71,6 @@ def job_reasons(domain: Any) -> list[str]:
                 "drover.compute.instance_disk_move again, if that has begun it), or end it with virsh blockjob"
             )
     return reasons
-
-
-def _snapshots_of(domain: Any) -> list[str]:
-    """The names of its snapshots, the newest first, as they are best deleted."""
-    try:
-        return [each.name for each in reversed(_snapshots.read(domain))]
-    except libvirt.libvirtError:
-        return []
 
 
 def device_reasons(text: str, live: bool, moving: Collection[str] = ()) -> list[str]:

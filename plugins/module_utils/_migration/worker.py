@@ -20,9 +20,9 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _mdevs, _offered, _orders, _power
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _mdevs, _offered, _orders, _power, _snapshot_records
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._migration import checks, passthrough, rebinding, state
+from ansible_collections.drover.compute.plugins.module_utils._migration import checks, passthrough, rebinding, snapshots, state
 from ansible_collections.drover.compute.plugins.module_utils._migration.certificates import certificate_reasons
 from ansible_collections.drover.compute.plugins.module_utils._migration.flags import flags_and_parameters, version_reasons
 from ansible_collections.drover.compute.plugins.module_utils._migration.options import contradictions, merged, time_limit
@@ -419,6 +419,8 @@ class Worker:
         self.previous = None
         domain = self.source.lookupByUUIDString(self.uuid)
         here = _present(self._look()[0], "source")
+        # A move that was cut off may have taken them from libvirt.
+        _snapshot_records.give_back(domain)
         live = checks.is_live(self.move, here)
         self.record.update(
             was="paused" if here["state"] == "paused" else "running" if here["active"] else "shutoff",
@@ -566,6 +568,7 @@ class Worker:
             text = domain.XMLDesc(0)
             self.record["files"], reasons = survey(self.source, domain, text)
             reasons += checks.device_reasons(text, False, passthrough.names(self.devices)) + storage.decide(False)
+            reasons += snapshots.reasons(domain, storage)
             if reasons:
                 raise LibvirtProblem("; ".join(reasons))
             self._prepare_there(storage, False)
@@ -618,6 +621,8 @@ class Worker:
         return ""
 
     def _migrate(self, domain: Any, live: bool, storage: Storage) -> None:
+        # First, as each definition that goes to the destination carries them.
+        _snapshot_records.take_along(domain)
         flags = libvirt.VIR_MIGRATE_PEER2PEER
         parameters = {}
         if self.move.get("migrate_uri"):
@@ -781,6 +786,7 @@ class Worker:
             return
         self.save(phase="cleaning")
         storage = self.storage()
+        notes += self._record_snapshots(lambda: self.destination)
         if self.record["autostart"] is not None and there["persistent"]:
             try:
                 self.destination.lookupByUUIDString(self.uuid).setAutostart(int(self.record["autostart"]))
@@ -805,6 +811,24 @@ class Worker:
             self.record["storage"] = self.previous["storage"]
         self._end("completed", "; ".join(notes), storage=self.record["storage"])
 
+    def _record_snapshots(self, conn: Callable[[], Any]) -> list[str]:
+        """Let libvirt have the records of the snapshots again, where the instance is; returns what there is to say."""
+        for last in (False, True):
+            try:
+                _snapshot_records.give_back(conn().lookupByUUIDString(self.uuid))
+                break
+            except libvirt.libvirtError as exc:
+                if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_DOMAIN:
+                    break
+                if last:
+                    return [
+                        f"libvirt there did not take the records of its snapshots ({_libvirt.text_of(exc)}), and they stay in the metadata of the "
+                        f"domain: run drover.compute.instance_snapshot for {self.record['name']}, which gives them to libvirt before anything else"
+                    ]
+                # A connection that broke is opened anew by that.
+                self._look()
+        return []
+
     def _start_there(self) -> str:
         """Start what was shut down to be moved; the source is known to be without it. Returns what there is to say."""
         try:
@@ -824,7 +848,7 @@ class Worker:
     def _came_to_nothing(self, error: Exception | None = None) -> None:
         """At the source only: give it back as it was and remove the copies at the destination."""
         changes: dict[str, Any] = {}
-        given_back = self._give_back()
+        given_back = "".join(f"; {each}" for each in self._record_snapshots(lambda: self.source)) + self._give_back()
         here, there = self._look()
         storage = self.storage()
         storage.drop_probes()
@@ -887,6 +911,7 @@ def precheck(source: Any, destination: Any, domain: Any, move: Mapping[str, Any]
     storage.record["files"] = files
     reasons += storage_reasons
     reasons += storage.decide(live)
+    reasons += snapshots.reasons(domain, storage)
     reasons += checks.boot_reasons(storage.same, text)
     if live and move.get("tunnelled") and storage.copied("disk"):
         reasons.append(

@@ -124,6 +124,7 @@ def plan_evacuation(
             "move_policy": None,
             "move_policy_error": None,
             "snapshots": False,
+            "fixed_snapshots": [],
             "managed_save": False,
             "persistent": True,
             "backs": [],

@@ -88,11 +88,9 @@ def why_unmovable(instance: PlannedInstance) -> str | None:
     cells = instance.get("cells")
     if cells is not None and topology_of(cells, instance["vcpus"] or 0) is None:
         return f"it {UNKNOWN}".rstrip(".")
-    if instance.get("snapshots"):
-        return (
-            "it has snapshots, with which libvirt moves nothing; see them with drover.compute.instance_snapshot "
-            f"-e drover_instance={instance['name']}, and delete them with drover_snapshot_state=absent, which keeps what the guest has"
-        )
+    kept = _why_snapshots_keep(instance)
+    if kept:
+        return kept
     backs = instance.get("backs")
     if backs:
         names = ", ".join(backs[:3]) + (f" and {len(backs) - 3} more" if len(backs) > 3 else "")
@@ -105,6 +103,27 @@ def why_unmovable(instance: PlannedInstance) -> str | None:
             return "it has a saved memory image on its host (managed save); start it, or drop the image with virsh managedsave-remove"
         if instance.get("persistent") is False:
             return "it is shut off but not persistent, so nothing is left to move; run drover.compute.discover"
+    return None
+
+
+def _why_snapshots_keep(instance: PlannedInstance) -> str | None:
+    """Return why an instance cannot be moved with its snapshots: it can with external ones, where no image of them has to be copied."""
+    if not instance.get("snapshots"):
+        return None
+    fixed = instance.get("fixed_snapshots")
+    if fixed is None:
+        return "it has snapshots, and whether these can be moved is not known; run drover.compute.discover"
+    way_out = (
+        f"see them with drover.compute.instance_snapshot -e drover_instance={instance['name']}, and delete them with "
+        "drover_snapshot_state=absent, which keeps what the guest has"
+    )
+    if fixed:
+        return f"it has snapshots in its image or with memory ({', '.join(fixed)}), with which libvirt moves nothing; {way_out}"
+    if instance.get("local_disks"):
+        return (
+            "it has snapshots, and its disks are not known to be on shared storage, where no image has to be copied; declare its pool with "
+            f"drover_shared_pools, or {way_out}"
+        )
     return None
 
 

@@ -202,6 +202,10 @@ class PlannedInstance(InstanceAmounts):
     pci_requests: list[dict[str, Any]]
     managed_save: bool
     snapshots: bool
+    #: The names of the snapshots with which it cannot be moved; None where that is not known.
+    fixed_snapshots: list[str] | None
+    #: Whether a disk of it that a snapshot may be of is not known to be shared; only where it has snapshots.
+    local_disks: NotRequired[bool]
     #: Names of instances on its node that are backed by a disk of it that is not known to be shared.
     backs: list[str]
     #: MiB of memory that the guest changes per second, where it is known.

@@ -105,11 +105,13 @@ def read_instances(connection: Connection, hosts: Collection[str] | None = None,
                 "pci_requests": [],
                 "managed_save": bool(facts.get("managed_save")),
                 "snapshots": bool(facts.get("snapshots")),
+                "fixed_snapshots": facts.get("fixed_snapshots"),
                 "backs": [],
             }
         )
     for each, names in zip(found, _backed(connection, found)):
         each["backs"] = names
+    _add_local_disks(connection, [each for each in found if each["snapshots"]])
     if asked:
         _add_devices(connection, [each for each in found if each["uuid"] in asked], node_of, asked, direct)
     in_cells = numa.of_consumers(connection, None if hosts is None else node_of)
@@ -165,6 +167,14 @@ def _backed(connection: Connection, instances: Sequence[PlannedInstance]) -> lis
         sorted({name for path, names in disks.items() if (path, None) in known.get(each["uuid"], ()) for name in names})
         for each, disks in zip(instances, named)
     ]
+
+
+def _add_local_disks(connection: Connection, instances: Sequence[PlannedInstance]) -> None:
+    """Complete instances with snapshots: whether a disk that they write to is not known to be shared."""
+    known = files.of_instances(connection, [each["uuid"] for each in instances])
+    for each in instances:
+        paths = [disk.get("path") for disk in each["disks"] if disk.get("device", "disk") == "disk" and not disk.get("readonly")]
+        each["local_disks"] = any((path, None) in known.get(each["uuid"], ()) for path in paths)
 
 
 def _of_hosts(query: Select, hosts: Collection[str] | None, but: Collection[str]) -> Select:

@@ -155,6 +155,11 @@ def domain(facts: Any, where: str, seen: set[str] | None = None) -> Checked:
     for key in ("persistent", "autostart", "managed_save", "snapshots"):
         if facts.get(key) is not None and not isinstance(facts[key], bool):
             raise DroverError(f"{place}: {key} must be true or false, not {shown(facts[key])}.")
+    if facts.get("fixed_snapshots") is not None:
+        for each in _list(facts, "fixed_snapshots", place):
+            if not isinstance(each, str):
+                raise DroverError(f"{place}: fixed_snapshots must be a list of names, not of {shown(each)}.")
+            _clean(each, f"{place}: fixed_snapshots", LONGEST_NAME)
     if facts.get("title") is not None:
         _clean(facts["title"], f"{place}: title", LONGEST_TEXT)
     if facts.get("xml") is not None:

@@ -26,6 +26,7 @@ DOMAIN_FACTS = (
     "metadata",
     "managed_save",
     "snapshots",
+    "fixed_snapshots",
     "title",
 )
 GIB = 1024**3
@@ -60,7 +61,7 @@ def describe(facts: Any) -> DomainReport:
             "state": facts.get("state") or "nostate",
             "persistent": bool(facts.get("persistent", True)),
             "autostart": bool(facts.get("autostart", False)),
-            "facts": {key: facts[key] for key in DOMAIN_FACTS if facts.get(key)},
+            "facts": {key: facts[key] for key in DOMAIN_FACTS if facts.get(key) or _is_empty_answer(facts, key)},
             "xml": facts.get("xml"),
         },
         "resources": {
@@ -76,6 +77,11 @@ def describe(facts: Any) -> DomainReport:
         "labels": found,
         "warnings": warnings,
     }
+
+
+def _is_empty_answer(facts: Mapping[str, Any], key: str) -> bool:
+    """Whether a fact is empty, and says more than one that is missing: none of its snapshots keeps it from being moved."""
+    return key == "fixed_snapshots" and bool(facts.get("snapshots")) and facts.get(key) == []
 
 
 def files(columns: Mapping[str, Any], node: Mapping[str, Any]) -> set[tuple[str, str | None, bool]]:

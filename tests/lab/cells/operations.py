@@ -284,6 +284,20 @@ class ColdMove(LiveMove):
         return [Guest("web", state="shutoff")]
 
 
+class MoveWithSnapshot(LiveMove):
+    """It takes libvirt's record of a snapshot along."""
+
+    thorough = False
+    variables = {**LiveMove.variables, **SHARED_POOL}
+
+    def web(self):
+        return [WithSnapshot("web")]
+
+    def check(self, fleet):
+        assert fleet.run("kvm2", "virsh snapshot-list web --name").split() == ["one"]
+        assert "drover-snapshots" not in fleet.run("kvm2", "virsh dumpxml web && virsh dumpxml --inactive web")
+
+
 class CopiedMove(LiveMove):
     """Its disk is on the host's own storage."""
 
@@ -364,6 +378,7 @@ OPERATIONS = {
     "resize and revert": ResizeAndRevert,
     "live move": LiveMove,
     "cold move": ColdMove,
+    "move with a snapshot": MoveWithSnapshot,
     "copied move": CopiedMove,
     "drain": Drain,
     "evacuate": Evacuate,

@@ -370,14 +370,6 @@ def test_killed_between_the_definition_there_and_its_removal_here(fleet, was):
     assert (record["status"], fleet.states()) == ("conflict", ("shutoff", was))
 
 
-def test_snapshots_hold_a_domain(fleet):
-    fleet.domain().snapshotCreateXML("<domainsnapshot><name>s</name></domainsnapshot>", 0)
-    record, word = fleet.move()
-    assert (record["status"], word, fleet.calls) == ("failed", "failed", [])
-    assert "it has the snapshot s, with which libvirt moves nothing" in record["message"]
-    assert "-e drover_snapshot_state=absent -e drover_snapshot_name=s" in record["message"]
-
-
 def test_safety_a_domain_that_libvirt_would_forget_is_not_shut_down_for_a_cold_move(fleet):
     """Somebody has undefined it while it ran."""
     fleet.domain().undefine()

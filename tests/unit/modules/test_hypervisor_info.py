@@ -84,6 +84,7 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
         "autostart",
         "managed_save",
         "snapshots",
+        "fixed_snapshots",
         "disks",
         "other_files",
         "interfaces",
@@ -304,6 +305,7 @@ def test_flags_of_the_domains(run_module, domain_xml, fake_host):
     assert [domains[n]["autostart"] for n in "abc"] == [True, False, False]
     assert [domains[n]["managed_save"] for n in "abc"] == [False, True, False]
     assert [domains[n]["snapshots"] for n in "abc"] == [False, False, True]
+    assert [domains[n]["fixed_snapshots"] for n in "abc"] == [[], [], ["s"]]
     assert domains["b"]["state"] == "shutoff"
     assert all(d["persistent"] for d in domains.values())
 

@@ -91,7 +91,9 @@ def test_a_host_with_several_compute_nodes_is_emptied_whole():
     [
         ({"move_policy": "never"}, "its migration policy is 'never'"),
         ({"own_devices": [{"type": "pci", "address": "0000:3b:00.0"}]}, "devices of its host that no claim gave it (pci 0000:3b:00.0)"),
-        ({"snapshots": True}, "it has snapshots"),
+        ({"snapshots": True}, "it has snapshots, and whether these can be moved is not known; run drover.compute.discover"),
+        ({"snapshots": True, "fixed_snapshots": ["in", "mem"]}, "it has snapshots in its image or with memory (in, mem)"),
+        ({"snapshots": True, "fixed_snapshots": [], "local_disks": True}, "its disks are not known to be on shared storage"),
         ({"task_state": "moving_disk"}, "a disk of it is being moved to another storage"),
         ({"state": "shutoff", "managed_save": True}, "managed save"),
         ({"state": "shutoff", "persistent": False}, "not persistent"),

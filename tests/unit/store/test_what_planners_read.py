@@ -188,3 +188,29 @@ def test_safety_02_a_disk_that_others_are_backed_by_is_planned_as_one_that_canno
     assert plan(template, *clones, pools=[{"name": "p", "path": "/", "shared_id": "declared:p"}]) == {}
     # What an instance of another host is backed by, by that path, may be a file of its own.
     assert "tmpl" not in plan(template)
+
+
+def test_snapshots_are_planned_to_go_along_where_no_image_of_them_has_to_be_copied(prepared_url):
+    disks = [{"target": "vda", "type": "file", "device": "disk", "source": "/v/x", "path": "/v/x", "chain": [{"path": "/v/base"}]}]
+    with_them = {"disks": disks, "snapshots": True}
+    guests = [
+        domain("external", **with_them, fixed_snapshots=[]),
+        domain("internal", **with_them, fixed_snapshots=["in"]),
+        domain("older", **with_them),
+        domain("none", disks=disks, snapshots=False, fixed_snapshots=[]),
+    ]
+
+    def plan(**more):
+        fleets.discover(prepared_url, host("kvm1", *guests, **more), host("kvm2", vcpus=16))
+        with Store.open(prepared_url).read() as connection:
+            instances, policy = read_host_instances(connection, "kvm1"), Policy.from_mapping({})
+            columns = host_columns.read_columns(connection, fleets.NOW, 0, columns_for_moves(instances, policy))
+            found = plan_drain(columns, instances, "kvm1", policy)
+        return {each["name"]: each["reason"] for each in found["unmovable"]}
+
+    local = plan()
+    assert set(local) == {"external", "internal", "older"}
+    assert "its disks are not known to be on shared storage" in local["external"] and "drover_shared_pools" in local["external"]
+    assert "it has snapshots in its image or with memory (in), with which libvirt moves nothing" in local["internal"]
+    assert "run drover.compute.discover" in local["older"]
+    assert set(plan(pools=[{"name": "p", "path": "/v", "shared_id": "declared:p"}])) == {"internal", "older"}

@@ -1,0 +1,145 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Lets libvirt copy the disks of a running domain, as they are at one moment.
+
+Private to the collection. A copy has a name of the moment until it is complete. Each copy is a full one: libvirt 9.0 loses its records of
+checkpoints at a live migration, so that a copy of what was changed since the last one could not be made after the first move.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import xml.etree.ElementTree as ET
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.module_utils import _files, _image_layers, _libvirt, _ownership
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_disk, state_name
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+
+#: Seconds between two looks at the job, and to wait for its end after it was cancelled.
+POLL, CANCELLED = 0.5, 60
+#: How the name of a copy begins until it is complete.
+PART = f"{_ownership.TEMPORARY}backup-"
+_UNDER_WAY = ("VIR_DOMAIN_JOB_BOUNDED", "VIR_DOMAIN_JOB_UNBOUNDED")
+
+
+def why_left_out(domain: Any) -> str | None:
+    """Why a domain has no copy, None if it can have one."""
+    if not domain.isActive():
+        return f"it is {state_name(domain.state(0)[0])}, and libvirt copies only the disks of a guest that runs: copy its images by hand (qemu-img convert)"
+    if not targets(domain):
+        return "it has no disk that it writes to"
+    return None
+
+
+def targets(domain: Any) -> list[str]:
+    """The targets of the disks that a domain writes to."""
+    disks = [parse_disk(each) for each in parse(domain.XMLDesc(0)).findall("devices/disk")]
+    return [each["target"] for each in disks if each["device"] == "disk" and not each["readonly"] and each["source"] is not None]
+
+
+def copy(domain: Any, folder: str, timeout: int) -> dict[str, str]:
+    """Make the copies, and wait until they are complete: dict target -> path. The caller has the lock of the domain.
+
+    :raises LibvirtProblem: they are not complete; nothing of them is left.
+    """
+    found, stamp = targets(domain), time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    if _is_busy(domain):
+        raise LibvirtProblem(
+            f"{_named(domain)} has a job under way, such as a move or a backup: wait for its end (virsh domjobinfo), then run this again"
+        )
+    for target in found:
+        if _image_layers.job_of(domain, target):
+            raise LibvirtProblem(
+                f"the disk {target} of {_named(domain)} is being copied or merged: wait for the end of that (virsh blockjob)"
+            )
+    names = {target: f"{domain.UUIDString()}-{target}-{stamp}.qcow2" for target in found}
+    parts = {target: os.path.join(folder, f"{PART}{name}") for target, name in names.items()}
+    paths = {target: os.path.join(folder, name) for target, name in names.items()}
+    for path in paths.values():
+        if _files.call(os.path.lexists, path):
+            raise LibvirtProblem(f"the file {path} exists on {host_name()}, and no file is overwritten: run this again")
+    _drop([os.path.join(folder, each) for each in _files.call(os.listdir, folder) if each.startswith(f"{PART}{domain.UUIDString()}-")])
+    try:
+        domain.backupBegin(_request(domain, parts), None, 0)
+        _wait(domain, timeout)
+        for target, part in parts.items():
+            _files.call(_rename, part, paths[target])
+    except (LibvirtProblem, libvirt.libvirtError, OSError, _files.Unresponsive) as exc:
+        if not _is_over(domain):
+            raise LibvirtProblem(
+                f"{exc}. libvirt still works on it, so {', '.join(parts.values())} stays: end the job (virsh domjobabort {domain.UUIDString()}); the "
+                "next run removes the file"
+            ) from exc
+        _drop(parts.values())
+        raise
+    return paths
+
+
+def _rename(part: str, path: str) -> None:
+    """Give a complete copy its name, which nobody has."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+    os.rename(part, path)
+
+
+def _drop(parts: Iterable[str]) -> None:
+    for part in parts:
+        _ownership.drop_temporary(part)
+
+
+def _named(domain: Any) -> str:
+    return f"{domain.name()} on {host_name()}"
+
+
+def _request(domain: Any, parts: Mapping[str, str]) -> str:
+    root = ET.Element("domainbackup", {"mode": "push"})
+    disks = ET.SubElement(root, "disks")
+    for each in parse(domain.XMLDesc(0)).findall("devices/disk"):
+        target = parse_disk(each)["target"]
+        if target not in parts:
+            ET.SubElement(disks, "disk", {"name": target, "backup": "no"})
+            continue
+        disk = ET.SubElement(disks, "disk", {"name": target, "backup": "yes", "type": "file"})
+        ET.SubElement(disk, "driver", {"type": "qcow2"})
+        ET.SubElement(disk, "target", {"file": parts[target]})
+    return ET.tostring(root, encoding="unicode")
+
+
+def _is_busy(domain: Any) -> bool:
+    return domain.jobInfo()[0] in [getattr(libvirt, each) for each in _UNDER_WAY]
+
+
+def _wait(domain: Any, timeout: int) -> None:
+    deadline = time.monotonic() + timeout
+    while _is_busy(domain):
+        if time.monotonic() >= deadline:
+            raise LibvirtProblem(
+                f"the copy of the disks of {_named(domain)} was not done within {timeout} s and was cancelled: allow more time"
+            )
+        time.sleep(POLL)
+    # libvirt says it once.
+    stats = domain.jobStats(libvirt.VIR_DOMAIN_JOB_STATS_COMPLETED)
+    if (stats.get("type"), stats.get("operation")) != (libvirt.VIR_DOMAIN_JOB_COMPLETED, libvirt.VIR_DOMAIN_JOB_OPERATION_BACKUP):
+        why = stats.get("errmsg") or "libvirt does not say why; look whether there is room for it"
+        raise LibvirtProblem(f"the disks of {_named(domain)} were not copied: {why}")
+
+
+def _is_over(domain: Any) -> bool:
+    """Cancel a copy that is under way: whether none is any more."""
+    try:
+        if _is_busy(domain) and domain.jobStats(0).get("operation") == libvirt.VIR_DOMAIN_JOB_OPERATION_BACKUP:
+            domain.abortJob()
+        deadline = time.monotonic() + CANCELLED
+        while _is_busy(domain):
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(POLL)
+    except libvirt.libvirtError as exc:
+        # QEMU of a guest that is off, or gone, writes to nothing.
+        return _libvirt.code_of(exc) in (libvirt.VIR_ERR_NO_DOMAIN, libvirt.VIR_ERR_OPERATION_INVALID)
+    return True

@@ -1,0 +1,96 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether an instance can move with its snapshots.
+
+Private to the collection. It can if all of them are external and without memory, and the destination sees all their images. Their records go
+along, see ``_snapshot_records``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.module_utils import _backing, _carried_snapshots, _files, _snapshot_records, _snapshots
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem
+from ansible_collections.drover.compute.plugins.module_utils._migration.storage import Storage
+from ansible_collections.drover.compute.plugins.module_utils._needs import look
+from ansible_collections.drover.compute.plugins.module_utils._snapshots import Snapshot
+
+#: Why a snapshot stays where it is, by its kind.
+_FIXED = {
+    _snapshots.INTERNAL: "is in the image of the disk",
+    _snapshots.WITH_MEMORY: "has the memory of the guest",
+}
+
+
+def reasons(domain: Any, storage: Storage) -> list[str]:
+    """What speaks against a move with the snapshots of a domain; ``storage`` knows by now how each file moves."""
+    snapshots = _snapshots.read(domain)
+    found = _kind_reasons(domain.name(), snapshots)
+    if found or not snapshots:
+        return found
+    if len(_snapshot_records.document(snapshots).encode()) > _carried_snapshots.MOST:
+        return [
+            f"libvirt's records of its {len(snapshots)} snapshots are more than libvirt takes along: delete some. {_way_out(domain.name(), snapshots)}"
+        ]
+    return _copied_reasons(domain.name(), snapshots, storage) + _file_reasons(snapshots, storage)
+
+
+def _kind_reasons(name: str, snapshots: Sequence[Snapshot]) -> list[str]:
+    fixed = [each for each in snapshots if each.kind in _FIXED]
+    if not fixed:
+        return []
+    told = ", ".join(f"{each.name}, which {_FIXED[each.kind]}" for each in reversed(fixed))
+    return [f"it has the snapshot{'s' if len(fixed) > 1 else ''} {told}, with which libvirt moves nothing: {_way_out(name, fixed)}"]
+
+
+def _way_out(name: str, snapshots: Sequence[Snapshot]) -> str:
+    """How to delete snapshots, the newest first, as they are best deleted."""
+    return (
+        f"delete {'each' if len(snapshots) > 1 else 'it'}, such as with drover.compute.instance_snapshot -e drover_instance={name} "
+        f"-e drover_snapshot_state=absent -e drover_snapshot_name={snapshots[-1].name}, which keeps what the guest has"
+    )
+
+
+def _copied_reasons(name: str, snapshots: Sequence[Snapshot], storage: Storage) -> list[str]:
+    """A copy has all of a disk in one image, and nothing to go back to."""
+    found = []
+    for entry in storage.copied("disk"):
+        of_disk = [each for each in snapshots if entry["target"] in each.bases]
+        if of_disk:
+            names = ", ".join(each.name for each in of_disk)
+            found.append(
+                f"its disk {entry['path']} is on storage of this host only, and a copy of it would not have its snapshot"
+                f"{'s' if len(of_disk) > 1 else ''} {names}: move the disk to shared storage, or {_way_out(name, of_disk)}"
+            )
+    return found
+
+
+def _file_reasons(snapshots: Sequence[Snapshot], storage: Storage) -> list[str]:
+    """Images that only a record names, such as one that a revert has kept, are to be the same at the destination too."""
+    found = []
+    named: dict[str, str] = {}
+    for each in snapshots:
+        for path in [*(base for base, dummy in each.bases.values()), *each.overlays.values()]:
+            named.setdefault(path, each.name)
+    for entry in storage.files:
+        for path in (entry["path"], *entry["backing"]):
+            # Those are looked at with the disks.
+            named.pop(path, None)
+    for path, name in sorted(named.items()):
+        if not path:
+            continue
+        try:
+            if look(path).status is not None and not storage.same.file(path):
+                found.append(
+                    f"the image {path} of its snapshot {name} is on storage that {storage.where} does not see: mount that there, or delete the "
+                    "snapshot"
+                )
+        except (OSError, _files.Unresponsive) as exc:
+            found.append(f"the image {path} of its snapshot {name} cannot be looked at ({_backing.reason_of(exc)})")
+        except LibvirtProblem as exc:
+            found.append(f"the image {path} of its snapshot {name}: {exc}")
+    return found

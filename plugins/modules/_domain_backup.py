@@ -1,0 +1,147 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: _domain_backup
+short_description: Copy the disks of the running domains of a hypervisor
+version_added: 0.1.0
+description:
+  - Private to the role M(drover.compute.drain#role), whose tasks C(backup) call it.
+  - Lets libvirt copy each disk that a running domain writes to, as it is at one moment, into a new qcow2 file, which needs no other file. The
+    guest goes on meanwhile. The copy is as after a loss of power.
+  - A copy has the uuid of its domain, the target of the disk and the time in its name. No file is ever overwritten. A copy that is not complete
+    is removed, at the latest by the next run.
+  - Domains that are not running are left out and named.
+options:
+  uri:
+    description: The libvirt URI on the hypervisor.
+    type: str
+    default: qemu:///system
+  folder:
+    description: An existing folder of the hypervisor, such as a mounted export of another machine.
+    type: path
+    required: true
+  timeout:
+    description: Seconds for the copy of one domain. The job is then cancelled.
+    type: int
+    default: 3600
+author:
+  - The drover.compute authors
+extends_documentation_fragment:
+  - drover.compute.attributes
+  - drover.compute.attributes.full
+  - drover.compute.attributes.platform
+seealso:
+  - module: drover.compute.drain
+"""
+
+EXAMPLES = r"""
+- name: Copies of what runs
+  hosts: kvm1
+  gather_facts: false
+  tasks:
+    - name: Copy the disks
+      drover.compute._domain_backup:
+        folder: /var/lib/libvirt/images
+"""
+
+RETURN = r"""
+copies:
+  description: The copies that were made; in check mode, the disks of which there would be copies, with an empty path.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    uuid: {description: Of the domain., type: str, returned: always}
+    name: {description: Of the domain., type: str, returned: always}
+    target: {description: Of the disk., type: str, returned: always}
+    path: {description: The copy., type: str, returned: always}
+  sample: [{uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01, name: web-1, target: vda, path: /srv/copies/web.qcow2}]
+lines:
+  description: The same in sentences.
+  returned: always
+  type: list
+  elements: str
+  sample: ["web-1 on kvm1: vda was copied to /srv/copies/web.qcow2."]
+left_out:
+  description: Domains without a copy, with the reason.
+  returned: always
+  type: list
+  elements: dict
+  contains:
+    uuid: {description: Of the domain., type: str, returned: always}
+    name: {description: Of the domain., type: str, returned: always}
+    reason: {description: Why it has none., type: str, returned: always}
+  sample: [{uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c02, name: web-2, reason: it is shutoff}]
+"""
+
+import os
+from typing import Any
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.drover.compute.plugins.module_utils import _backup, _files, _libvirt, _orders
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
+
+
+def _run(module: AnsibleModule, conn: Any, result: dict[str, Any]) -> None:
+    folder = module.params["folder"]
+    if not os.path.isabs(folder) or not _files.call(os.path.isdir, folder):
+        raise LibvirtProblem(f"the folder {folder} does not exist on {host_name()}: make it, or mount it there")
+    for domain in sorted(conn.listAllDomains(0), key=lambda each: each.name()):
+        uuid, name = domain.UUIDString(), domain.name()
+        reason = _backup.why_left_out(domain)
+        if reason:
+            result["left_out"].append({"uuid": uuid, "name": name, "reason": reason})
+            result["lines"].append(f"{name} on {host_name()} has no copy: {reason}.")
+            continue
+        if module.check_mode:
+            paths = dict.fromkeys(_backup.targets(domain), "")
+        else:
+            with _orders.alone(Records(), uuid, name, _orders.LEAST_PATIENCE):
+                paths = _backup.copy(domain, folder, module.params["timeout"])
+        result["copies"] += [{"uuid": uuid, "name": name, "target": target, "path": path} for target, path in paths.items()]
+        result["lines"] += [
+            f"{name} on {host_name()}: {target} {f'was copied to {path}' if path else 'would be copied'}." for target, path in paths.items()
+        ]
+        result["changed"] = True
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "uri": {"type": "str", "default": "qemu:///system"},
+            "folder": {"type": "path", "required": True},
+            "timeout": {"type": "int", "default": 3600},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    if not _libvirt.is_local(given["uri"]):
+        module.fail_json(msg=f"This works on the hypervisor only, and {given['uri']} is another machine: run it there.")
+    _libvirt.require_binding(module)
+    result: dict[str, Any] = {"changed": False, "copies": [], "left_out": [], "lines": []}
+    conn = None
+    try:
+        conn = _libvirt.open_connection(given["uri"])
+        _run(module, conn, result)
+    except (LibvirtProblem, _files.Unresponsive) as exc:
+        text = str(exc).rstrip(".")
+        module.fail_json(msg=f"{text[:1].upper()}{text[1:]}.", **result)
+    except libvirt.libvirtError as exc:
+        module.fail_json(msg=f"libvirt on {host_name()} refused: {_libvirt.text_of(exc)}.", **result)
+    except OSError as exc:
+        module.fail_json(msg=f"A file on {host_name()} cannot be used: {exc}.", **result)
+    finally:
+        _libvirt.close(conn)
+    module.exit_json(**result)
+
+
+if __name__ == "__main__":
+    main()
