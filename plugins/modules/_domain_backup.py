@@ -9,8 +9,10 @@ DOCUMENTATION = r"""
 module: _domain_backup
 short_description: Copy the disks of the running domains of a hypervisor
 version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover-compute)
 description:
-  - Private to the role M(drover.compute.drain#role), whose tasks C(backup) call it.
+  - Private to the role P(drover.compute.drain#role), whose tasks C(backup) call it.
   - Lets libvirt copy each disk that a running domain writes to, as it is at one moment, into a new qcow2 file, which needs no other file. The
     guest goes on meanwhile. The copy is as after a loss of power.
   - A copy has the uuid of its domain, the target of the disk and the time in its name. No file is ever overwritten. A copy that is not complete
