@@ -31,8 +31,6 @@ options:
     description: Seconds for the copy of one domain. The job is then cancelled.
     type: int
     default: 3600
-author:
-  - The drover.compute authors
 extends_documentation_fragment:
   - drover.compute.attributes
   - drover.compute.attributes.full

@@ -47,8 +47,15 @@ class Job:
 @pytest.fixture
 def job(monkeypatch):
     found = Job()
-    monkeypatch.setattr(libvirt.virDomain, "backupBegin", lambda *arguments: found.begin(*arguments))
-    monkeypatch.setattr(libvirt.virDomain, "abortJob", lambda instance: found.abort(instance))
+
+    def begin(*arguments):
+        return found.begin(*arguments)
+
+    def abort(instance):
+        return found.abort(instance)
+
+    monkeypatch.setattr(libvirt.virDomain, "backupBegin", begin)
+    monkeypatch.setattr(libvirt.virDomain, "abortJob", abort)
     monkeypatch.setattr(libvirt.virDomain, "jobInfo", lambda instance: [found.state])
     monkeypatch.setattr(libvirt.virDomain, "jobStats", lambda instance, flags=0: {"operation": BACKUP, "type": found.end})
     monkeypatch.setattr(_backup, "POLL", 0.01)
