@@ -19,7 +19,7 @@ from ansible_collections.drover.compute.plugins.module_utils import _backing, _b
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_disk
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
 from ansible_collections.drover.compute.plugins.module_utils._needs import Needs, look, volume_path
-from ansible_collections.drover.compute.plugins.module_utils._shared_storage import path_id, pool_id, read_mounts
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import NETWORK_POOLS, path_id, pool_id, read_mounts, volume_id
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
 #: Identities that an operator gives; hosts do not show them.
@@ -62,12 +62,52 @@ def reasons(conn: Any, order: Mapping[str, Any], surroundings: Surroundings, whe
                 found.append(f"its disk {disk['target']} comes from a server of the dead host itself ({server})")
         elif disk["source"] is not None and disk["type"] in ("file", "block", "volume"):
             try:
-                found += _of_disk(conn, disk, known.get(disk["target"]) or {}, surroundings, where)
+                image = known.get(disk["target"]) or {}
+                pool = _network_pool(conn, disk)
+                if pool is not None:
+                    found += _of_volume(conn, order["uuid"], disk, image, pool, where)
+                else:
+                    found += _of_disk(conn, disk, image, surroundings, where)
             except libvirt.libvirtError as exc:
                 found.append(f"its disk {disk['source']} cannot be found on {where}: {_libvirt.text_of(exc)}")
             except (OSError, _files.Unresponsive) as exc:
                 found.append(f"its disk {disk['source']} cannot be looked at on {where}: {_backing.reason_of(exc)}")
     return found
+
+
+def _network_pool(conn: Any, disk: Mapping[str, Any]) -> Any:
+    """The pool of a volume that QEMU reaches by the network; None for all other disks."""
+    if disk["type"] != "volume":
+        return None
+    pool = conn.storagePoolLookupByName(disk["source"].partition("/")[0])
+    return pool if parse(pool.XMLDesc(0)).get("type") in NETWORK_POOLS else None
+
+
+def _of_volume(conn: Any, uuid: str, disk: Mapping[str, Any], image: Mapping[str, Any], pool: Any, where: str) -> list[str]:
+    """Reasons in a disk that is a volume of a pool on the network."""
+    root, name, volume = parse(pool.XMLDesc(0)), disk["source"], disk["source"].partition("/")[2]
+    share, wanted = pool_id(root), image.get("identity")
+    if not wanted:
+        return [f"where its disk {name} came from on the dead host was not recorded: compare the storage pools, and start it by hand"]
+    servers = [host.get("name") or "localhost" for host in root.findall("source/host")]
+    if any(_sources.is_here(server) for server in servers):
+        return [f"its disk {name} comes from a server of the dead host itself ({', '.join(servers)})"]
+    if not wanted.startswith(DECLARED) and (share is None or f"{share.rstrip('/')}/{volume}" != wanted):
+        return [
+            f"its disk {name} is on {where} not what it was, {wanted} (its pool is {share or 'of unknown origin'} there): give the pool the same "
+            "source there"
+        ]
+    if not pool.isActive():
+        return [f"the storage pool of its disk {name} does not run on {where}: start it there (virsh pool-start {pool.name()})"]
+    # Made by another host, perhaps.
+    pool.refresh(0)
+    pool.storageVolLookupByName(volume)
+    origin = volume_id(root, volume)
+    if origin and not disk["readonly"] and not disk["shareable"] and disk["device"] == "disk":
+        user = _sources.user_of(conn, origin, uuid)
+        if user:
+            return [f"the domain {user} on {where} uses its disk {name}: look at what was made of it"]
+    return []
 
 
 def _of_disk(conn: Any, disk: Mapping[str, Any], image: Mapping[str, Any], surroundings: Surroundings, where: str) -> list[str]:

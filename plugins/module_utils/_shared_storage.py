@@ -41,6 +41,8 @@ _CLUSTER = ("gfs2", "ocfs2")
 # Those of the network, and of clusters, of which one mount is not told from another.
 _OTHER_NETWORK = ("9p", "afs", "beegfs", "coda", "gpfs", "orangefs", "pvfs2", "virtiofs", "wekafs")
 _PORTS = {"rbd": "6789", "ceph": "6789", "iscsi": "3260", "nbd": "10809"}
+#: Types of pools whose volumes QEMU reaches by the network itself.
+NETWORK_POOLS = ("rbd", "gluster", "sheepdog", "iscsi-direct")
 # netfs pools say what they mount; auto tries NFS first.
 _NETFS = {"auto": "nfs", "nfs": "nfs", "glusterfs": "glusterfs", "cifs": "cifs"}
 
@@ -53,6 +55,17 @@ def pool_id(root: Element) -> str | None:
     reader = {"netfs": _netfs, "rbd": _rbd, "gluster": _gluster, "iscsi": _iscsi, "iscsi-direct": _iscsi}
     source, kind = root.find("source"), root.get("type", "")
     return None if source is None or kind not in reader else reader[kind](source)
+
+
+def volume_id(pool: Element, volume: str) -> str | None:
+    """The text of a volume of a pool on the network, as disk_id() gives it for a disk that names no pool; None where the pool does not say.
+
+    :param pool: the <pool> element of libvirt's XML.
+    """
+    share = pool_id(pool)
+    # libvirt calls the units of a target so.
+    name = volume.removeprefix("unit:0:0:") if pool.get("type") == "iscsi-direct" else volume
+    return None if share is None else f"{share.rstrip('/')}/{name.lstrip('/')}"
 
 
 def disk_id(source: Element | None) -> str | None:

@@ -16,7 +16,7 @@ from xml.etree.ElementTree import Element
 
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
-from ansible_collections.drover.compute.plugins.module_utils._shared_storage import disk_id
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import NETWORK_POOLS, disk_id, volume_id
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
 #: Names of this host itself on every host; unix is a socket.
@@ -76,10 +76,29 @@ def user_of(conn: Any, origin: str, but: str | None) -> str | None:
         if domain.UUIDString() == but:
             continue
         for flag in (libvirt.VIR_DOMAIN_XML_INACTIVE, 0):
-            disks = parse(domain.XMLDesc(flag)).findall("devices/disk[@type='network']")
-            if any(disk_id(disk.find("source")) == origin for disk in disks):
+            if any(origin_of(conn, disk) == origin for disk in parse(domain.XMLDesc(flag)).findall("devices/disk")):
                 return str(domain.name())
     return None
+
+
+def origin_of(conn: Any, disk: Element) -> str | None:
+    """Where a ``<disk>`` element that QEMU reaches by the network comes from, be it named by its pool; None where it is no such disk.
+
+    :raises libvirt.libvirtError: its pool cannot be read.
+    """
+    source = disk.find("source")
+    if source is None or disk.get("type") == "network":
+        return disk_id(source)
+    name, volume = source.get("pool"), source.get("volume")
+    if disk.get("type") != "volume" or not name or not volume:
+        return None
+    try:
+        pool = parse(conn.storagePoolLookupByName(name).XMLDesc(0))
+    except libvirt.libvirtError as exc:
+        if _libvirt.code_of(exc) != libvirt.VIR_ERR_NO_STORAGE_POOL:
+            raise
+        return None
+    return volume_id(pool, volume) if pool.get("type") in NETWORK_POOLS else None
 
 
 #: virSecretUsageType by the word that domain XML has for it; a passphrase is kept for a volume.

@@ -10,9 +10,10 @@ import shutil
 
 import pytest
 from lablib import storage
+from lablib.layout import SWITCH_ADDRESS
 from lablib.storage import gluster, iscsi, nbd
 from test_evacuate import AT_ONCE
-from test_fleet import LOCAL, SHARED, changed, said
+from test_fleet import DOMAIN, LOCAL, SHARED, Domain, changed, said
 from test_sharing import holdings
 
 pytestmark = [pytest.mark.long]
@@ -203,3 +204,50 @@ def test_files_on_a_mounted_volume_of_gluster(on_server):
     on_server.playbook("discover")
     done = on_server.playbook("instance_delete", drover_instance="db", drover_instance_force=True)
     assert fleet.where() == {} and on_server.server.images() == [], said(done)
+
+
+def test_a_disk_that_is_a_volume_of_a_pool(on_server):
+    """Made by hand, as ``<disk type='volume'>``: counted on its pool, moved live, evacuated to a pool of the same origin, and its image is kept."""
+    if on_server.name not in COUNTED:
+        pytest.skip("libvirt has no pool of NBD")
+    fleet = on_server.fleet
+    on_server.server.make("data", 1)
+    fleet.everywhere(f"virsh pool-refresh {on_server.name}")
+    volume = fleet.run("kvm1", f"virsh vol-list {on_server.name}").split()[4]
+    source = f"<source pool='{on_server.name}' volume='{volume}'/><target dev='vda' bus='virtio'/>"
+    disk = f"<disk type='volume' device='disk'><driver name='qemu' type='raw'/>{source}</disk>"
+    xml = DOMAIN.format(disks=disk, name="web", uuid=Domain("web").uuid, memory_mb=64, vcpus=1, metadata="")
+    fleet.run("kvm1", f"virsh define /dev/stdin <<'END'\n{xml}\nEND")
+    started = fleet.run("kvm1", "virsh start web 2>&1; true")
+    if on_server.name == "gluster":
+        # What docs/support.md says of it.
+        assert "isn't yet supported" in started, started
+        return
+    assert "started" in started, started
+    on_server.playbook("discover")
+    assert holdings(fleet)["web"]["pool/iscsi"] == {"CUSTOM_DISK_GB_ISCSI": 1}
+    before = on_server.seen()
+    done = on_server.playbook("drain", drover_host="kvm1")
+    host, state = fleet.settled()["web"]
+    assert host != "kvm1" and state == "running" and on_server.seen() == before, said(done)
+    on_server.playbook("undrain", drover_host="kvm1")
+    fleet.lab.command("kill", host)
+    fleet.playbook("discover", "-e", json.dumps(on_server.variables), "--limit", f"{host},localhost", check=False)
+    others = [each for each in fleet.hosts if each != host]
+    # A pool of that name that comes from elsewhere is another one.
+    elsewhere = [
+        "virsh pool-dumpxml iscsi > /root/iscsi.xml && virsh pool-destroy iscsi && virsh pool-undefine iscsi",
+        f"sed s/{SWITCH_ADDRESS}/192.0.2.77/ /root/iscsi.xml > /root/other.xml && virsh pool-define /root/other.xml",
+    ]
+    fleet.everywhere(" && ".join(elsewhere), others)
+    done = on_server.playbook("evacuate", check=False, drover_host=host, drover_host_is_off=f"{host} is powered off")
+    assert fleet.where(others) == {} and "is on" in said(done) and "not what it was, iscsi:" in said(done), said(done)
+    fleet.everywhere("virsh pool-undefine iscsi; virsh pool-define /root/iscsi.xml && virsh pool-start iscsi", others)
+    done = on_server.playbook("evacuate", drover_host=host, drover_host_is_off=f"{host} is powered off")
+    assert fleet.where(others)["web"][1] == "running" and on_server.seen() == before, said(done)
+    fleet.lab.command("start", host)
+    storage.SERVERS["iscsi"].up(fleet.lab.layout)
+    fleet.run(host, "virsh undefine web 2>/dev/null; true")
+    on_server.playbook("discover")
+    done = on_server.playbook("instance_delete", drover_instance="web", drover_instance_force=True)
+    assert fleet.where() == {} and on_server.server.images() == ["data"], said(done)

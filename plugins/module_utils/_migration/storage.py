@@ -32,13 +32,12 @@ from ansible_collections.drover.compute.plugins.module_utils._libvirt import Lib
 from ansible_collections.drover.compute.plugins.module_utils._mentions import Mentions
 from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS, Needs, is_gone, look, texts_of, volume_path
 from ansible_collections.drover.compute.plugins.module_utils._sameness import Sameness
-from ansible_collections.drover.compute.plugins.module_utils._shared_storage import is_on_network, mount_of, read_mounts
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import NETWORK_POOLS, is_on_network, mount_of, read_mounts
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
 MIB = 2**20
 
 #: Pools whose volumes are on the network; libvirt finds them by the pool at each host.
-NETWORK_POOLS = ("rbd", "gluster", "sheepdog", "iscsi-direct")
 
 
 def survey(source: Any, domain: Any, text: str) -> tuple[list[dict[str, Any]], list[str]]:

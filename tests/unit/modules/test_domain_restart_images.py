@@ -122,6 +122,70 @@ def test_a_volume_is_resolved_here(start, tmp_path):
     assert start(volume("images", "vol.qcow2"), [], prepare=pool)[0] == "restarted"
 
 
+RBD = (
+    "<pool type='rbd'><name>ceph</name><source><name>vms</name><host name='{}' port='6789'/></source></pool>",
+    "rbd:mon1:/vms/root",
+)
+
+
+@pytest.fixture
+def far(monkeypatch):
+    """A pool of Ceph, which the test driver does not have: what libvirt says of it. Names of volumes, state and calls can be set."""
+
+    class Pool:
+        def __init__(self):
+            self.server, self.running, self.volumes, self.refreshed = "mon1", True, ["root"], 0
+
+        def name(self):
+            return "ceph"
+
+        def XMLDesc(self, flags):
+            return RBD[0].format(self.server)
+
+        def isActive(self):
+            return self.running
+
+        def refresh(self, flags):
+            self.refreshed += 1
+
+        def storageVolLookupByName(self, name):
+            if name not in self.volumes:
+                problem = libvirt.libvirtError(f"Storage volume not found: no storage vol with matching name '{name}'")
+                problem.err = (libvirt.VIR_ERR_NO_STORAGE_VOL, 0, str(problem), 2, None, None, None, 0, 0)
+                raise problem
+
+    found = Pool()
+    look_up = libvirt.virConnect.storagePoolLookupByName
+    monkeypatch.setattr(libvirt.virConnect, "storagePoolLookupByName", lambda conn, name: found if name == "ceph" else look_up(conn, name))
+    return found
+
+
+def test_a_volume_on_the_network_is_the_same_by_where_it_comes_from(start, far, domain_xml):
+    given = volume("ceph", "root")
+    assert start(given, identity=RBD[1])[0] == "restarted" and far.refreshed == 1
+    for change, words in (
+        ({"server": "mon2"}, f"its disk ceph/root is on {os.uname().nodename} not what it was, {RBD[1]}"),
+        ({"server": "localhost"}, "comes from a server of the dead host itself (localhost)"),
+        ({"running": False}, "does not run on"),
+        ({"volumes": []}, "its disk ceph/root cannot be found"),
+    ):
+        before = dict(vars(far))
+        vars(far).update(change)
+        status, message = start(given, identity=RBD[1])
+        assert status == "failed" and words in message, message
+        vars(far).update(before)
+    status, message = start(given)
+    assert status == "failed" and "was not recorded" in message
+
+
+@pytest.mark.parametrize("by", ["volume", "network"])
+def test_a_volume_on_the_network_that_another_domain_here_has(start, far, domain_xml, by):
+    network = "<disk type='network' device='disk'><driver name='qemu' type='raw'/><source protocol='rbd' name='vms/root'>"
+    other = volume("ceph", "root") if by == "volume" else f"{network}<host name='mon1'/></source><target dev='vda'/></disk>"
+    status, message = start(volume("ceph", "root"), identity=RBD[1], others=[domain_xml("other", 8, devices=other)])
+    assert status == "failed" and "the domain other on" in message and "uses its disk ceph/root" in message
+
+
 def test_storage_what_came_from_the_dead_host_itself(start, tmp_path):
     nbd = "<disk type='network' device='disk'><driver name='qemu' type='raw'/><source protocol='nbd' name='x'><host name='{}'/></source>"
     status, message = start(f"{nbd.format('127.0.0.1')}<target dev='vda'/></disk>")
