@@ -18,6 +18,8 @@ class ActionModule(DroverAction):
     ARGUMENT_SPEC = {
         "uri": {"type": "str", "default": "qemu:///system"},
         "instances_path": {"type": "path", "default": "/var/lib/libvirt/images"},
+        "cpus": {"type": "list", "elements": "dict", "default": []},
+        "names": {"type": "list", "elements": "str", "default": []},
     }
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -33,7 +33,14 @@ def _answer(variables: Mapping[str, Any]) -> dict[str, Any]:
     for reach in reaches:
         failed = reach.get("msg") if "tried" not in reach and not reach.get("skipped") else None
         unreached += [str(failed)] if failed else list(reach.get("sentences") or ())
-    return {**looked, "unreached": sorted(set(unreached))}
+    compared = to_plain(variables["check_compared"]) if "check_compared" in variables else {}
+    return {
+        **looked,
+        "unreached": sorted(set(unreached)),
+        "lacking": compared.get("lacking"),
+        "names": compared.get("names"),
+        "migration_address": next((str(variables[name]) for name in ("drover_migration_address",) if name in variables), None),
+    }
 
 
 class FilterModule:

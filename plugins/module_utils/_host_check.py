@@ -10,9 +10,11 @@ Private to the collection.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
+from ansible_collections.drover.compute.plugins.module_utils import _cpus, _host_addresses
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
 from ansible_collections.drover.compute.plugins.module_utils._storage import read_networks
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
@@ -28,6 +30,9 @@ def read(conn: Any, local: bool) -> dict[str, Any]:
     """
     capabilities = parse(conn.getCapabilities())
     return {
+        "hostname": conn.getHostname(),
+        "host_uuid": (capabilities.findtext("host/uuid") or "").strip() or None,
+        "addresses": _host_addresses.read() if local else None,
         "machines": sorted({f"{arch.get('name')} {name}" for arch in capabilities.findall("guest/arch") for name in _machines(arch)}),
         "security": sorted({(model.text or "").strip() for model in capabilities.findall("host/secmodel/model")} - {"none", "dac", ""}),
         "networks": [each["name"] for each in read_networks(conn) if each["active"]],
@@ -35,7 +40,7 @@ def read(conn: Any, local: bool) -> dict[str, Any]:
         "pools": sorted(pool.name() for pool in conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)),
         # Without their values, which are nobody's business here.
         "secrets": _distinct(name for secret in conn.listAllSecrets(0) for name in (secret.UUIDString(), secret.usageID())),
-        "guests": [found for found in (_guest(domain) for domain in conn.listAllDomains(0)) if found],
+        "guests": [found for found in (_guest(conn, domain) for domain in conn.listAllDomains(0)) if found],
     }
 
 
@@ -46,14 +51,23 @@ def _machines(arch: Element) -> set[str]:
     return found - {""}
 
 
-def _guest(domain: Any) -> dict[str, Any] | None:
+def _guest(conn: Any, domain: Any) -> dict[str, Any] | None:
     """Return what a guest uses; None if it ended just now."""
     try:
-        return of_xml(domain.XMLDesc(0))
+        text = domain.XMLDesc(0)
+        return {**of_xml(text), "cpu": _cpus.wanted(conn, parse(text))}
     except libvirt.libvirtError as exc:
         if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
             return None
         raise
+
+
+def lacking(conn: Any, cpus: Sequence[Mapping[str, str | None]]) -> list[Mapping[str, str | None]]:
+    """Return those CPUs of guests of other hosts that the hypervisor cannot run.
+
+    :raises libvirt.libvirtError: the connection breaks, or libvirt cannot read a CPU.
+    """
+    return [each for each in cpus if not _cpus.runs(conn, each)]
 
 
 def of_xml(text: str) -> dict[str, Any]:

@@ -22,6 +22,16 @@ options:
     description: The folder of the instances' disks.
     type: path
     default: /var/lib/libvirt/images
+  cpus:
+    description: CPUs of guests of other hosts, as C(cpu) of C(guests) has them. Those that this hypervisor cannot run are returned.
+    type: list
+    elements: dict
+    default: []
+  names:
+    description: Names and addresses of other hosts that are resolved here, and connected to at the port of SSH.
+    type: list
+    elements: str
+    default: []
 extends_documentation_fragment:
   - drover.compute.attributes
   - drover.compute.attributes.platform
@@ -56,6 +66,9 @@ host:
   returned: success
   type: dict
   sample:
+    hostname: kvm1
+    host_uuid: 5d0e0b1c-6f2e-4b0e-9d56-0d4c6c1d8a01
+    addresses: [192.0.2.11]
     machines: [x86_64 pc-q35-7.2, x86_64 q35]
     security: [apparmor]
     networks: [default]
@@ -63,12 +76,22 @@ host:
     pools: [images]
     secrets: []
     guests:
-      - {name: web, machine: x86_64 pc-q35-7.2, networks: [default], interfaces: [], pools: [], secrets: []}
+      - {name: web, machine: x86_64 pc-q35-7.2, networks: [default], interfaces: [], pools: [], secrets: [], cpu: null}
     libvirt_version: 9000000
     hypervisor_version: 7002000
     kvm: true
     free_gib: 12.5
     clock: 1790000000.5
+lacking:
+  description: Those of O(cpus) that the hypervisor cannot run.
+  returned: success
+  type: list
+  elements: dict
+names:
+  description: For each of O(names) what it resolves to here (C(addresses)), and which of these give no answer (C(silent)).
+  returned: success
+  type: dict
+  sample: {kvm2: {addresses: [192.0.2.12], silent: []}}
 clock_bounds:
   description:
     - How many seconds the clock of the host is ahead of the controller's, at least and at most. Behind it is negative. The difference between
@@ -85,7 +108,7 @@ import time
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _host_check, _libvirt
+from ansible_collections.drover.compute.plugins.module_utils import _host_check, _libvirt, _migration_address
 from ansible_collections.drover.compute.plugins.module_utils._limits import Late, within
 
 READ_TIMEOUT = 60
@@ -97,6 +120,8 @@ def main() -> None:
         argument_spec={
             "uri": {"type": "str", "default": "qemu:///system"},
             "instances_path": {"type": "path", "default": "/var/lib/libvirt/images"},
+            "cpus": {"type": "list", "elements": "dict", "default": []},
+            "names": {"type": "list", "elements": "str", "default": []},
         },
         supports_check_mode=True,
     )
@@ -105,6 +130,7 @@ def main() -> None:
     local = _libvirt.is_local(uri)
     try:
         found = within(READ_TIMEOUT, lambda: _host_check.read(conn, local))
+        lacking = within(READ_TIMEOUT, lambda: _host_check.lacking(conn, module.params["cpus"]))
         found.update(libvirt_version=conn.getLibVersion(), hypervisor_version=conn.getVersion())
     except Late:
         module.fail_json(
@@ -114,7 +140,13 @@ def main() -> None:
         module.fail_json(msg=f"Reading {uri} failed: {_libvirt.text_of(exc)}.")
     _libvirt.close(conn)
     free = shutil.disk_usage(folder).free / 1024**3 if local and os.path.isdir(folder) else None
-    module.exit_json(changed=False, host={**found, "kvm": os.path.exists("/dev/kvm") if local else None, "free_gib": free, "clock": clock})
+    kvm = os.path.exists("/dev/kvm") if local else None
+    module.exit_json(
+        changed=False,
+        host={**found, "kvm": kvm, "free_gib": free, "clock": clock},
+        lacking=lacking,
+        names=_migration_address.look(module.params["names"]) if local else {},
+    )
 
 
 if __name__ == "__main__":

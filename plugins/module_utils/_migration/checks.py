@@ -9,17 +9,11 @@ Private to the collection. The order and the rules follow Nova's live-migration 
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ET
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
-from xml.etree.ElementTree import Element
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt
-from ansible_collections.drover.compute.plugins.module_utils._capabilities import (
-    cpu_element,
-    host_model_cpu,
-    parse_capabilities,
-)
+from ansible_collections.drover.compute.plugins.module_utils import _cpus, _libvirt
+from ansible_collections.drover.compute.plugins.module_utils._capabilities import parse_capabilities
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
     boot_files,
     devices_that_hold,
@@ -116,42 +110,13 @@ def _version(number: int) -> str:
 
 def cpu_reasons(source: Any, destination: Any, text: str) -> list[str]:
     """Whether the destination's CPU can run the guest's; guests of plain QEMU bring their own."""
-    root = parse(text)
-    if root.get("type") == "qemu":
-        return []
-    cpu = root.find("cpu")
-    mode = cpu.get("mode", "custom") if cpu is not None else None
-    arch, machine = _machine_of(root)
-    emulator = child_text(root, "devices/emulator")
     try:
-        if mode in ("host-passthrough", "host-model", "maximum"):
-            wanted = host_model_cpu(source.getDomainCapabilities(emulator, arch, machine, root.get("type"), 0)) or cpu_element(
-                source.getCapabilities()
-            )
-        elif cpu is not None and cpu.find("model") is not None:
-            wanted = _as_text(cpu)
-        else:
-            wanted = None
-        if wanted is None:
+        wanted = _cpus.wanted(source, parse(text))
+        if wanted is None or _cpus.runs(destination, wanted):
             return []
-        answer = destination.compareHypervisorCPU(None, arch, None, root.get("type"), wanted, 0)
     except libvirt.libvirtError as exc:
-        if _libvirt.code_of(exc) in (libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_CONFIG_UNSUPPORTED, libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED):
-            return []
         return [f"the destination cannot compare its CPU with the instance's: {_libvirt.text_of(exc)}"]
-    if answer <= libvirt.VIR_CPU_COMPARE_INCOMPATIBLE:
-        return ["the destination's CPU lacks features that the instance uses: choose a host with the same or a newer CPU"]
-    return []
-
-
-def _machine_of(root: Element) -> tuple[str | None, str | None]:
-    """(Architecture, machine type) of a domain."""
-    kind = root.find("os/type")
-    return (None, None) if kind is None else (kind.get("arch"), kind.get("machine"))
-
-
-def _as_text(element: Element) -> str:
-    return ET.tostring(element, encoding="unicode")
+    return ["the destination's CPU lacks features that the instance uses: choose a host with the same or a newer CPU"]
 
 
 def memory_reasons(destination: Any, domain: Any, where: str) -> list[str]:

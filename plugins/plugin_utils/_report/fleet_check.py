@@ -49,8 +49,8 @@ class Finding(NamedTuple):
 def findings(answers: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
     """Return what was found, errors first, then by host.
 
-    :param answers: {host: the result of _host_check, with ``unreached``, sentences about other hosts that its SSH does not reach}. Instead of
-        a result it may have ``problem``, why there is none.
+    :param answers: {host: the result of _host_check, with ``unreached``, sentences about other hosts that its SSH does not reach, ``lacking``
+        and ``names`` of its second look, and ``migration_address``}. Instead of a result it may have ``problem``, why there is none.
     """
     hosts, found = {}, []
     for name, answer in answers.items():
@@ -64,7 +64,8 @@ def findings(answers: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
             Finding(name, ERROR, sentence.rstrip("."), "Run the playbook drover.compute.migration_trust")
             for sentence in answer.get("unreached") or ()
         ]
-    found += [*_lacking(hosts), *_versions(hosts), *_security(hosts)]
+    found += [*_lacking(hosts), *_cpus(hosts, answers), *_versions(hosts), *_security(hosts)]
+    found += [*_same_machine(hosts), *_migration_addresses(hosts, answers)]
     return sorted(set(found), key=lambda each: (each.severity != ERROR, each))
 
 
@@ -165,6 +166,84 @@ def _lacking(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
 def _some(guests: Iterable[str]) -> str:
     names = sorted(set(guests))
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _cpus(hosts: Mapping[str, Mapping[str, Any]], answers: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
+    """Guests that a host's CPU cannot run."""
+    for name in hosts:
+        lacking = answers[name].get("lacking")
+        if not isinstance(lacking, list) or not lacking:
+            continue
+        guests = [each["name"] for other, host in hosts.items() if other != name for each in host["guests"] if each.get("cpu") in lacking]
+        if guests:
+            yield Finding(
+                name,
+                WARNING,
+                f"its CPU lacks features that {_some(guests)} {'uses' if len(set(guests)) == 1 else 'use'}: no live move to here",
+                "Give these guests a CPU model that all hosts can run (cpu of the definition, or drover_cpu), and start them anew",
+            )
+
+
+def _same_machine(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
+    """Hosts that libvirt takes for one: it refuses a migration between them."""
+    for key, what, remedy in (
+        ("host_uuid", "host uuid", "Give each its own host_uuid in libvirtd.conf (virtqemud.conf), and restart the daemon"),
+        ("hostname", "host name", "Give each its own host name: hostnamectl set-hostname, and restart libvirt's daemon"),
+    ):
+        users: dict[str, list[str]] = {}
+        for name, host in hosts.items():
+            if isinstance(host.get(key), str) and host[key]:
+                users.setdefault(host[key], []).append(name)
+        for value, names in users.items():
+            if len(names) > 1:
+                for name in names:
+                    others = _some(each for each in names if each != name)
+                    yield Finding(name, ERROR, f"it has the {what} {value}, as {others}: libvirt refuses moves between them", remedy)
+    for name, host in hosts.items():
+        other = host.get("hostname")
+        if isinstance(other, str) and other != name and other in hosts:
+            yield Finding(
+                name,
+                WARNING,
+                f"its host name is {other}, which is another host of the inventory",
+                "Correct its host name, or its ansible_host",
+            )
+
+
+def _migration_addresses(hosts: Mapping[str, Mapping[str, Any]], answers: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
+    """Addresses to which hosts receive migrations, as other hosts see them."""
+    for name, host in hosts.items():
+        given = answers[name].get("migration_address")
+        address = given or host.get("hostname")
+        if not isinstance(address, str) or not isinstance(host.get("addresses"), list):
+            continue
+        # Without the variable, migration_host in libvirt's qemu.conf may name another one.
+        severity = ERROR if given else WARNING
+        what = f"its drover_migration_address {address}" if given else f"its host name {address}, to which guests are sent,"
+        seen: dict[tuple[str, str, str], list[str]] = {}
+        for other in hosts:
+            looked = (answers[other].get("names") or {}).get(address) if other != name else None
+            for each in _address_problems(looked, host["addresses"], severity):
+                seen.setdefault(each, []).append(other)
+        for (severe, problem, remedy), others in seen.items():
+            yield Finding(name, severe, f"{what} {problem} (seen from {_some(others)})", remedy)
+
+
+def _address_problems(looked: Any, own: Sequence[Any], severity: str) -> Iterable[tuple[str, str, str]]:
+    if not isinstance(looked, Mapping) or not all(isinstance(looked.get(key), list) for key in ("addresses", "silent")):
+        return
+    found = [str(each) for each in looked["addresses"]]
+    strange = [each for each in found if each not in own]
+    if not found:
+        yield severity, "cannot be resolved", "Put it into DNS or /etc/hosts of all hosts, or set drover_migration_address to an address"
+    elif strange:
+        yield severity, f"is {', '.join(strange)}, which is no address of it", "Correct DNS, /etc/hosts, or drover_migration_address"
+    elif len(looked["silent"]) == len(found):
+        yield (
+            WARNING,
+            "does not answer",
+            "Look at the route and the firewall between these hosts; where the firewall drops SSH and lets in migrations, all is well",
+        )
 
 
 def _versions(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:

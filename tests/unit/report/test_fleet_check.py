@@ -173,3 +173,64 @@ def test_what_many_hosts_have_is_one_entry():
         "           Define and start it there: virsh net-define, virsh net-start lan, virsh net-autostart lan.",
         "299 hosts checked: errors: 0, warnings: 298.",
     ]
+
+
+def compared(lacking=(), **names):
+    return {"lacking": list(lacking), "names": names}
+
+
+CPU = {"arch": "x86_64", "type": "kvm", "cpu": "<cpu mode='custom'><model>Cascadelake-Server</model></cpu>"}
+
+
+def test_guests_that_a_cpu_cannot_run():
+    guests = host(guest("a", cpu=CPU), guest("b", cpu=dict(CPU)), guest("c", cpu=None))
+    found = check(
+        {"kvm1": guests, "kvm2": host(), "kvm3": host()},
+        kvm1={"check_compared": compared()},
+        kvm2={"check_compared": compared([CPU])},
+        kvm3={"check_compared": compared()},
+    )
+    assert texts(found) == {("kvm2", "warning", "its CPU lacks features that a, b use: no live move to here")}
+    # A second look that failed says nothing.
+    assert not check({"kvm1": guests, "kvm2": host()}, kvm2={"check_compared": {"msg": "it broke"}})["findings"]
+
+
+def test_hosts_that_libvirt_takes_for_one():
+    found = check({"kvm1": host(hostname="a", host_uuid="u"), "kvm2": host(hostname="a", host_uuid="u"), "kvm3": host(hostname="kvm1")})
+    assert texts(found) == {
+        ("kvm1", "error", "it has the host uuid u, as kvm2: libvirt refuses moves between them"),
+        ("kvm2", "error", "it has the host uuid u, as kvm1: libvirt refuses moves between them"),
+        ("kvm1", "error", "it has the host name a, as kvm2: libvirt refuses moves between them"),
+        ("kvm2", "error", "it has the host name a, as kvm1: libvirt refuses moves between them"),
+        ("kvm3", "warning", "its host name is kvm1, which is another host of the inventory"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "looked", "expected"),
+    [
+        ("10.1.0.1", {"addresses": ["10.1.0.1"], "silent": []}, None),
+        ("m1", {"addresses": [], "silent": []}, ("error", "its drover_migration_address m1 cannot be resolved (seen from kvm2, kvm3)")),
+        (
+            "m1",
+            {"addresses": ["10.1.0.2"], "silent": []},
+            ("error", "its drover_migration_address m1 is 10.1.0.2, which is no address of it (seen from kvm2, kvm3)"),
+        ),
+        (
+            "10.1.0.1",
+            {"addresses": ["10.1.0.1"], "silent": ["10.1.0.1"]},
+            ("warning", "its drover_migration_address 10.1.0.1 does not answer (seen from kvm2, kvm3)"),
+        ),
+        (
+            None,
+            {"addresses": [], "silent": []},
+            ("warning", "its host name n1, to which guests are sent, cannot be resolved (seen from kvm2, kvm3)"),
+        ),
+        ("10.1.0.1", {"addresses": 5}, None),
+    ],
+)
+def test_the_address_that_migrations_go_to(given, looked, expected):
+    mine = {"drover_migration_address": given} if given else {}
+    look = {"check_compared": compared(**{given or "n1": looked})}
+    found = check({"kvm1": host(hostname="n1", addresses=["10.1.0.1"]), "kvm2": host(), "kvm3": host()}, kvm1=mine, kvm2=look, kvm3=look)
+    assert texts(found) == ({("kvm1", *expected)} if expected else set())

@@ -1,0 +1,64 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which CPU a guest needs, and which hypervisor can run it."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+
+import libvirt
+import pytest
+
+from ansible_collections.drover.compute.plugins.module_utils import _cpus
+
+HOST_MODEL = """<domainCapabilities><cpu><mode name='host-model' supported='yes'><model fallback='forbid'>Broadwell</model>
+<feature policy='require' name='vmx'/></mode></cpu></domainCapabilities>"""
+
+
+class Conn:
+    """A hypervisor with recorded answers."""
+
+    def __init__(self, answer=libvirt.VIR_CPU_COMPARE_SUPERSET, error=None):
+        self.answer, self.error = answer, error
+
+    def getDomainCapabilities(self, *_words):  # noqa: N802
+        return HOST_MODEL
+
+    def compareHypervisorCPU(self, *_words):  # noqa: N802
+        if self.error is not None:
+            problem = libvirt.libvirtError("no")
+            problem.err = (self.error, 0, "no", 0, "", "", "", 0, 0)
+            raise problem
+        return self.answer
+
+
+def domain(cpu, kind="kvm"):
+    return ET.fromstring(f"<domain type='{kind}'><os><type arch='x86_64' machine='q35'>hvm</type></os>{cpu}</domain>")
+
+
+@pytest.mark.parametrize(
+    ("cpu", "model"),
+    [
+        ("<cpu mode='host-model'/>", "Broadwell"),
+        ("<cpu mode='host-passthrough'/>", "Broadwell"),
+        ("<cpu mode='custom'><model>Haswell</model></cpu>", "Haswell"),
+    ],
+)
+def test_the_cpu_of_a_guest(cpu, model):
+    found = _cpus.wanted(Conn(), domain(cpu))
+    assert (found["arch"], found["type"]) == ("x86_64", "kvm") and ET.fromstring(found["cpu"]).findtext("model") == model
+
+
+def test_guests_that_run_on_any_cpu():
+    assert _cpus.wanted(Conn(), domain("")) is None
+    assert _cpus.wanted(Conn(), domain("<cpu mode='host-model'/>", kind="qemu")) is None
+
+
+def test_only_a_clear_no_counts():
+    cpu = {"arch": "x86_64", "type": "kvm", "cpu": "<cpu/>"}
+    assert not _cpus.runs(Conn(libvirt.VIR_CPU_COMPARE_INCOMPATIBLE), cpu)
+    assert _cpus.runs(Conn(libvirt.VIR_CPU_COMPARE_IDENTICAL), cpu) and _cpus.runs(Conn(), cpu)
+    assert _cpus.runs(Conn(error=libvirt.VIR_ERR_NO_SUPPORT), cpu)
+    with pytest.raises(libvirt.libvirtError):
+        _cpus.runs(Conn(error=libvirt.VIR_ERR_INTERNAL_ERROR), cpu)
