@@ -62,8 +62,8 @@ options:
     - 'C(disks.image) (text). What backs the disk: the path of a file on the hypervisor, or the name of an image with a C(source).'
     - C(disks.image_format) (text). The format of C(image). The default is C(qcow2).
     - C(disks.path) (text). The path of its file. By default it is a file in the folder C(drover_instances_path).
-    - C(disks.pool) (text). The storage pool in which its file is made, one of C(drover_storage_pools) with a folder. By default
-      the disk is in the folder C(drover_instances_path).
+    - C(disks.pool) (text). The storage pool in which it is made, one of C(drover_storage_pools). By default the disk is a
+      file in the folder C(drover_instances_path).
     - C(disks.traits) (list of texts). Traits that the pool must have. Give C(pool) with it.
     - 'C(disks.source) (mapping). The disk exists, and the instance only gets it: it is never made, copied or removed. On
       the network it counts as nothing, or on C(pool) with C(size_gb). With a C(path) it needs C(size_gb). C(image), C(path)

@@ -18,7 +18,15 @@ from dataclasses import dataclass
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _libvirt, _mdev_uuids, _probe, _volumes
+from ansible_collections.drover.compute.plugins.module_utils import (
+    _backing,
+    _block_volumes,
+    _files,
+    _libvirt,
+    _mdev_uuids,
+    _probe,
+    _volumes,
+)
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import files_of_start, is_source, parse_disk
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS, Needs, Sighting, look, volume_path
@@ -63,6 +71,8 @@ class Candidate:
     foreign: str = FOREIGN
     #: Pool and volume, if it is no file but a volume of a pool without files.
     volume: tuple[str, str] | None = None
+    #: libvirt's key of that volume; None for whatever is there.
+    key: str | None = None
 
 
 def candidates_of(conn: Any, texts: Sequence[str]) -> list[Candidate]:
@@ -161,6 +171,8 @@ class Ownership:
         near = [os.path.dirname(sighting.real) for dummy, sighting, dummy2 in there if sighting]
         for each in self._candidates:
             if each.volume:
+                if each.volume in [found.volume for found in self._volumes]:
+                    continue
                 why = each.refused or self._why_not_volume(each.path, each.volume, near)
                 if why is None:
                     self._volumes.append(each)
@@ -184,7 +196,7 @@ class Ownership:
         """
         pools = set()
         for each in self._volumes:
-            why = _remove_volume(self._conn, each.volume) if each.volume else None
+            why = _remove_volume(self._conn, each.volume, each.key) if each.volume else None
             if why is None:
                 self.removed.append(each.path)
             else:
@@ -226,7 +238,17 @@ class Ownership:
             return "a domain of another hypervisor uses it"
         if self._uuid is None or not _volumes.is_named_for(volume[1], self._uuid):
             return FOREIGN
-        return self._needed(near).why_volume(volume[1])
+        try:
+            device = _block_volumes.device_of(self._conn, *volume)
+            if device is None:
+                return self._needed(near).why_volume(volume[1])
+            if device in self._elsewhere:
+                return "a domain of another hypervisor uses it"
+            return self._needed(near).why(device, look(device))
+        except libvirt.libvirtError as exc:
+            return f"its pool cannot be read ({_libvirt.text_of(exc)})"
+        except (OSError, _files.Unresponsive) as exc:
+            return f"it cannot be looked at ({_backing.reason_of(exc)})"
 
     def _why_not(self, candidate: Candidate, sighting: Sighting) -> str | None:
         """Why a file is not the instance's own, None when it is."""
@@ -354,6 +376,8 @@ def why_copy_stays(entry: Mapping[str, Any], there: Mapping[str, Any], users: Se
         return f"the domain {users[0]} there uses it"
     if entry["made"] not in ("yes", "intent", "leftover"):
         return "nothing proves that a move of this instance has made it"
+    if entry.get("block_pool"):
+        return _why_volume_stays(entry, there)
     if entry["made"] == "intent" and there["allocation"] > EMPTY:
         return "it holds data, and nothing proves that a move of this instance has made it"
     if entry.get("left_at") and there["modified"] and there["modified"] > entry["left_at"] + CLOCKS:
@@ -361,21 +385,39 @@ def why_copy_stays(entry: Mapping[str, Any], there: Mapping[str, Any], users: Se
     return None
 
 
-def _remove_volume(conn: Any, place: tuple[str, str]) -> str | None:
+def _why_volume_stays(entry: Mapping[str, Any], there: Mapping[str, Any]) -> str | None:
+    """The same of a volume that is a block device, whose content does not tell how old it is."""
+    if entry.get("key_there") is not None and entry["key_there"] != there["key"]:
+        return "another volume has its name by now"
+    if entry.get("key_there") is None and not entry["named"]:
+        return f"nothing proves that a move of this instance has made it, and {FOREIGN}"
+    return None
+
+
+def _remove_volume(conn: Any, place: tuple[str, str], key: str | None = None) -> str | None:
     """Remove a volume that was decided about; why not, or None when it is gone.
 
     The storage itself refuses one that is open anywhere, or has clones.
 
     :param place: pool and volume.
+    :param key: what libvirt's key of it has to be; None for whatever is there.
     """
+    is_device = False
     try:
         pool = conn.storagePoolLookupByName(place[0])
         pool.refresh(0)
+        is_device = _block_volumes.path_in(parse(pool.XMLDesc(0)), place[1]) is not None
         volume = pool.storageVolLookupByName(place[1])
+        if key is not None and volume.key() != key:
+            return "another volume has its name by now"
+        why = _block_volumes.why_held(pool, volume) if is_device else None
+        if why is not None:
+            return why
         volume.delete(0)
     except libvirt.libvirtError as exc:
         if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_VOL:
-            return None
+            # libvirt does not list a logical volume that is not active.
+            return "its pool does not list it: it is gone, or not active" if is_device else None
         return f"libvirt does not remove it: {_libvirt.text_of(exc)}"
     return None
 

@@ -17,7 +17,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _backing, _block_devices, _digests, _files, _libvirt, _ownership
+from ansible_collections.drover.compute.plugins.module_utils import (
+    _backing,
+    _block_devices,
+    _block_volumes,
+    _digests,
+    _files,
+    _libvirt,
+    _ownership,
+)
 from ansible_collections.drover.compute.plugins.module_utils._folder import Folder, busy_passes, folder_is_seen
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS
@@ -155,6 +163,8 @@ class Sameness:
                 found = there.storageVolLookupByName(name).path()
             elif root.get("type") in FOLDER_POOLS:
                 found = os.path.join(child_text(root, "target/path") or "/", name)
+            elif _block_volumes.path_in(root, name):
+                found = _block_volumes.path_in(root, name) or ""
             else:
                 return f"the storage pool {pool} of {self.where} is of the type {root.get('type')}, into which nothing can be copied"
         except LibvirtProblem as exc:

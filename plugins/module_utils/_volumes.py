@@ -9,10 +9,11 @@ Private to the collection. The name of a volume that is made here begins with th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _rbd
+from ansible_collections.drover.compute.plugins.module_utils import _block_volumes, _libvirt, _rbd
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._shared_storage import disk_id, pool_id
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, keep_prefixes, parse
@@ -20,7 +21,7 @@ from ansible_collections.drover.compute.plugins.module_utils._xml import child_t
 GIB = 2**30
 
 #: Types of pools in which volumes are made here.
-POOLS = ("rbd",)
+POOLS = ("rbd", *_block_volumes.POOLS)
 
 _VOLUME = "<volume><name>{name}</name><capacity unit='bytes'>{size}</capacity><target><format type='raw'/></target></volume>"
 
@@ -30,8 +31,10 @@ def is_named_for(name: str, uuid: str) -> bool:
     return name.startswith(f"{uuid}-")
 
 
-def check(conn: Any, pool: str, name: str, size_gb: int, uuid: str | None) -> bool:
+def check(conn: Any, pool: str, name: str, size_gb: int, uuid: str | None, is_unfinished: Callable[[str], bool]) -> bool:
     """Whether a volume has to be made: True if it is missing, False if the right one is there.
+
+    :param is_unfinished: tells by its key whether a volume that is a block device was left by a build that was killed.
 
     :raises LibvirtProblem: it cannot be made, or another one has its name.
     """
@@ -51,15 +54,20 @@ def check(conn: Any, pool: str, name: str, size_gb: int, uuid: str | None) -> bo
         if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_VOL:
             return True
         raise LibvirtProblem(f"{what} cannot be looked at: {_libvirt.text_of(exc)}.") from exc
-    size = volume.info()[1]
-    why = f"it has {size / GIB:.2f} GiB, not {size_gb}" if size != size_gb * GIB else None
-    if why is None and not _rbd.is_empty(conn, found, name):
+    size, is_device = volume.info()[1], kind in _block_volumes.POOLS
+    # LVM rounds up to its extents.
+    why = f"it has {size / GIB:.2f} GiB, not {size_gb}" if size != size_gb * GIB and not (is_device and size // GIB == size_gb) else None
+    if why is None and is_device:
+        why = _block_volumes.why_held(found, volume)
+        if why is None and not is_unfinished(volume.key()):
+            why = "it may hold data, and nothing proves that a build of this instance has made it and was cut off"
+    elif why is None and not _rbd.is_empty(conn, found, name):
         why = "it holds data"
     if why:
         raise LibvirtProblem(
             f"{what} is there already and is not the requested disk: {why}. Nothing was overwritten. If nobody needs it: virsh vol-delete {name} {pool}"
         )
-    # It is empty and of this instance by its name: a build was cut off.
+    # It is empty, or was never used, and of this instance by its name: a build was cut off.
     return False
 
 
@@ -68,8 +76,11 @@ def make(conn: Any, pool: str, name: str, size_gb: int) -> None:
 
     :raises LibvirtProblem: it cannot be made, or somebody else has just made it.
     """
+    found = _pool(conn, pool)
+    is_device = parse(found.XMLDesc(0)).get("type") in _block_volumes.POOLS
+    text = _block_volumes.volume_xml(name, size_gb * GIB) if is_device else _VOLUME.format(name=name, size=size_gb * GIB)
     try:
-        _pool(conn, pool).createXML(_VOLUME.format(name=name, size=size_gb * GIB), 0)
+        found.createXML(text, 0)
     except libvirt.libvirtError as exc:
         raise LibvirtProblem(
             f"The volume {name} of the storage pool {pool} cannot be made on {host_name()}: {_libvirt.text_of(exc)}."
@@ -81,7 +92,12 @@ def fill(conn: Any, pool: str, name: str, file: str, file_format: str) -> None:
 
     :raises LibvirtProblem: it cannot be copied.
     """
-    _rbd.fill(conn, _pool(conn, pool), name, file, file_format)
+    found = _pool(conn, pool)
+    path = _block_volumes.path_in(parse(found.XMLDesc(0)), name)
+    if path is not None:
+        _block_volumes.fill(path, file, file_format)
+    else:
+        _rbd.fill(conn, found, name, file, file_format)
 
 
 def _pool(conn: Any, name: str) -> Any:
@@ -94,7 +110,7 @@ def _pool(conn: Any, name: str) -> Any:
 def with_sources(conn: Any, text: str) -> str:
     """Return domain XML whose volumes of pools that libvirt cannot name in a domain are disks on the network, with the servers of the pool.
 
-    libvirt starts no domain with a volume of an RBD pool.
+    libvirt starts no domain with a volume of an RBD pool. Volumes that are block devices are disks by their paths.
 
     :raises LibvirtProblem: a pool does not say where it comes from.
     """
@@ -105,6 +121,10 @@ def with_sources(conn: Any, text: str) -> str:
         if source is None or not name or not volume:
             continue
         pool = parse(_pool(conn, name).XMLDesc(0))
+        path = _block_volumes.path_in(pool, volume)
+        if path is not None:
+            _block_volumes.as_device(disk, path)
+            changed = True
         if pool.get("type") != "rbd":
             continue
         origin = pool.find("source")
@@ -143,6 +163,8 @@ def of_disk(conn: Any, element: Any) -> tuple[str, str] | None:
         name, volume = source.get("pool"), source.get("volume")
         kind = parse(conn.storagePoolLookupByName(name).XMLDesc(0)).get("type")
         return (name, volume) if kind in POOLS else None
+    if element.get("type") == "block":
+        return _block_volumes.at(conn, source.get("dev") or "")
     text = disk_id(source) if element.get("type") == "network" else None
     for pool in conn.listAllStoragePools(0) if text else ():
         root = parse(pool.XMLDesc(0))

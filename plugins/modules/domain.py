@@ -54,8 +54,8 @@ options:
         type: path
       pool:
         description:
-          - The storage pool of libvirt in which a volume is made, of the type C(rbd). O(xml) names it in a disk of the type V(volume), which is
-            defined as a disk on the network with the servers and the secret of the pool.
+          - The storage pool of libvirt in which a volume is made, of the type C(rbd), C(logical) or C(zfs). O(xml) names it in a disk of the type
+            V(volume). It is defined as a disk on the network with the servers and the secret of the pool, or as the block device that the volume is.
         type: str
       volume:
         description:
@@ -287,6 +287,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.drover.compute.plugins.module_utils import (
     _backing,
+    _block_volumes,
     _files,
     _images,
     _libvirt,
@@ -312,6 +313,7 @@ from ansible_collections.drover.compute.plugins.module_utils._domains import dom
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
 from ansible_collections.drover.compute.plugins.module_utils._needs import Needs, is_gone, look, texts_of
+from ansible_collections.drover.compute.plugins.module_utils._unfinished import Unfinished
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
 DISK_SPEC = {
@@ -354,6 +356,7 @@ class DomainChange:
         # True if the domain is on this hypervisor after a failure, read while no other call could work on it; None if unknown.
         self.left: bool | None = None
         self._needs: Needs | None = None
+        self._unfinished: Unfinished | None = None
         self.xml, self.uuid, self.name = self._identity()
         # The arguments are part of the result.
         self.params["xml"] = self.params["xml"] and without_passwords(self.params["xml"])
@@ -460,6 +463,10 @@ class DomainChange:
 
     def _run(self) -> dict[str, Any]:
         domain = self.find()
+        if self.uuid is not None:
+            self._unfinished = Unfinished(Records(), self.uuid)
+            if domain is not None and not self.module.check_mode:
+                self._unfinished.end()
         before = self._picture(domain)
         if self.params["state"] == "absent":
             changed, after = self._absent(domain)
@@ -599,16 +606,34 @@ class DomainChange:
         if disk["backing_file"]:
             self._refuse_written({**disk, "path": "/".join(place)})
             image = _images.check_source(self.module, disk["backing_file"], disk["backing_format"], disk["size_gb"])
+        self._refuse_used_device(place)
         make: list[tuple[str, Callable[[], _ownership.Candidate]]] = []
-        if _volumes.check(self.conn, *place, disk["size_gb"], self.uuid):
+        if _volumes.check(self.conn, *place, disk["size_gb"], self.uuid, functools.partial(self._is_unfinished, place)):
             make.append(("/".join(place), functools.partial(self._make_volume, place, disk["size_gb"])))
         if image is not None:
             filling = functools.partial(self._fill_volume, place, disk["backing_file"], image)
             make.append((f"{'/'.join(place)} from {disk['backing_file']}", filling))
         return make
 
+    def _refuse_used_device(self, place: tuple[str, str]) -> None:
+        """Refuse a volume that is a block device which another domain names, even if there is none yet."""
+        try:
+            device = _block_volumes.device_of(self.conn, *place)
+            user = device and self._needs_of_others().user(device, look(device))
+        except (OSError, _files.Unresponsive) as exc:
+            raise _images.ImageProblem(f"The volume {'/'.join(place)} cannot be read on {host_name()}: {_backing.reason_of(exc)}.") from exc
+        if user:
+            raise _images.ImageProblem(f"The device {device} is in use by {user[0]} on {host_name()}: choose another pool for {self.name}.")
+
+    def _is_unfinished(self, place: tuple[str, str], key: str) -> bool:
+        return self._unfinished is not None and self._unfinished.has(place, key)
+
     def _make_volume(self, place: tuple[str, str], size_gb: int) -> _ownership.Candidate:
+        if self._unfinished is not None:
+            self._unfinished.begin(place)
         _volumes.make(self.conn, *place, size_gb)
+        if self._unfinished is not None:
+            self._unfinished.made(place, _block_volumes.key_of(self.conn, *place))
         return _ownership.Candidate("/".join(place), by_use=True, volume=place)
 
     def _fill_volume(self, place: tuple[str, str], file: str, file_format: str) -> _ownership.Candidate:
@@ -718,6 +743,8 @@ class DomainChange:
                     _mdevs.make(self.conn, each)
                 domain = _power.define(self.conn, self._definition())
                 self.defined_here = True
+                if self._unfinished is not None:
+                    self._unfinished.end()
                 self._note_files_of_start(domain)
             if set_autostart:
                 domain.setAutostart(self.params["autostart"])
@@ -772,6 +799,8 @@ class DomainChange:
         try:
             made.sort_out()
             made.remove()
+            if self._unfinished is not None and not made.kept:
+                self._unfinished.end()
         except (OSError, libvirt.libvirtError) as exc:
             return [str(exc)]
         return [f"{each['path']} ({each['reason']})" for each in made.kept]

@@ -8,7 +8,7 @@
 #   setup.sh packages   install what is missing of Debian's or Ubuntu's packages
 #   setup.sh env        make .venv: Ansible, what the engine needs, the tests' tools
 #   setup.sh lint       make .venv-lint: the linters
-#   setup.sh storage    install the lab's storage servers: Ceph, iSCSI, NBD, GlusterFS
+#   setup.sh storage    install the lab's storage: Ceph, iSCSI, NBD, GlusterFS, LVM
 #   setup.sh browser    install Chromium, for the tests of the report's page
 #
 # Exit status: 0 ready, 1 something failed, 4 this machine is not one that packages can be
@@ -27,7 +27,8 @@ STORAGE="
     ceph-mon ceph-mgr ceph-osd ceph-common qemu-block-extra libvirt-daemon-driver-storage-rbd
     tgt libvirt-daemon-driver-storage-iscsi-direct
     nbdkit
-    glusterfs-server libvirt-daemon-driver-storage-gluster"
+    glusterfs-server libvirt-daemon-driver-storage-gluster
+    lvm2"
 # Debian's. Ubuntu has Chromium as a snap only: there a chromium and a chromedriver of your own will do.
 BROWSER="chromium chromium-driver"
 

@@ -19,7 +19,15 @@ from collections.abc import Callable, Mapping
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _libvirt, _ownership, _sources
+from ansible_collections.drover.compute.plugins.module_utils import (
+    _backing,
+    _block_volumes,
+    _files,
+    _libvirt,
+    _ownership,
+    _sources,
+    _volumes,
+)
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
     backing_files,
     console_logs,
@@ -44,8 +52,9 @@ def survey(source: Any, domain: Any, text: str) -> tuple[list[dict[str, Any]], l
     """The files and devices of the instance, as ``(files, reasons)``.
 
     A file is ``{target, path, kind (disk|media|nvram|log|network), type (file|block), format, cache, shareable, volume,
-    backing, capacity, inode, attached, mode}``; ``attached`` says that the file was there before it was attached, ``mode`` is None
-    until :meth:`Storage.decide` sets it to shared, copied, carried or present.
+    backing, capacity, inode, attached, block_pool, named, key, key_there, mode}``; ``attached`` says that the file was there before it was
+    attached, ``mode`` is None until :meth:`Storage.decide` sets it to shared, copied, carried or present. ``block_pool`` is the pool and the
+    name of a volume that is a device of this host, ``named`` says that its name is of the instance, and the keys are libvirt's of it here and there.
     """
     files, reasons = [], []
     for element in parse(text).findall("devices/disk"):
@@ -81,6 +90,10 @@ def _file(target: str, path: str, kind: str, **more: Any) -> dict[str, Any]:
         "capacity": None,
         "inode": _inode(path),
         "attached": False,
+        "block_pool": None,
+        "named": False,
+        "key": None,
+        "key_there": None,
         "mode": None,
         "made": "no",
         "removed": False,
@@ -113,7 +126,20 @@ def _surveyed(source: Any, domain: Any, element: Element, disk: Mapping[str, Any
         backing=list(dict.fromkeys([*chain.files, *backing_files(element)])),
         capacity=_capacity(domain, target, place["path"], disk["format"]),
         attached=_ownership.was_there_before(element),
+        **(_volume_of(source, domain, place["path"]) if place["kind"] == "block" else {}),
     )
+
+
+def _volume_of(source: Any, domain: Any, path: str) -> dict[str, Any]:
+    """What is noted of a device that is a volume of a pool of this host; nothing of another one."""
+    try:
+        volume = _block_volumes.at(source, path)
+    except libvirt.libvirtError:
+        volume = None
+    if volume is None:
+        return {}
+    named = _volumes.is_named_for(volume[1], domain.UUIDString())
+    return {"block_pool": list(volume), "named": named, "key": _block_volumes.key_of(source, *volume)}
 
 
 def _from_here(disk: Mapping[str, Any], server: str) -> str:
@@ -181,7 +207,9 @@ def _allocated(path: str) -> int:
 
 
 def _to_copy(entry: Mapping[str, Any]) -> int:
-    """Bytes of a file that is copied; its copy has what is in the images behind it, too."""
+    """Bytes of a file that is copied; its copy has what is in the images behind it, too. Of a device all is copied."""
+    if entry.get("block_pool"):
+        return int(entry["capacity"])
     found = sum(map(_allocated, (entry["path"], *entry["backing"])))
     return min(found, entry["capacity"]) if entry["backing"] and entry["capacity"] else found
 
@@ -271,12 +299,15 @@ class Storage:
         if entry["kind"] == "network":
             reason = self.same.network_pool(entry["volume"][0])
         elif entry["type"] == "block":
-            reason = self.same.device(path) or self._backing_reason(entry)
+            reason = self.same.device(path)
+            shared = reason is None or not entry.get("block_pool")
+            reason = (reason or self._backing_reason(entry)) if shared else self._copy_reason(entry)
         else:
             shared = self.same.file(path)
             reason = self._backing_reason(entry) if shared else self._copy_reason(entry)
-        if reason is None and entry["volume"] and entry["kind"] != "network":
-            reason = self.same.volume(entry["volume"][0], entry["volume"][1], path, shared)
+        volume = entry["volume"] or (None if shared else entry.get("block_pool"))
+        if reason is None and volume and entry["kind"] != "network":
+            reason = self.same.volume(volume[0], volume[1], path, shared)
         if shared:
             entry["mode"] = "shared"
         return reason
@@ -319,6 +350,8 @@ class Storage:
             return f"its disk {path} is shared with other instances but on storage of this host only"
         if entry["kind"] == "disk" and entry["format"] not in ("raw", "qcow2"):
             return f"its disk {path} is of the format {entry['format']}, and only raw and qcow2 can be copied"
+        if entry.get("block_pool") and (entry["format"] != "raw" or entry["backing"]):
+            return f"its disk {path} is a device with a {entry['format']} image, and only raw ones are copied"
         if entry["capacity"] is None:
             return f"the size of its {entry['kind']} {path} cannot be read"
         return self._needed_reason(entry) or self._way_to_copy(entry)
@@ -358,7 +391,7 @@ class Storage:
 
     def _way_to_copy(self, entry: dict[str, Any]) -> str | None:
         path = entry["path"]
-        folder, name = Folder(self.destination, os.path.dirname(path)), os.path.basename(path)
+        folder, name = self._place_there(entry)
         there = folder.stat(name)
         if there is not None and entry["kind"] == "media" and self.same.content(path) == "same":
             entry["mode"] = "present"
@@ -366,9 +399,11 @@ class Storage:
         if there is not None:
             why = self._why_no_leftover(path, there)
             if why:
-                return f"a file {path} is on {self.where} already, and {why}: look at it and move it away"
+                what = "volume" if entry.get("block_pool") else "file"
+                return f"a {what} {path} is on {self.where} already, and {why}: look at it and move it away"
             # It is emptied and made again; taken over into the record so that nobody forgets it.
             entry["made"] = "leftover"
+            entry["key_there"] = there.get("key")
         entry["mode"] = "copied"
         return None
 
@@ -381,27 +416,49 @@ class Storage:
 
     def _room(self) -> list[str]:
         need: dict[str, int] = {}
+        reasons = self._room_in_pools()
         for entry in self.copied():
+            if entry.get("block_pool"):
+                continue
             size = image_size(entry["path"], "raw")
             if size:
                 folder = os.path.dirname(entry["path"])
                 need[folder] = need.get(folder, 0) + size[1]
-        reasons = []
         for folder, taken in need.items():
             room = Folder(self.destination, folder).room()
             if room is not None and taken > room:
                 reasons.append(f"{folder} on {self.where} has {room // MIB} MiB free, but its disks take {taken // MIB} MiB")
         return reasons
 
+    def _room_in_pools(self) -> list[str]:
+        need: dict[str, int] = {}
+        for entry in self.copied():
+            if entry.get("block_pool"):
+                # One that an earlier attempt has left is removed first.
+                taken = 0 if entry["made"] == "leftover" else entry["capacity"]
+                need[entry["block_pool"][0]] = need.get(entry["block_pool"][0], 0) + taken
+        reasons = []
+        for pool, taken in need.items():
+            room = _block_volumes.Volumes(self.destination, pool, self.where).room()
+            if taken > room:
+                reasons.append(f"the storage pool {pool} on {self.where} has {room // MIB} MiB free, but its disks take {taken // MIB} MiB")
+        return reasons
+
+    def _place_there(self, entry: Mapping[str, Any]) -> tuple[Any, str]:
+        """Where a file or a volume is copied to: a Folder or Volumes of the destination, and its name there."""
+        if entry.get("block_pool"):
+            return _block_volumes.Volumes(self.destination, entry["block_pool"][0], self.where), entry["block_pool"][1]
+        return Folder(self.destination, os.path.dirname(entry["path"])), os.path.basename(entry["path"])
+
     # -- copying -----------------------------------------------------------------------------
 
     def make_room(self, live: bool) -> None:
         """Make what must be at the destination before: empty images for a live copy, and read-only media."""
         for entry in self.copied():
-            folder, name = Folder(self.destination, os.path.dirname(entry["path"])), os.path.basename(entry["path"])
+            folder, name = self._place_there(entry)
             if entry["made"] == "leftover":
-                folder.drop(name)
-            entry["made"] = "intent"
+                self._drop_there(entry)
+            entry["made"], entry["key_there"] = "intent", None
             self.save()
             fill = not live or entry["kind"] != "disk"
             plain = self._flat(entry) if fill else None
@@ -417,9 +474,11 @@ class Storage:
                 if plain:
                     _ownership.drop_temporary(plain)
 
-    def _create(self, folder: Folder, name: str, entry: dict[str, Any], path: str, fill: bool) -> None:
+    def _create(self, folder: Any, name: str, entry: dict[str, Any], path: str, fill: bool) -> None:
         try:
-            if fill:
+            if entry.get("block_pool"):
+                entry["key_there"] = folder.create(name, entry["capacity"])
+            elif fill:
                 # Filled byte by byte, so that to libvirt it is a raw file of the image's length.
                 folder.create(name, _readable_length(path), "raw")
             else:
@@ -451,8 +510,8 @@ class Storage:
             raise LibvirtProblem(f"{path} cannot be made one with the images behind it: {' '.join(done.stderr.split())}")
         return plain
 
-    def _fill(self, folder: Folder, name: str, path: str, entry: dict[str, Any]) -> None:
-        length = _readable_length(path)
+    def _fill(self, folder: Any, name: str, path: str, entry: dict[str, Any]) -> None:
+        length = entry["capacity"] if entry.get("block_pool") else _readable_length(path)
         last = [0.0]
 
         def progress(done: int) -> None:
@@ -466,6 +525,9 @@ class Storage:
                 )
                 self.save()
 
+        if entry.get("block_pool"):
+            folder.upload(name, path, length, progress)
+            return
         folder.upload(name, path, progress)
         there = folder.stat(name)
         if there is None or (there["physical"] is not None and there["physical"] != length):
@@ -485,14 +547,14 @@ class Storage:
         for entry in self.files:
             if entry["made"] not in ("yes", "intent", "leftover"):
                 continue
-            folder, name = Folder(self.destination, os.path.dirname(entry["path"])), os.path.basename(entry["path"])
+            folder, name = self._place_there(entry)
             try:
                 there = folder.stat(name)
                 why = there and _ownership.why_copy_stays(entry, there, users(self.destination, entry["path"]))
                 if not there:
                     entry["made"] = "no"
                 elif not why:
-                    folder.drop(name)
+                    self._drop_there(entry)
                     entry["made"] = "no"
             except (LibvirtProblem, libvirt.libvirtError) as exc:
                 why = _libvirt.text_of(exc) if isinstance(exc, libvirt.libvirtError) else str(exc)
@@ -501,6 +563,14 @@ class Storage:
                 self._keep(f"{self.where}:{entry['path']}", why)
         self.drop_temporary()
         self.save()
+
+    def _drop_there(self, entry: Mapping[str, Any]) -> None:
+        """Remove what why_copy_stays() has let go."""
+        folder, name = self._place_there(entry)
+        if not entry.get("block_pool"):
+            folder.drop(name)
+        elif (volume := folder.volume(name)) is not None:
+            _ownership.delete_volume(volume)
 
     def _keep(self, path: str, reason: str) -> None:
         """Name a file that stays."""
@@ -534,6 +604,8 @@ class Storage:
                 inode=tuple(entry["inode"]) if entry["inode"] else None,
                 pool=entry["volume"] and entry["volume"][0],
                 foreign=_ownership.THERE_BEFORE if entry.get("attached") else _ownership.FOREIGN,
+                volume=(entry["block_pool"][0], entry["block_pool"][1]) if entry.get("block_pool") else None,
+                key=entry.get("key"),
             )
             for entry in entries
         ]

@@ -128,7 +128,7 @@ DISK: Table = {
     ),
     "pool": Field(
         TEXT,
-        "The [storage pool](pools.md) in which its file is made, one of `drover_storage_pools` with a folder. By default the disk is in the folder "
+        "The [storage pool](pools.md) in which it is made, one of `drover_storage_pools`. By default the disk is a file in the folder "
         "`drover_instances_path`.",
         "fast",
     ),

@@ -33,7 +33,9 @@ def _of_files(disks: Sequence[Disk], names: Collection[files.FileName]) -> Local
         if disk.get("type") == "volume" and not disk.get("path"):
             unknown.append(f"where {which} is")
         elif (path, None) in names:
-            size = disk.get("allocation_bytes") or disk.get("capacity_bytes")
+            # Of a device all is copied, whatever the guest has written.
+            written = None if str(path).startswith("/dev/") else disk.get("allocation_bytes")
+            size = written or disk.get("capacity_bytes")
             mib += (size or 0) >> 20
             if not size:
                 unknown.append(f"the size of {which}")

@@ -162,6 +162,7 @@ def down(layout: Layout) -> None:
             stop_switch(layout)
         bmc_down(layout)
         stop_ssh(layout)
+        storage.down(layout)
         run(*root, "rm", "-rf", "--one-file-system", "--", layout.folder)
         layout.lock.unlink(missing_ok=True)
     print("The lab is down.")

@@ -45,7 +45,7 @@ def test_a_disk_in_a_pool_is_in_its_folder():
     ("pools", "sentence"),
     [
         ({}, "has no storage pool fast by its last discovery"),
-        ({"fast": {"type": "logical", "path": "/dev/vg"}}, "is of the type logical, in which no disk of a definition is made"),
+        ({"fast": {"type": "disk", "path": "/dev"}}, "is of the type disk, in which no disk of a definition is made"),
         ({"fast": {"type": "dir", "path": None}}, "is of the type dir"),
     ],
 )

@@ -148,7 +148,8 @@ class Pool:
         if os.path.exists(path):
             refuse(libvirt.VIR_ERR_STORAGE_VOL_EXIST, f"storage volume name '{name}' already in use.")
         with open(path, "xb") as file:
-            if root.find("target/format").get("type") == "raw":
+            image_format = root.find("target/format")
+            if image_format is None or image_format.get("type") == "raw":
                 file.truncate(int(root.findtext("capacity")))
             else:
                 file.write(b"QFI\xfb" + bytes(20) + int(root.findtext("capacity")).to_bytes(8, "big") + bytes(1000))
@@ -165,6 +166,9 @@ class Volume:
 
     def path(self):
         return os.path.join(self.pool.path, self.volume_name)
+
+    def key(self):
+        return str(os.stat(self.file).st_ino)
 
     def _capacity(self):
         with open(self.file, "rb") as file:
@@ -212,6 +216,11 @@ class Stream:
             piece = file.read(most)
         self.offset += len(piece)
         return piece
+
+    def sendAll(self, data, opaque):
+        with open(self.target, "r+b") as file:
+            while piece := data(self, 65536, opaque):
+                file.write(piece)
 
     def sparseSendAll(self, data, hole, skip, opaque):
         with open(self.target, "r+b") as file:

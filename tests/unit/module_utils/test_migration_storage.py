@@ -392,7 +392,7 @@ def test_suspected_4_a_volume_of_a_logical_pool_is_a_device(place):
     place.define(volume("vg", "lv", kind="raw"))
     place.pool(place.source, "vg", "/dev/vg", "lv", kind="logical")
     place.far.pool("vg", "/dev/vg")
-    assert "of its device /dev/vg/lv cannot be proven" in place.refused(copy_storage="always")
+    assert "the size of its disk /dev/vg/lv cannot be read" in place.refused(copy_storage="always")
 
 
 # -- shared here, not there --------------------------------------------------------------------

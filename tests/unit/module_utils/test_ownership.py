@@ -113,7 +113,7 @@ def test_suspected_4_volumes_that_are_devices_are_no_files(tmp_path):
     logical = volume("vg", "lv", kind="raw")
     with hypervisor(tmp_path, domain("vm", 7, logical)) as connection:
         pool(connection, "vg", tmp_path, "lv", kind="logical")
-        assert own(connection) == ([], {"vg/lv": "it is a volume of the pool vg (logical), which has no files"})
+        assert own(connection) == ([], {"vg/lv": "its name does not say that it is this instance's"})
 
 
 @pytest.mark.parametrize("state", ["running", "shutoff"])

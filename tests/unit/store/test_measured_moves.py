@@ -88,6 +88,7 @@ def test_which_disks_are_copied(prepared_url):
         "unknown": [disk("/var/e.qcow2", **size), disk("/var/f.qcow2", target="vdb")],
         "backed": [disk("/var/g.qcow2", chain=[base], **size)],
         "volume": [{"target": "vda", "device": "disk", "type": "volume", "source": "pool/h", **size}],
+        "device": [disk("/dev/vms/i", **size)],
         "network": [{"target": "vda", "device": "disk", "type": "network", "source": "rbd/i", **size}],
     }
     guests = [domain(name, disks=found, disk_gb=20 * len(found)) for name, found in disks.items()]
@@ -105,6 +106,7 @@ def test_which_disks_are_copied(prepared_url):
         "unknown": LocalDisks(5120, ("the size of its disk vdb",)),
         "backed": LocalDisks(5120, ("the size of the images behind its disk vda",)),
         "volume": LocalDisks(0, ("where its disk vda is",)),
+        "device": LocalDisks(20480),
         "network": LocalDisks(0),
         "size": LocalDisks(30 * 1024),
     }

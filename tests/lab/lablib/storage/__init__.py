@@ -2,17 +2,17 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Storage servers of the lab, each raised on demand at the address of its switch; they end with it."""
+"""Storage servers of the lab, each raised on demand at the address of its switch; they end with it. LVM is on each host."""
 
 from __future__ import annotations
 
 import shutil
 
 from ..layout import LabError, Layout, NoLabHere
-from . import ceph, gluster, iscsi, nbd
+from . import ceph, gluster, iscsi, lvm, nbd
 
 #: Each has PROGRAMS, up(layout) and NAME.
-SERVERS = {each.NAME: each for each in (ceph, gluster, iscsi, nbd)}
+SERVERS = {each.NAME: each for each in (ceph, gluster, iscsi, lvm, nbd)}
 
 
 def up(layout: Layout, names: list[str]) -> None:
@@ -29,3 +29,8 @@ def up(layout: Layout, names: list[str]) -> None:
             raise NoLabHere(f"{', '.join(missing)}: not installed. Run tests/setup/setup.sh storage.")
     for name in names:
         SERVERS[name].up(layout)
+
+
+def down(layout: Layout) -> None:
+    """Give back what does not end with the lab."""
+    lvm.down(layout)

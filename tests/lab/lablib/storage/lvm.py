@@ -1,0 +1,98 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""A volume group of LVM on each host, on a disk of its own, as a storage pool ``vms`` of the type logical.
+
+The commands and the metadata are LVM's, and so is libvirt's driver. The kernel of the lab may have no device mapper, so the devices of
+the volumes are loop devices over the same extents: the program ``lvm`` of each host is one that switches these on and off (``lvm_here.py``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import shutil
+
+from ..layout import Host, LabError, Layout, as_root, run
+from . import beside
+
+NAME = "lvm"
+PROGRAMS = ("lvm", "losetup")
+GROUP = "vms"
+#: GiB of the disk of each host. It is sparse, and full of old data where volumes are made.
+SIZE_GB = 8
+
+#: Where it is on the disk of a host, and in the host.
+FOLDER = "lib/lab-lvm"
+
+POOL_XML = (
+    "<pool type='logical'><name>{name}</name><source><device path='{device}'/><name>{name}</name><format type='lvm2'/></source>"
+    "<target><path>/dev/{name}</path></target></pool>"
+)
+
+CONFIG = """\
+devices {{
+    dir="/run/lab-lvm"
+    scan=["/dev"]
+    filter=["a|^{device}$|","r|.*|"]
+    use_devicesfile=0
+    obtain_device_list_from_udev=0
+    external_device_info_source="none"
+}}
+activation {{ udev_sync=0 udev_rules=0 monitoring=0 }}
+backup {{ backup=0 archive=0 }}
+"""
+
+_HERE = pathlib.Path(__file__).parent / "lvm_here.py"
+
+
+def folder(layout: Layout, host: Host) -> pathlib.Path:
+    """Where a host has its disk of LVM and what belongs to it."""
+    return layout.disk(host) / "var" / FOLDER
+
+
+def up(layout: Layout) -> None:
+    """Give each host its volume group and its pool, where it has them not yet, or was off meanwhile."""
+    for host in layout.hosts():
+        give_to(layout, host)
+
+
+def give_to(layout: Layout, host: Host) -> None:
+    """Give a host its volume group and its pool."""
+    place, root = folder(layout, host), as_root()
+    image = place / "disk"
+    if not image.exists():
+        run(*root, "mkdir", "-p", place / "etc")
+        run(*root, "cp", os.path.realpath(shutil.which("lvm") or "lvm"), place / "lvm")
+        run(*root, "truncate", "-s", f"{SIZE_GB}G", image)
+    # In place: a host that is up has this very file mounted.
+    run(*root, "cp", _HERE, place / "lvm_here")
+    device = (devices_of(image) or [run(*root, "losetup", "--find", "--show", image).strip()])[0]
+    run(*root, "tee", place / "etc/lvm.conf", text=CONFIG.format(device=device))
+    name = GROUP
+    lines = [
+        "set -e",
+        f"mkdir -p /dev/{name}",
+        f"mountpoint -q /dev/{name} || mount -t tmpfs tmpfs /dev/{name}",
+        f"grep -q ' /usr/sbin/lvm ' /proc/self/mountinfo || mount --bind /var/{FOLDER}/lvm_here /usr/sbin/lvm",
+        f"vgs {name} >/dev/null 2>&1 || {{ pvcreate -q {device}; vgcreate -q {name} {device}; }}",
+    ]
+    run("ssh", "-F", layout.ssh_config, host.name, "\n".join(lines))
+    beside.give(layout, host, {name: POOL_XML.format(name=name, device=device)})
+
+
+def devices_of(image: pathlib.Path) -> list[str]:
+    """The loop devices of an image, of all of it and of its volumes; the one of all of it first."""
+    listed = run(*as_root(), "losetup", "--associated", image, "--noheadings", "--output", "NAME,OFFSET").split("\n")
+    found = sorted((int(offset), name) for name, offset in (line.split() for line in listed if line.strip()))
+    return [name for dummy, name in found]
+
+
+def down(layout: Layout) -> None:
+    """Give the loop devices of all hosts back."""
+    for image in layout.folder.glob(f"hosts/*/var/{FOLDER}/disk"):
+        for device in devices_of(image):
+            with contextlib.suppress(LabError):
+                run(*as_root(), "losetup", "--detach", device)

@@ -1,0 +1,239 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Disks that are logical volumes of each host's own: made, copied to the destination of a move, and removed with their instance.
+
+The commands of LVM and libvirt's driver are real. Where the kernel has no device mapper, the devices are loop devices (lablib/storage/lvm.py).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from lablib.storage import lvm
+from test_evacuate import AT_ONCE
+from test_fleet import DOMAIN, SHARED, Domain, changed, said
+from test_sharing import discover, holdings
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.skipif(
+        any(shutil.which(name) is None for name in lvm.PROGRAMS), reason="LVM is not here: run tests/setup/setup.sh storage"
+    ),
+]
+
+pytest_plugins = ["test_fleet"]
+
+CLASS = "CUSTOM_DISK_GB_VMS"
+VARIABLES = {"drover_shared_pools": ["shared"], "drover_storage_pools": [{"name": "vms", "traits": ["STORAGE_DISK_SSD"]}], **AT_ONCE}
+
+EMPTY = """
+for device in $(ls /dev/vms); do virsh vol-delete --pool vms $device || lvremove -f /dev/vms/$device; done
+virsh pool-refresh vms
+rm -rf /var/lib/drover/migrations
+true
+"""
+
+
+class OnLvm:
+    """A fleet whose hosts have a volume group each."""
+
+    def __init__(self, fleet):
+        self.fleet = fleet
+
+    def volumes(self, host):
+        """{volume: GiB} as LVM itself lists them."""
+        listed = self.fleet.run(host, "lvs --noheadings --nosuffix --units g -o lv_name,lv_size vms").split()
+        return {name: float(size) for name, size in zip(listed[::2], listed[1::2])}
+
+    def everywhere(self):
+        return {host: found for host in self.fleet.hosts if (found := self.volumes(host))}
+
+    def write(self, host, volume, letter, offset_mb, count_mb=1):
+        """What the guest would have written."""
+        self.fleet.run(
+            host,
+            f"qemu-io -f raw -n -U -c 'write -q -P {ord(letter)} {offset_mb}M {count_mb}M' /dev/vms/{volume} 2>&1 || "
+            f"head -c {count_mb}M /dev/zero | tr '\\0' {letter} | dd of=/dev/vms/{volume} bs=1M seek={offset_mb} oflag=direct conv=notrunc",
+        )
+
+    def digest(self, host, volume):
+        return self.fleet.run(host, f"dd if=/dev/vms/{volume} bs=1M iflag=direct 2>/dev/null | sha256sum").split()[0]
+
+    def counted(self, host):
+        rows = self.fleet.query(
+            "SELECT i.used FROM inventories i JOIN resource_providers p ON p.id = i.provider_id WHERE p.name = :name",
+            name=f"{host}_pool_vms",
+        )
+        return rows[0][0]
+
+    def playbook(self, name, check=True, **variables):
+        return self.fleet.playbook(name, "-e", json.dumps({**VARIABLES, **variables}), check=check)
+
+    def place(self, *disks, check=True, name="db", **more):
+        return self.fleet.place([{"name": name, "memory_mb": 64, "disks": list(disks), **more}], check=check, **VARIABLES)
+
+    def make(self, host, name, *volumes, state="running"):
+        """A guest by hand on volumes by hand."""
+        disks, lines = "", []
+        for number, volume in enumerate(volumes):
+            lines.append(f"virsh vol-create-as vms {volume} 1G")
+            source = f"<source dev='/dev/vms/{volume}'/><target dev='vd{'abc'[number]}' bus='virtio'/>"
+            disks += f"<disk type='block' device='disk'><driver name='qemu' type='raw' cache='none'/>{source}</disk>"
+        xml = DOMAIN.format(disks=disks, name=name, uuid=Domain(name).uuid, memory_mb=64, vcpus=1, metadata="")
+        lines += [f"virsh define /dev/stdin <<'END'\n{xml}\nEND", f"virsh start {name}" if state == "running" else ""]
+        self.fleet.run(host, "\n".join(lines))
+
+    def uuid(self, name="db"):
+        (found,) = {each["uuid"] for domains in self.fleet.look().values() for each in domains if each["name"] == name}
+        return found
+
+
+@pytest.fixture(scope="module")
+def groups(own_lab):
+    own_lab.command("up", "--with", "lvm")
+    return own_lab
+
+
+@pytest.fixture
+def on_lvm(groups, fleet):
+    # A host that was off has its devices and its pool again.
+    lvm.up(fleet.lab.layout)
+    found = OnLvm(fleet)
+    yield found
+    for host in fleet.hosts:
+        fleet.lab.command("start", host)
+    lvm.up(fleet.lab.layout)
+    fleet.everywhere("for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true")
+    fleet.everywhere(EMPTY)
+
+
+def test_the_whole_life_of_an_instance_with_logical_volumes(on_lvm):
+    """Made by its definition, copied live to the host of a drain over old data, copied back cold, and removed with it; other volumes stay."""
+    fleet, base = on_lvm.fleet, f"{SHARED}/base.qcow2"
+    discover(fleet, **VARIABLES)
+    fleet.everywhere("virsh vol-create-as vms somebodys 1G")
+    fleet.run("kvm1", f"qemu-img create -q -f qcow2 {base} 512M && qemu-io -c 'write -q -P 90 1M 3M' {base}")
+    disks = [{"size_gb": 1, "pool": "vms", "image": base}, {"size_gb": 2, "pool": "vms", "traits": ["STORAGE_DISK_SSD"]}]
+    done = on_lvm.place(*disks)
+    host, state = fleet.settled()["db"]
+    uuid = on_lvm.uuid()
+    own = {f"{uuid}-vda": 1, f"{uuid}-vdb": 2}
+    assert state == "running" and on_lvm.volumes(host) == {"somebodys": 1, **own}, said(done)
+    assert "<disk type='block'" in fleet.run(host, "virsh dumpxml --inactive db")
+    assert holdings(fleet)["db"][f"{host}_pool_vms"] == {CLASS: 3} and on_lvm.counted(host) == 3
+    written = fleet.run(host, f"dd if=/dev/vms/{uuid}-vda bs=1M count=5 iflag=direct 2>/dev/null | tr -d '\\0' | sha256sum")
+    assert written == fleet.run(host, "head -c 3M /dev/zero | tr '\\0' Z | sha256sum")
+    assert changed(on_lvm.playbook("discover")) == 0
+    again = on_lvm.place(*disks)
+    assert changed(again) == 0, said(again)
+
+    on_lvm.write(host, f"{uuid}-vdb", "K", 1500, 8)
+    before = {name: on_lvm.digest(host, name) for name in own}
+    done = on_lvm.playbook("drain", drover_host=host)
+    there, state = fleet.settled()["db"]
+    assert there != host and state == "running", said(done)
+    assert on_lvm.volumes(there) == {"somebodys": 1, **own} and on_lvm.volumes(host) == {"somebodys": 1}
+    assert {name: on_lvm.digest(there, name) for name in own} == before
+    assert holdings(fleet)["db"][f"{there}_pool_vms"] == {CLASS: 3} and on_lvm.counted(host) == 0
+
+    on_lvm.playbook("undrain", drover_host=host)
+    fleet.run(there, "virsh destroy db")
+    on_lvm.playbook("discover")
+    done = on_lvm.playbook("instance_migrate", drover_instance="db", drover_destination=host)
+    assert fleet.settled()["db"] == (host, "shutoff"), said(done)
+    assert on_lvm.volumes(host) == {"somebodys": 1, **own} and on_lvm.volumes(there) == {"somebodys": 1}
+    assert {name: on_lvm.digest(host, name) for name in own} == before
+
+    done = on_lvm.playbook("instance_delete", drover_instance="db", drover_instance_force=True)
+    assert fleet.where() == {} and set(map(str, on_lvm.everywhere().values())) == {"{'somebodys': 1.0}"}, said(done)
+    assert on_lvm.counted(host) == 0
+
+
+def test_a_volume_that_is_not_named_for_its_instance_is_copied_and_stays(on_lvm):
+    fleet = on_lvm.fleet
+    on_lvm.make("kvm1", "web", "web-root")
+    on_lvm.write("kvm1", "web-root", "K", 5)
+    before = on_lvm.digest("kvm1", "web-root")
+    discover(fleet, **VARIABLES)
+    done = on_lvm.playbook("drain", drover_host="kvm1")
+    there, state = fleet.settled()["web"]
+    assert there != "kvm1" and state == "running"
+    assert on_lvm.volumes(there) == on_lvm.volumes("kvm1") == {"web-root": 1}
+    assert "/dev/vms/web-root" in said(done) and "its name does not say that it is this instance's" in said(done), said(done)
+    assert on_lvm.digest(there, "web-root") == before
+    done = on_lvm.playbook("instance_delete", drover_instance="web", drover_instance_force=True)
+    assert on_lvm.volumes(there) == {"web-root": 1} and "/dev/vms/web-root" in said(done), said(done)
+
+
+def test_nothing_is_copied_over_a_volume_that_is_there(on_lvm):
+    fleet = on_lvm.fleet
+    discover(fleet, **VARIABLES)
+    on_lvm.place({"size_gb": 1, "pool": "vms"})
+    host, uuid = fleet.settled()["db"][0], on_lvm.uuid()
+    others = [each for each in fleet.hosts if each != host]
+    for each in others:
+        fleet.run(each, f"virsh vol-create-as vms {uuid}-vda 1G")
+    before = {each: on_lvm.digest(each, f"{uuid}-vda") for each in others}
+    done = on_lvm.playbook("drain", drover_host=host, check=False)
+    assert fleet.settled()["db"] == (host, "running")
+    assert "nothing proves that it is a leftover of ours" in said(done), said(done)
+    assert {each: on_lvm.digest(each, f"{uuid}-vda") for each in others} == before
+    # Nor is a pool that the destination lacks made.
+    fleet.run(others[0], f"virsh vol-delete --pool vms {uuid}-vda; virsh pool-destroy vms")
+    try:
+        done = on_lvm.playbook("instance_migrate", drover_instance="db", drover_destination=others[0], check=False)
+        assert "vms" in said(done) and fleet.settled()["db"] == (host, "running"), said(done)
+    finally:
+        fleet.run(others[0], "virsh pool-start vms")
+
+
+def test_a_volume_that_others_use_stays(on_lvm):
+    fleet = on_lvm.fleet
+    discover(fleet, **VARIABLES)
+    on_lvm.place({"size_gb": 1, "pool": "vms"}, {"size_gb": 1, "pool": "vms"})
+    host, uuid = fleet.settled()["db"][0], on_lvm.uuid()
+    on_lvm.playbook("instance_stop", drover_instance="db", drover_instance_force=True)
+    source = f"<source pool='vms' volume='{uuid}-vda'/><target dev='vda' bus='virtio'/>"
+    disk = f"<disk type='volume'><driver name='qemu' type='raw'/>{source}</disk>"
+    xml = DOMAIN.format(disks=disk, name="thief", uuid=Domain("thief").uuid, memory_mb=64, vcpus=1, metadata="")
+    fleet.run(host, f"virsh define /dev/stdin <<'END'\n{xml}\nEND\nlosetup --find --show /dev/vms/{uuid}-vdb")
+    try:
+        done = on_lvm.playbook("instance_delete", drover_instance="db", drover_instance_force=True)
+        assert on_lvm.volumes(host) == {f"{uuid}-vda": 1, f"{uuid}-vdb": 1}, said(done)
+        assert "the domain thief uses it" in said(done) and "the loop device" in said(done), said(done)
+    finally:
+        fleet.run(host, f"losetup --detach $(losetup --associated /dev/vms/{uuid}-vdb --noheadings --output NAME)")
+
+
+def test_a_build_that_was_killed_is_continued_and_nothing_else_is_taken(on_lvm):
+    fleet = on_lvm.fleet
+    discover(fleet, **VARIABLES)
+    uuid = Domain("db").uuid
+    # Its content proves nothing: a volume that a person made may have somebody's data.
+    fleet.everywhere(f"virsh vol-create-as vms {uuid}-vda 1G")
+    done = on_lvm.place({"size_gb": 1, "pool": "vms"}, uuid=uuid, check=False)
+    assert done.returncode != 0 and "nothing proves that a build of this instance has made it" in said(done), said(done)
+    assert fleet.where() == {} and fleet.query("SELECT * FROM allocations") == []
+    fleet.everywhere(
+        f"mkdir -p /var/lib/drover/migrations; echo '{{\"vms/{uuid}-vda\": null}}' > /var/lib/drover/migrations/{uuid}.volumes"
+    )
+    on_lvm.place({"size_gb": 1, "pool": "vms"}, uuid=uuid)
+    host, state = fleet.settled()["db"]
+    assert state == "running"
+    assert fleet.run(host, f"ls /var/lib/drover/migrations/{uuid}.volumes 2>/dev/null; true") == ""
+
+
+def test_a_dead_hosts_volumes_are_nowhere_else(on_lvm):
+    fleet = on_lvm.fleet
+    discover(fleet, **VARIABLES)
+    on_lvm.place({"size_gb": 1, "pool": "vms"})
+    host, uuid = fleet.settled()["db"][0], on_lvm.uuid()
+    others = [each for each in fleet.hosts if each != host]
+    fleet.lab.command("kill", host)
+    fleet.playbook("discover", "-e", json.dumps(VARIABLES), "--limit", f"{host},localhost", check=False)
+    done = on_lvm.playbook("evacuate", drover_host=host, drover_host_is_off=f"{host} is powered off", check=False)
+    assert fleet.where(others) == {} and f"{uuid}-vda" in said(done), said(done)
+    assert all(on_lvm.volumes(each) == {} for each in others)

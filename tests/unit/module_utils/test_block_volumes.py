@@ -1,0 +1,166 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Logical volumes of each host's own in a move: made at the destination first, removed at the source last.
+
+A volume of the source is a file here in place of its device. The folder of a pool of LVM is always below /dev, so pools of folders stand for
+such pools.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+libvirt = pytest.importorskip("libvirt")
+
+from ansible_collections.drover.compute.plugins.module_utils import _block_volumes
+from ansible_collections.drover.compute.tests.unit.module_utils.faraway import Pool
+from ansible_collections.drover.compute.tests.unit.module_utils.test_migration import UUID
+from ansible_collections.drover.compute.tests.unit.module_utils.test_migration_storage import Place
+
+NAME = f"{UUID}-vda"
+SIZE = 3 << 20
+CONTENT = b"drover" * (SIZE // 6)
+
+
+def device(path, kind="raw", target="vda"):
+    """A ``<disk>`` that is a block device."""
+    driver = f"<driver name='qemu' type='{kind}'/>"
+    return f"<disk type='block' device='disk'>{driver}<source dev='{path}'/><target dev='{target}' bus='virtio'/></disk>"
+
+
+@pytest.fixture
+def volumes(tmp_path, monkeypatch):
+    """A volume of the instance in a pool of the source; the destination has a pool of its name."""
+    monkeypatch.setattr(_block_volumes, "POOLS", ("dir",))
+    place = Place(tmp_path, monkeypatch)
+    path = place.local / NAME
+    path.write_bytes(CONTENT)
+    place.pool(place.source, "vms", place.local, NAME, kind="dir")
+    place.far.pool("vms", place.local, kind="dir")
+    place.define(device(path))
+    place.path = str(path)
+    yield place
+    place.close()
+
+
+def redefine(place, disk, **more):
+    """The instance with another disk."""
+    place.domain().create()
+    place.define(disk, **more)
+
+
+def names(place):
+    """The volumes of the source."""
+    return place.source.storagePoolLookupByName("vms").listVolumes()
+
+
+def test_a_volume_is_copied_whole_and_removed_at_the_source(volumes):
+    record = volumes.moved()
+    assert volumes.far.read(volumes.path) == CONTENT and names(volumes) == []
+    assert (record["storage"], record["removed"], record["leftovers"]) == ("copied", [volumes.path], [])
+    assert record["copies"] == {"memory_mib": 0, "disk_mib": SIZE >> 20}
+
+
+def test_a_live_move_makes_an_empty_one_and_has_libvirt_copy_it(volumes):
+    redefine(volumes, device(volumes.path), running=True)
+    made = []
+
+    def look(domain_, flags):
+        made.append(volumes.far.read(volumes.path))
+        return volumes.succeed(domain_)
+
+    volumes.behave = look
+    volumes.moved(live=True)
+    assert made == [bytes(SIZE)]
+    assert volumes.calls[0] & libvirt.VIR_MIGRATE_NON_SHARED_DISK
+
+
+def test_one_that_is_not_named_for_the_instance_stays_and_is_named(volumes):
+    other = volumes.local / "root"
+    other.write_bytes(CONTENT)
+    volumes.source.storagePoolLookupByName("vms").createXML("<volume><name>root</name><capacity>1</capacity></volume>", 0)
+    redefine(volumes, device(other))
+    record = volumes.moved()
+    assert "root" in names(volumes) and volumes.far.read(str(other)) == CONTENT
+    assert record["kept"] == [{"path": str(other), "reason": "its name does not say that it is this instance's"}]
+
+
+def test_one_that_this_host_itself_uses_stays(volumes, monkeypatch):
+    opened = os.open
+
+    def open_(path, flags, *more, **named):
+        if path == volumes.path and flags & os.O_EXCL:
+            raise OSError(errno.EBUSY, "Device or resource busy")
+        return opened(path, flags, *more, **named)
+
+    monkeypatch.setattr(_block_volumes.os, "open", open_)
+    record = volumes.moved()
+    assert names(volumes) == [NAME] and record["leftovers"] == [volumes.path] and "this host itself uses it" in record["kept"][0]["reason"]
+
+
+@pytest.mark.parametrize(
+    "prepare, words",
+    [
+        (lambda place: place.far.write(place.path, b"somebody's"), "nothing proves that it is a leftover of ours"),
+        (lambda place: place.far.pools.clear(), "the storage pool vms does not exist on kvm2: define it there"),
+        (lambda place: setattr(place.far.pools["vms"], "active", False), "the storage pool vms is not active on kvm2"),
+        (lambda place: setattr(place.far.pools["vms"], "kind", "fs"), "is of the type fs, not of dir"),
+        (lambda place: setattr(place.far.pools["vms"], "path", f"{place.local}2"), "is another file on kvm2"),
+        (lambda place: redefine(place, device(place.path, "qcow2")), "is a device with a qcow2 image, and only raw ones are copied"),
+    ],
+)
+def test_refused_before_anything_is_made(volumes, prepare, words):
+    prepare(volumes)
+    reason = volumes.refused()
+    assert words in reason, reason
+    assert names(volumes) == [NAME]
+
+
+def test_refused_where_nothing_may_be_copied(volumes):
+    assert "copy_storage is never" in volumes.refused(copy_storage="never")
+
+
+def test_refused_without_room(volumes, monkeypatch):
+    monkeypatch.setattr(Pool, "info", lambda self: [2, 1 << 30, 0, 2 << 20])
+    assert "the storage pool vms on kvm2 has 2 MiB free, but its disks take 3 MiB" in volumes.refused()
+
+
+def test_what_a_failed_move_has_made_is_removed_again(volumes):
+    def fail(domain_, flags):
+        raise libvirt.libvirtError("no")
+
+    volumes.behave = fail
+    record, dummy = volumes.move()
+    assert record["status"] == "failed" and volumes.far.read(volumes.path) is None and names(volumes) == [NAME]
+    assert record["leftovers"] == []
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_the_next_attempt_takes_over_the_very_volume_that_was_left(volumes, monkeypatch, same):
+    """And no other one that has got its name meanwhile."""
+
+    def fail(domain_, flags):
+        monkeypatch.setattr(Pool, "refresh", refuse)
+        raise libvirt.libvirtError("no")
+
+    def refuse(*dummy):
+        raise libvirt.libvirtError("client socket is closed")
+
+    refresh = Pool.refresh
+    volumes.behave = fail
+    record, dummy = volumes.move()
+    assert record["leftovers"] == [f"kvm2:{volumes.path}"]
+    monkeypatch.setattr(Pool, "refresh", refresh)
+    volumes.behave = volumes.succeed
+    if not same:
+        os.unlink(volumes.far.real(volumes.path))
+        volumes.far.write(volumes.path, b"somebody's")
+        assert "another volume has its name by now" in volumes.refused()
+        return
+    volumes.moved()
+    assert volumes.far.read(volumes.path) == CONTENT and names(volumes) == []
