@@ -65,16 +65,17 @@ def test_place_and_move_to_each_other_host(fleet, source):
     """Instances with a shared disk and with a local one; both move live to both others and back."""
     fleet.everywhere(f'virsh net-info lan > /dev/null 2>&1 || {{ echo "{NETWORK}" > /root/lan.xml && virsh net-define /root/lan.xml; }}')
     fleet.everywhere("virsh net-start lan > /dev/null 2>&1; virsh net-list --name | grep -qx lan")
+    there = {"requested_destination": {"host": source}}
     definitions = [
-        {"name": "web", "memory_mb": 64, "disks": [{"size_gb": 1, "image": IMAGE}], "networks": [{"network": "lan"}]},
-        {"name": "db", "memory_mb": 64, "disks": [{"size_gb": 1, "path": "/var/lib/libvirt/images/db.qcow2"}]},
+        {"name": "web", "memory_mb": 64, **there, "disks": [{"size_gb": 1, "image": IMAGE}], "networks": [{"network": "lan"}]},
+        {"name": "db", "memory_mb": 64, **there, "disks": [{"size_gb": 1, "path": "/var/lib/libvirt/images/db.qcow2"}]},
     ]
-    fleet.place(definitions, drover_destination=source)
+    fleet.place(definitions)
     assert fleet.settled() == dict.fromkeys(("web", "db"), (source, "running"))
     for destination in sorted(set(fleet.hosts) - {source}):
         for there in (destination, source):
             for name in ("web", "db"):
-                fleet.playbook("migrate", "-e", f"drover_instance={name}", "-e", f"drover_destination={there}")
+                fleet.playbook("instance_migrate", "-e", f"drover_instance={name}", "-e", f"drover_destination={there}")
             assert fleet.settled() == dict.fromkeys(("web", "db"), (there, "running"))
 
 

@@ -24,7 +24,7 @@ PACKAGES="
     postgresql
     python3 python3-venv python3-libvirt"
 STORAGE="
-    ceph-mon ceph-mgr ceph-osd ceph-common qemu-block-extra libvirt-daemon-driver-storage-rbd
+    ceph-mon ceph-mgr ceph-osd ceph-mds ceph-fuse ceph-common qemu-block-extra libvirt-daemon-driver-storage-rbd
     tgt libvirt-daemon-driver-storage-iscsi-direct
     nbdkit
     glusterfs-server libvirt-daemon-driver-storage-gluster

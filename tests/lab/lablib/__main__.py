@@ -32,6 +32,7 @@ from .layout import (
     NoLabHere,
     as_root,
     find_programs,
+    newer_qemu,
     run,
     split_daemons,
 )
@@ -85,6 +86,8 @@ def hosts_of(count: int, kinds: dict[str, list[str]]) -> list[Host]:
         raise LabError(f"The lab has no host {', '.join(unknown)}. Its hosts: {', '.join(host.name for host in hosts)}.")
     if kinds.get("split"):
         split_daemons()
+    if kinds.get("newer_qemu"):
+        newer_qemu()
     return hosts
 
 
@@ -315,6 +318,7 @@ def arguments() -> argparse.ArgumentParser:
         ("split", "a host with libvirt's split daemons (virtqemud and others) instead of libvirtd"),
         ("sudo", "a host where Ansible logs in without root and has sudo"),
         ("ipv6", "a host without an IPv4 address"),
+        ("newer-qemu", "a host whose QEMU is newer than that of the machine"),
     ):
         command.add_argument(f"--{kind}", action="append", default=[], metavar="HOST", help=text)
     commands.add_parser("down", help="stop everything and remove the lab's files")

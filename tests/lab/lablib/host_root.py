@@ -24,7 +24,7 @@ import stat
 import subprocess
 import uuid
 
-from .layout import SPLIT_DAEMONS, SUDO_USER, Host, Layout, run, split_daemons
+from .layout import SPLIT_DAEMONS, SUDO_USER, Host, Layout, newer_qemu, run, split_daemons
 
 #: The machine's secrets and its own set-up of what the host sets up for itself.
 NOT_COPIED = ("shadow*", "gshadow*", "ssh", "libvirt", "sudoers*", "machine-id", "hosts", "hostname", "resolv.conf", "mtab")
@@ -111,6 +111,8 @@ def enter(layout: Layout, host: Host) -> None:
         if os.path.ismount(folder):
             mount(root / folder[1:], source=folder, options="bind")
             mount(root / folder[1:], options="remount,bind,ro")
+    if host.newer_qemu:
+        mount_newer_qemu(root)
     if host.split:
         split_sbin(root, disk)
     mount(root / "proc", kind="proc")
@@ -139,6 +141,15 @@ def enter(layout: Layout, host: Host) -> None:
     os.chdir("/")
     run("umount", "--lazy", "/run/machine")
     os.rmdir("/run/machine")
+
+
+def mount_newer_qemu(root: pathlib.Path) -> None:
+    """Give the host the newer QEMU. QEMU loads every module that is there, and one of another build ends it."""
+    newer = newer_qemu()
+    mount(root / "usr", source="overlay", kind="overlay", options=f"lowerdir={newer / 'usr'}:/usr")
+    for modules in newer.glob("usr/lib/*/qemu"):
+        mount(root / modules.relative_to(newer), source=modules, options="bind")
+        mount(root / modules.relative_to(newer), options="remount,bind,ro")
 
 
 def split_sbin(root: pathlib.Path, disk: pathlib.Path) -> None:

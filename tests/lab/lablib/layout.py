@@ -68,6 +68,8 @@ class Host:
     sudo: bool = False
     #: It has no IPv4 address.
     ipv6: bool = False
+    #: Its QEMU is newer than that of the machine.
+    newer_qemu: bool = False
 
     @property
     def name(self) -> str:
@@ -103,7 +105,7 @@ class Host:
 
 
 #: The kinds of host that a person asks for by the name of the host.
-HOST_KINDS = ("split", "sudo", "ipv6")
+HOST_KINDS = ("split", "sudo", "ipv6", "newer_qemu")
 
 
 class Layout:
@@ -185,6 +187,14 @@ def split_daemons() -> pathlib.Path:
         if all((folder / name).exists() or name == "virtlogd" for name in SPLIT_DAEMONS):
             return folder
     raise NoLabHere("There are no split daemons of libvirt on this machine. Build them once with tests/lab/split_daemons.sh (needs root).")
+
+
+def newer_qemu() -> pathlib.Path:
+    """The folder whose usr has the newer QEMU that tests/lab/newer_qemu.sh has got."""
+    folder = pathlib.Path(os.environ.get("DROVER_NEWER_QEMU") or CHECKOUT / ".cache" / "newer-qemu")
+    if (folder / "usr/bin/qemu-system-x86_64").exists():
+        return folder
+    raise NoLabHere("There is no newer QEMU on this machine. Get one once with tests/lab/newer_qemu.sh.")
 
 
 def as_root() -> list[str]:

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""An iSCSI target in user space, with CHAP. QEMU reaches it by itself, so the kernel needs no module for it.
+"""An iSCSI target in user space, with CHAP, that lets in each host by its address. QEMU reaches it by itself, so the kernel needs no module for it.
 
 Each host of the lab gets the secret and a storage pool ``iscsi`` of the type iscsi-direct.
 """
@@ -54,7 +54,9 @@ class Target:
         self._tgt("setsid", "-f", "sh", "-c", f"exec tgtd -f --iscsi portal={SWITCH_ADDRESS}:{PORT} >log 2>&1 </dev/null")
         beside.until("the iSCSI target listens", lambda: beside.answers(self.layout, PORT))
         self.admin("--op", "new", "--mode", "target", "--tid", "1", "-T", TARGET)
-        self.admin("--op", "bind", "--mode", "target", "--tid", "1", "-I", "ALL")
+        for host in self.layout.hosts():
+            if not host.ipv6:  # the portal has no IPv6 address
+                self.admin("--op", "bind", "--mode", "target", "--tid", "1", "-I", host.address)
         self.admin("--op", "new", "--mode", "account", "--user", USER, "--password", PASSWORD)
         self.admin("--op", "bind", "--mode", "account", "--tid", "1", "--user", USER)
 

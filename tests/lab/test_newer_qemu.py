@@ -1,0 +1,119 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A fleet that is being upgraded: the QEMU of kvm3 is newer than those of kvm1 and kvm2, and has machine types that they have not."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+from lablib import layout as lab_layout
+from test_evacuate import AT_ONCE, SHARED_POOL
+from test_fleet import MARK, Domain, Fleet, changed, clean, said
+
+from conftest import HERE, Lab, run
+
+pytestmark = pytest.mark.long
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory):
+    """A lab of this file alone."""
+    try:
+        lab_layout.newer_qemu()
+    except lab_layout.NoLabHere as problem:
+        pytest.skip(str(problem))
+    folder = tmp_path_factory.mktemp("mixed") / "lab"
+    lab = [os.fspath(HERE / "lab"), "--folder", os.fspath(folder)]
+    try:
+        run([*lab, "up", "--newer-qemu", "kvm3"])
+        found = Lab(lab_layout.Layout(folder))
+        found.command("install")
+        (folder / MARK).touch()
+        yield found
+    finally:
+        run([*lab, "down"], check=False)
+
+
+@pytest.fixture
+def fleet(mixed, tmp_path):
+    clean(mixed)
+    fleet = Fleet(mixed, tmp_path, f"sqlite:///{tmp_path / 'store.db'}")
+    fleet.playbook("discover", "-e", json.dumps(SHARED_POOL))
+    yield fleet
+    clean(mixed)
+
+
+@pytest.fixture
+def newest(fleet):
+    """A machine type that kvm3 alone has."""
+    machines = fleet.everywhere("virsh capabilities | grep -o 'pc-q35-[0-9.]*<' | tr -d '<' | sort -Vu")
+    found = [name for name in machines["kvm3"].split() if name not in machines["kvm1"].split() + machines["kvm2"].split()]
+    assert found and machines["kvm1"] == machines["kvm2"], machines
+    return found[-1]
+
+
+def machine(fleet, host, name):
+    return fleet.run(host, f"virsh dumpxml {name} | grep -o \"machine='[^']*'\"").split("'")[1]
+
+
+def newer(name, machine_type, **more):
+    return {"name": name, "memory_mb": 64, "disks": [{"size_gb": 1}], "machine": machine_type, **more}
+
+
+def on(host):
+    return {"requested_destination": {"host": host}}
+
+
+def test_a_drain_moves_guests_to_the_newer_qemu_and_none_back(fleet):
+    fleet.make("kvm1", Domain("web"), Domain("off", state="shutoff"))
+    fleet.playbook("discover")
+    old = machine(fleet, "kvm1", "web")
+    for name in ("web", "off"):
+        fleet.playbook("instance_migrate", "-e", f"drover_instance={name}", "-e", "drover_destination=kvm3")
+    assert fleet.settled() == {"web": ("kvm3", "running"), "off": ("kvm3", "shutoff")}
+    assert machine(fleet, "kvm3", "web") == old
+    # Nova refuses the same.
+    refused = fleet.drain("kvm3", check=False)
+    assert refused.returncode != 0 and "the destination's hypervisor is older (7." in said(refused), said(refused)
+    assert fleet.settled() == {"web": ("kvm3", "running"), "off": ("kvm3", "shutoff")}
+    assert fleet.query("SELECT count(*) FROM migrations WHERE source_compute = 'kvm3' AND status = 'completed'") == [(0,)]
+
+
+def test_a_machine_type_that_one_host_has(fleet, newest):
+    fleet.make("kvm1", Domain("web"))
+    fleet.playbook("discover")
+    done = fleet.place([newer("new", newest)])
+    assert fleet.settled()["new"] == ("kvm3", "running") and machine(fleet, "kvm3", "new") == newest, said(done)
+    assert changed(fleet.place([newer("new", newest)])) == 0
+
+    refused = fleet.place([newer("other", newest, **on("kvm1"))], check=False)
+    assert refused.returncode != 0 and newest in said(refused) and "other" not in fleet.where(), said(refused)
+
+    done = fleet.playbook("check", check=False)
+    assert f"the machine type x86_64 {newest}" in said(done) and "kvm1" in said(done), said(done)
+    refused = fleet.drain("kvm3", check=False)
+    assert refused.returncode != 0 and "new" in said(refused) and "older" in said(refused), said(refused)
+    assert fleet.settled() == {"web": ("kvm1", "running"), "new": ("kvm3", "running")}
+
+
+def test_an_evacuation_starts_what_the_older_hosts_can_run_and_names_the_rest(fleet, newest):
+    fleet.make("kvm1", Domain("web"))
+    discover = ("discover", "-e", json.dumps(SHARED_POOL))
+    fleet.playbook(*discover)
+    fleet.playbook("instance_migrate", "-e", "drover_instance=web", "-e", "drover_destination=kvm3")
+    fleet.place([newer("new", newest, **on("kvm3"))])
+    assert fleet.settled() == {"web": ("kvm3", "running"), "new": ("kvm3", "running")}
+    fleet.lab.command("kill", "kvm3")
+    fleet.playbook(*discover, "--limit", "kvm3,localhost", check=False)
+    words = {"drover_host": "kvm3", "drover_host_is_off": "kvm3 is powered off", **SHARED_POOL, **AT_ONCE}
+    done = fleet.playbook("evacuate", "-e", json.dumps(words), check=False)
+    found = fleet.where(["kvm1", "kvm2"])
+    assert set(found) == {"web"} and found["web"][1] == "running", said(done)
+    assert "new" in said(done) and newest in said(done) and done.returncode != 0, said(done)
+    fleet.lab.command("start", "kvm3")
+    fleet.run("kvm3", "virsh undefine web 2>/dev/null; virsh start new")
+    fleet.playbook(*discover)
+    assert fleet.settled()["new"] == ("kvm3", "running")
