@@ -51,6 +51,7 @@ CALL_TIMEOUTS = {
     # What was sent reaches the disk; libvirt answers when all of it has.
     "finish": 900,
     # From one piece to the next.
+    "sendAll": 120,
     "sparseSendAll": 120,
     # The guest freezes its file systems, and a new image is made for each disk.
     "snapshotCreateXML": 300,
@@ -63,7 +64,7 @@ CALL_TIMEOUTS = {
 }
 
 #: Of these the limit is for what they call back: they go on for as long as something moves.
-BY_PIECES = ("sparseSendAll",)
+BY_PIECES = ("sendAll", "sparseSendAll")
 
 
 class Line:
