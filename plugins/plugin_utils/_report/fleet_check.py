@@ -23,7 +23,7 @@ _USED = (
         "machines",
         "machine",
         "the machine type {}",
-        "Upgrade QEMU there, or keep these guests on hosts that have it (drover_destination, server groups)",
+        "Upgrade QEMU there, or keep these guests on hosts that have it (requested_destination in their definitions)",
     ),
     ("networks", "networks", "the network {}", "Define and start it there: virsh net-define, virsh net-start {0}, virsh net-autostart {0}"),
     ("interfaces", "interfaces", "the bridge or interface {}", "Make it there, or correct the guests' networks"),
