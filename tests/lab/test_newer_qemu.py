@@ -79,7 +79,6 @@ def test_a_drain_moves_guests_to_the_newer_qemu_and_none_back(fleet):
     refused = fleet.drain("kvm3", check=False)
     assert refused.returncode != 0 and "the destination's hypervisor is older (7." in said(refused), said(refused)
     assert fleet.settled() == {"web": ("kvm3", "running"), "off": ("kvm3", "shutoff")}
-    assert fleet.query("SELECT count(*) FROM migrations WHERE source_compute = 'kvm3' AND status = 'completed'") == [(0,)]
 
 
 def test_a_machine_type_that_one_host_has(fleet, newest):

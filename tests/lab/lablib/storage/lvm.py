@@ -68,7 +68,8 @@ def give_to(layout: Layout, host: Host) -> None:
         run(*root, "cp", os.path.realpath(shutil.which("lvm") or "lvm"), place / "lvm")
         run(*root, "truncate", "-s", f"{SIZE_GB}G", image)
     # In place: a host that is up has this very file mounted.
-    run(*root, "cp", _HERE, place / "lvm_here")
+    run(*root, "tee", place / "lvm_here", text=f"#!/usr/bin/python3\n{_HERE.read_text(encoding='utf-8')}")
+    run(*root, "chmod", "755", place / "lvm_here")
     device = (devices_of(image) or [run(*root, "losetup", "--find", "--show", image).strip()])[0]
     run(*root, "tee", place / "etc/lvm.conf", text=CONFIG.format(device=device))
     name = GROUP
