@@ -211,5 +211,5 @@ def _move(order: UnopenedOrder, options: Options | None = None) -> dict[str, Any
     keys = ("uuid", "name", "migration", "destination", "destination_uri", "live", "begin", "numa", "devices")
     move = {key: known[key] for key in keys if known.get(key) is not None}
     if order["migration_address"]:
-        move["migrate_uri"] = f"tcp://{order['migration_address']}"
+        move["migrate_uri"] = migration_orders.migrate_uri(order["migration_address"])
     return {**move, **order.get("files", {}), **(options.of(order) if options else {})}

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,18 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import C
 
 #: The keys that each move of a plan has.
 MOVE_KEYS = ("uuid", "name", "from_host", "host", "live")
+
+
+def migrate_uri(address: str) -> str:
+    """Return the URI to which a migration sends memory.
+
+    :param address: drover_migration_address of the destination: a name or an address, an IPv6 address with or without brackets.
+    """
+    try:
+        bare = ipaddress.ip_address(address).version == 6
+    except ValueError:
+        bare = False
+    return f"tcp://[{address}]" if bare else f"tcp://{address}"
 
 
 def check_moves(connection: Connection, moves: Sequence[Mapping[str, Any]]) -> None:

@@ -98,7 +98,7 @@ def _order(
         "name": row.instance_name,
         "destination": destination,
         "destination_uri": uri,
-        "migrate_uri": f"tcp://{address}" if address else None,
+        "migrate_uri": migration_orders.migrate_uri(address) if address else None,
         "live": False,
         "numa": numa,
         "devices": devices,
