@@ -103,7 +103,9 @@ def _of_volume(conn: Any, uuid: str, disk: Mapping[str, Any], image: Mapping[str
     pool.refresh(0)
     pool.storageVolLookupByName(volume)
     origin = volume_id(root, volume)
-    if origin and not disk["readonly"] and not disk["shareable"] and disk["device"] == "disk":
+    if not disk["readonly"] and not disk["shareable"] and disk["device"] == "disk":
+        if origin is None:
+            return [f"whether another domain on {where} uses its disk {name} cannot be told, as its pool names no server: start it by hand"]
         user = _sources.user_of(conn, origin, uuid)
         if user:
             return [f"the domain {user} on {where} uses its disk {name}: look at what was made of it"]

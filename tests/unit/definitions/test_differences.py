@@ -237,7 +237,6 @@ def test_a_domain_as_its_definition_says():
         ({"console": {"serial_ports": 2}}, {}, ["console 1 serial ports, the definition says 2 serial ports"]),
         ({"cpu": {"model": "EPYC"}}, {}, ["cpu host-model, the definition says custom EPYC"]),
         ({"domain_type": "kvm"}, {}, ["domain_type qemu, the definition says kvm"]),
-        ({"disks": [{"size_gb": 50}]}, {}, ["disk 1 size 40 GiB, the definition says 50 GiB"]),
         ({"disks": [{"size_gb": 30}]}, {}, ["disk 1 size 40 GiB, the definition says 30 GiB"]),
         ({"disks": [{"size_gb": 40, "image": "/i.qcow2"}]}, {}, ["disk 1 image /v/debian.qcow2, the definition says /i.qcow2"]),
         (
@@ -333,3 +332,10 @@ def test_a_disk_of_an_instance_that_was_built_elsewhere_is_found():
     (found,) = compared({}, disks=[extra, own])
     assert found.key == "disk vdb" and "instance_disk" in found.way
     assert compared({"disks": [{"size_gb": 40}, {"size_gb": 1, "path": "/d.qcow2"}]}, disks=[extra, own]) == []
+
+
+def test_a_larger_disk_is_a_change_and_a_smaller_one_is_none():
+    (found,) = compared({"disks": [{"size_gb": 50}]})
+    assert found.change is not None and (found.change.kind, found.change.given) == ("growth", {"target": "vda", "size_gb": 50})
+    (found,) = compared({"disks": [{"size_gb": 30}]})
+    assert found.change is None and "never made smaller" in found.way
