@@ -8,7 +8,6 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 module: _domain_backup
 short_description: Copy the disks of the running domains of a hypervisor
-version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
 description:
