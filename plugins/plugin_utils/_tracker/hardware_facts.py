@@ -36,6 +36,8 @@ def cells(found: Iterable[Mapping[str, Any]], where: str) -> None:
         place = f"{where}: numa_cells, cell {number}"
         _refuse_double(number, numbers, place)
         _whole(cell, "memory_mb", place)
+        if cell.get("cpus") is None:
+            raise DroverError(f"{place}: cpus must be a list of mappings, not missing.")
         for cpu in _mappings(cell, "cpus", place):
             _refuse_double(_whole(cpu, "id", f"{place}: cpus", CPUS - 1), cpus, f"{place}: CPU {cpu['id']}")
             for key in ("socket", "die", "cluster", "core"):

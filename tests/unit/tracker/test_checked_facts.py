@@ -224,6 +224,11 @@ def test_safety_10_a_guest_is_there_whatever_it_is_called(name, kept):
     assert [each["name"] for each in facts["domains"]] == [kept] and "has a name that cannot be kept" in sentences[0]
 
 
+def test_a_cell_without_its_cpus_is_refused():
+    with pytest.raises(DroverError, match="numa_cells, cell 0: cpus must be a list of mappings"):
+        checked_facts.reported({**FACTS, "numa_cells": [{**FACTS["numa_cells"][0], "cpus": None}]}, "Host kvm1")
+
+
 def test_safety_10_addresses_are_addresses():
     nic = {**NIC, "addresses": ["192.0.2.5", "-oProxyCommand=touch x", "{{ x }}", 5, "2001:db8::7"]}
     facts, sentences = reported(domains=[{**fleets.domain("web"), "interfaces": [nic]}])
