@@ -529,11 +529,16 @@ class AttachDisk(Operation):
 
 
 class BringIntoLine(AttachDisk):
-    """Role place with drover_apply_changes, confirmed: the definition of web has another policy, a disk more and more memory."""
+    """Role place with drover_apply_changes, confirmed: the definition of web has another policy, a larger disk, a disk more and more memory."""
 
     memory = 128
     #: A resize may move it.
     place = None
+
+    def prepare(self, world):
+        super().prepare(world)
+        # It grows, and its header says another size then.
+        world.contents.pop(os.path.join(world.disks, "web.qcow2"))
 
     def run(self, run):
         disks = [{"size_gb": 1, "path": os.path.join(run.world.disks, name)} for name in self.disks]
@@ -548,7 +553,9 @@ class BringIntoLine(AttachDisk):
         Operation.check(self, world)
         ((host, _state),) = world.fleet.where()["web"]
         domain = world.fleet.hosts[host].domains()[uuid_of("web")]
-        assert hypervisors.disks_of(domain) == [os.path.join(world.disks, name) for name in self.disks]
+        paths = [os.path.join(world.disks, name) for name in self.disks]
+        assert hypervisors.disks_of(domain) == paths
+        assert [image_size(path, "qcow2")[0] for path in paths] == [2**30] * len(paths)
         assert domain.maxMemory() // 1024 == self.memory
         with Store.open(world.url).read() as connection:
             assert instances.kept(connection, [uuid_of("web")])[uuid_of("web")]["policy"] == {"priority": 5}
