@@ -54,6 +54,10 @@ def make_network(host: Host) -> None:
     # Without nodad it would be usable a second later only.
     run("ip", "address", "add", f"{host.address_6}/64", "dev", "br0", "nodad")
     run("ip", "link", "set", "br0", "up")
+    if not host.ipv6:
+        run("ip", "address", "add", f"{host.migration_address}/24", "dev", "eth1")
+    run("ip", "address", "add", f"fd98::{10 + host.number}/64", "dev", "eth1", "nodad")
+    run("ip", "link", "set", "eth1", "up")
 
 
 def start(name: str, *command: str) -> subprocess.Popen[bytes]:

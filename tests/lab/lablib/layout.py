@@ -85,6 +85,11 @@ class Host:
         return f"fd99::{10 + self.number}"
 
     @property
+    def migration_address(self) -> str:
+        """Its address in a second network."""
+        return f"fd98::{10 + self.number}" if self.ipv6 else f"10.98.0.{10 + self.number}"
+
+    @property
     def user(self) -> str:
         """The account that Ansible uses."""
         return SUDO_USER if self.sudo else "root"

@@ -25,6 +25,8 @@ from .host import RESTARTS
 from .layout import POWER_OFF, SWITCH_ADDRESS, SWITCH_ADDRESS_6, Host, LabError, Layout, run
 
 BRIDGE = "lab0"
+#: The network for migrations, which nothing uses by itself.
+SECOND_BRIDGE = "lab1"
 
 
 def children(pid: int) -> list[int]:
@@ -100,6 +102,9 @@ class Machine:
             # The process is in the host's network namespace; only its child is in all the others.
             run("ip", "link", "add", self.host.name, "type", "veth", "peer", "name", "eth0", "netns", str(self.process.pid))
             run("ip", "link", "set", self.host.name, "master", BRIDGE, "up")
+            second = f"{self.host.name}m"
+            run("ip", "link", "add", second, "type", "veth", "peer", "name", "eth1", "netns", str(self.process.pid))
+            run("ip", "link", "set", second, "master", SECOND_BRIDGE, "up")
             print("wired", file=self.process.stdin, flush=True)
             self.kvm.learn(self.expect("up"))
             threading.Thread(target=self.restart_at_its_end, args=[self.process], daemon=True).start()
@@ -155,8 +160,9 @@ class Machine:
         self.unplug()
 
     def unplug(self) -> None:
-        """Remove the cable; the kernel takes a moment to do so after the host is gone."""
-        subprocess.run(["ip", "link", "del", self.host.name], capture_output=True, check=False)
+        """Remove the cables; the kernel takes a moment to do so after the host is gone."""
+        for name in (self.host.name, f"{self.host.name}m"):
+            subprocess.run(["ip", "link", "del", name], capture_output=True, check=False)
 
 
 class Switch:
@@ -218,6 +224,8 @@ def make_network() -> None:
     run("ip", "address", "add", f"{SWITCH_ADDRESS}/24", "dev", BRIDGE)
     run("ip", "address", "add", f"{SWITCH_ADDRESS_6}/64", "dev", BRIDGE, "nodad")
     run("ip", "link", "set", BRIDGE, "up")
+    run("ip", "link", "add", SECOND_BRIDGE, "type", "bridge", "forward_delay", "0")
+    run("ip", "link", "set", SECOND_BRIDGE, "up")
 
 
 def main() -> None:
