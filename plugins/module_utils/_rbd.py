@@ -49,7 +49,7 @@ def _qemu_img(conn: Any, pool: Any, image: str, before: Sequence[str], options: 
         words[f"file.server.{number}.host"] = server.get("name") or ""
         words[f"file.server.{number}.port"] = server.get("port") or "6789"
     auth = root.find("source/auth")
-    key = _key(conn, auth) if auth is not None else None
+    key = secret_key(conn, auth) if auth is not None else None
     if auth is not None and key is not None:
         words.update({"file.user": auth.get("username") or "", "file.key-secret": "key", "file.auth-client-required.0": "cephx"})
     target = ",".join(f"{name}={value.replace(',', ',,')}" for name, value in words.items())
@@ -75,7 +75,12 @@ def _qemu_img(conn: Any, pool: Any, image: str, before: Sequence[str], options: 
     return done.stdout
 
 
-def _key(conn: Any, auth: Any) -> bytes | None:
+def secret_key(conn: Any, auth: Any) -> bytes | None:
+    """The key of a client of Ceph in base64, from libvirt's secret; None where none is named.
+
+    :param auth: the <auth> element of a storage pool.
+    :raises LibvirtProblem: it cannot be read.
+    """
     secret = auth.find("secret")
     if secret is None:
         return None

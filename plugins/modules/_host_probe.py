@@ -13,7 +13,8 @@ author:
 description:
   - Runs on a hypervisor and tests from there if another host answers, and if its disks on shared storage are in use.
     The role P(drover.compute.evacuate#role) runs it on a few hypervisors before it fences a silent host.
-  - It changes nothing and needs only Python.
+  - It changes nothing and needs only Python. Images of Ceph are looked at where libvirt's binding, a storage pool with the images and the
+    command C(rbd) are there.
 options:
   addresses:
     description: Names or addresses of the other host. An answer on one of them is enough.
@@ -29,7 +30,8 @@ options:
     type: int
     default: 5
   disks:
-    description: Files and block devices that the other host uses and this one sees.
+    description:
+      - Files and block devices that the other host uses and this one sees, and images of Ceph as C(rbd:SERVERS:/POOL/IMAGE).
     type: list
     elements: str
     default: []
@@ -67,12 +69,12 @@ message:
   type: str
 storage:
   description:
-    - V(active) if one of the disks is locked; V(silent) if none is, and libvirt's lock manager is set up here (role
+    - V(active) if one of the disks is locked, or has a watcher in Ceph; V(silent) if none is, and libvirt's lock manager is set up here (role
       P(drover.compute.hypervisor#role)); V(unknown) otherwise.
   returned: success
   type: str
 in_use:
-  description: The disks that are locked.
+  description: The disks that are locked, and those that have a watcher in Ceph.
   returned: success
   type: list
   elements: str
@@ -80,7 +82,7 @@ in_use:
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _probe
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _probe, _rbd_watchers
 
 
 def main() -> None:
@@ -96,14 +98,29 @@ def main() -> None:
     given = module.params
     answers = [_probe.reach(address, given["port"], given["timeout"]) for address in given["addresses"]]
     reached = [answer for answer, dummy in answers]
-    state, paths = _probe.storage(given["disks"], _probe.locked_by_libvirt())
+    images = [disk for disk in given["disks"] if disk.startswith("rbd:")]
+    state, paths = _probe.storage([disk for disk in given["disks"] if disk not in images], _probe.locked_by_libvirt())
+    watched = _watched(images)
     module.exit_json(
         changed=False,
         reached=True if True in reached else False if False in reached else None,
         message="; ".join(dict.fromkeys(words for answer, words in answers if answer == (True in reached) or not answer)),
-        storage=state,
-        in_use=paths,
+        storage="active" if watched else state,
+        in_use=[*paths, *watched],
     )
+
+
+def _watched(images: list[str]) -> list[str]:
+    if not images or _libvirt.libvirt is None:
+        return []
+    try:
+        conn = _libvirt.open_connection("qemu:///system")
+    except _libvirt.LibvirtProblem:
+        return []
+    try:
+        return _rbd_watchers.watched(conn, images)
+    finally:
+        _libvirt.close(conn)
 
 
 if __name__ == "__main__":

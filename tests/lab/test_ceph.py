@@ -10,7 +10,7 @@ import math
 import shutil
 
 import pytest
-from lablib.storage import ceph
+from lablib.storage import beside, ceph
 from test_evacuate import AT_ONCE
 from test_fleet import DOMAIN, SHARED, Domain, changed, said
 from test_sharing import holdings
@@ -53,6 +53,12 @@ class OnCeph:
     def written(self):
         """What Ceph has of the images' data, in bytes."""
         return {each["name"]: each["used_size"] for each in json.loads(self.cluster.rbd("du", "--format", "json"))["images"]}
+
+    def miss(self, image):
+        """Wait until Ceph misses the client that had an image open, which takes half a minute: until then an evacuation is refused."""
+        beside.until(
+            "its host is missed", lambda: not json.loads(self.cluster.rbd("status", image, "--format", "json"))["watchers"], patience=90
+        )
 
     def counted(self):
         """What the store has allocated of the pool."""
@@ -120,6 +126,7 @@ def test_evacuation_and_deletion(on_ceph):
     on_ceph.playbook("discover")
     fleet.lab.command("kill", "kvm1")
     fleet.playbook("discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost", check=False)
+    on_ceph.miss("web-root")
     done = on_ceph.playbook("evacuate", drover_host="kvm1", drover_host_is_off="kvm1 is powered off")
     there, state = fleet.where(["kvm2", "kvm3"])["web"]
     assert state == "running" and on_ceph.images() == {"web-root": 1}, said(done)
@@ -294,5 +301,10 @@ def test_no_second_guest_writes_to_an_image(on_ceph):
     fleet.playbook("discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost", check=False)
     xml = DOMAIN.format(disks=ceph.disk_xml("web-root"), name="rescue", uuid=Domain("r").uuid, memory_mb=64, vcpus=1, metadata="")
     fleet.run("kvm2", f"virsh define /dev/stdin <<'END'\n{xml}\nEND\nvirsh start rescue")
-    done = on_ceph.playbook("evacuate", check=False, drover_host="kvm1", drover_host_is_off="kvm1 is powered off")
+    off = {"drover_host": "kvm1", "drover_host_is_off": "kvm1 is powered off"}
+    done = on_ceph.playbook("evacuate", check=False, **off)
+    assert fleet.where(["kvm2", "kvm3"]) == {"rescue": ("kvm2", "running")} and "disks of its instances are in use" in said(done), said(
+        done
+    )
+    done = on_ceph.playbook("evacuate", check=False, drover_evacuate_force="storage_active", **off)
     assert fleet.where(["kvm2", "kvm3"]) == {"rescue": ("kvm2", "running")} and "rescue on kvm2 too" in said(done), said(done)

@@ -198,7 +198,7 @@ class Delete(_OfInstance):
     def prepare(self, world):
         super().prepare(world)
         # Its own disk may go.
-        world.contents.pop(os.path.join(world.disks, "web.qcow2"))
+        world.contents.pop(os.path.join(world.disks, "web.qcow2"), None)
 
 
 class Label(_OfInstance):
@@ -738,6 +738,18 @@ class ColdMoveWithSnapshots(MoveWithSnapshots):
     before = after = "shutoff"
 
 
+class OnCeph:
+    """The disks of all instances are images of Ceph, which QEMU reaches by itself: whatever is done, each is the one that it was."""
+
+    def prepare(self, world):
+        world.use_ceph()
+        super().prepare(world)
+
+
+def on_ceph(operation):
+    return type(f"{operation.__name__}OnCeph", (OnCeph, operation), {"__doc__": operation.__doc__})
+
+
 OPERATIONS = {
     "rolling": Rolling,
     "drain": Drain,
@@ -773,4 +785,19 @@ OPERATIONS = {
     "snapshot": Snapshot,
     "delete a snapshot": DeleteSnapshot,
     "revert to a snapshot": RevertSnapshot,
+    **{
+        f"{name}, on ceph": on_ceph(operation)
+        for name, operation in {
+            "drain": Drain,
+            "evacuate": Evacuate,
+            "resize": Resize,
+            "revert": Revert,
+            "delete": Delete,
+            "live move": LiveMove,
+            "cold move": ColdMove,
+            "move shut down": StoppedMove,
+            "undrain": Undrain,
+            "settle": Settle,
+        }.items()
+    },
 }

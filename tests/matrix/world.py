@@ -142,7 +142,7 @@ class World:
     HOSTS = ("kvm1", "kvm2", "kvm3")
 
     def __init__(self, folder, patch, prepared):
-        self.folder = str(folder)
+        self.folder, self._patch = str(folder), patch
         self.disks = os.path.join(self.folder, "disks")
         os.makedirs(self.disks)
         self.fleet = hypervisors.Fleet(os.path.join(self.folder, "hosts"), patch, self.HOSTS)
@@ -150,6 +150,8 @@ class World:
         shutil.copyfile(prepared, self.path)
         self.url = f"sqlite:///{self.path}"
         self.names, self.contents, self.behind, self.dead = {}, {}, [], set()
+        #: Images of Ceph instead of files, that instances have: dict uuid -> images. None: the disks are files.
+        self.images = None
         #: Names that may run twice, as a store made one of them that does not know of the other.
         self.by_hand = set()
         #: Uuids of what a person removed: their room is held until somebody says what is to become of it.
@@ -191,9 +193,22 @@ class World:
 
     def instance(self, name, host, state="running"):
         """An instance with a disk on the storage that all hosts see."""
-        path = self.disk(name)
-        self.fleet.hosts[host].define(name, uuid_of(name), state, [path])
+        disk = self.disk(name) if self.images is None else f"vms/{name}"
+        if self.images is not None:
+            self.images[uuid_of(name)] = [disk]
+        self.fleet.hosts[host].define(name, uuid_of(name), state, [disk])
         self.names[uuid_of(name)] = name
+
+    def use_ceph(self):
+        """Disks are images of Ceph from here on: nothing copies, makes or removes one."""
+        self.images = {}
+
+        def never(*dummy):
+            raise Violation("a volume is made or removed")
+
+        for kind, names in {libvirt.virStorageVol: ("delete", "wipe"), libvirt.virStoragePool: ("createXML", "createXMLFrom")}.items():
+            for name in names:
+                self._patch.setattr(kind, name, never)
 
     def share(self):
         """Declare that the disks are on storage which all hosts see."""
@@ -288,6 +303,15 @@ class World:
 
     # What must hold
 
+    def _check_images(self, domain):
+        """A domain has the images that its instance had, running and at its next start, and no file."""
+        for flags in (0, libvirt.VIR_DOMAIN_XML_INACTIVE):
+            found, known = hypervisors.disks_of(domain, flags), self.images.get(domain.UUIDString())
+            if known is not None and found != known:
+                raise Violation(f"{domain.name()} has the disks {found}, not {known}")
+        if files := os.listdir(self.disks):
+            raise Violation(f"{files} were made")
+
     def check_running(self):
         """No instance, and no definition, runs twice; no two definitions of a host have one CPU; whatever a domain needs is there as it was."""
         names = {}
@@ -298,6 +322,8 @@ class World:
                     users.setdefault(cpu, []).append(domain.name())
                 if host.on and domain.state()[0] == libvirt.VIR_DOMAIN_RUNNING:
                     names.setdefault(domain.name(), []).append((host.name, uuid))
+                if self.images is not None:
+                    self._check_images(domain)
                 for path in hypervisors.disks_of(domain):
                     if path in self.contents and not os.path.exists(path):
                         raise Violation(f"{path}, which {domain.name()} on {host.name} needs, is gone")

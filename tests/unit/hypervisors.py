@@ -183,11 +183,18 @@ class Host:
         return f"{self.name}, boot {self.boots}"
 
 
+_FILE = "<disk type='file' device='disk'><driver name='qemu' type='qcow2' cache='none'/><source file='{}'/>"
+_RBD = (
+    "<disk type='network' device='disk'><driver name='qemu' type='raw' cache='none'/><source protocol='rbd' name='{}'>"
+    "<host name='192.0.2.9' port='6789'/></source>"
+)
+
+
 def xml(name, uuid, disks=(), memory_mb=64, metadata=""):
-    """The XML of a domain for the test driver."""
+    """The XML of a domain for the test driver. disks: paths of files, or images of Ceph as pool/image."""
     devices = "".join(
-        f"<disk type='file' device='disk'><driver name='qemu' type='qcow2' cache='none'/><source file='{path}'/><target dev='vd{chr(97 + number)}'/></disk>"
-        for number, path in enumerate(disks)
+        f"{(_FILE if disk.startswith('/') else _RBD).format(disk)}<target dev='vd{chr(97 + number)}'/></disk>"
+        for number, disk in enumerate(disks)
     )
     return (
         f"<domain type='test'><name>{name}</name><uuid>{uuid}</uuid><metadata>{metadata}</metadata><memory unit='MiB'>{memory_mb}</memory>"
@@ -460,8 +467,9 @@ class Fleet:
 
 
 def disks_of(domain, flags=0):
-    """The files of a domain's disks."""
-    return [each.get("file") for each in ET.fromstring(domain.XMLDesc(flags)).iterfind("devices/disk/source") if each.get("file")]
+    """The files of a domain's disks, or the images of Ceph."""
+    sources = ET.fromstring(domain.XMLDesc(flags)).iterfind("devices/disk/source")
+    return [each.get("file") or each.get("name") for each in sources if each.get("file") or each.get("name")]
 
 
 def _require_active(domain):

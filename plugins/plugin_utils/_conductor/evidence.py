@@ -64,7 +64,9 @@ def witnesses(connection: Connection, host: str, others: Iterable[str], variable
     services.get(connection, host)
     others = sorted(set(others) - {host})
     up = sorted(services.up_hosts(connection, others, clock.now(connection)))
-    return Witnesses((up or others)[:WITNESSES], _addresses(connection, host, variables), _disks(connection, host)[:DISKS])
+    # Whom its storage shuts out is known from the storage, and has its images open until then.
+    disks = _disks(connection, host, with_images=not variables.get("drover_storage_fence"))
+    return Witnesses((up or others)[:WITNESSES], _addresses(connection, host, variables), disks[:DISKS])
 
 
 def gather(
@@ -135,19 +137,30 @@ def _addresses(connection: Connection, host: str, variables: Mapping[str, Any]) 
     return list(dict.fromkeys(str(each) for each in [*found, variables.get("ansible_host"), host] if each))
 
 
-def _disks(connection: Connection, host: str) -> list[str]:
-    """Return the disks that nothing but an instance on this host may have in use."""
+def _disks(connection: Connection, host: str, with_images: bool) -> list[str]:
+    """Return the disks that nothing but an instance on this host may have in use.
+
+    :param with_images: images of Ceph too, as rbd:SERVERS:/POOL/IMAGE.
+    """
     instances = evacuations.instances(connection, host)
     elsewhere = set(evacuations.shown(connection, [each["uuid"] for each in instances], host))
     elsewhere |= {each["instance_uuid"] for each in evacuations.open_migrations(connection, host)}
     disks = [disk for each in instances if each["uuid"] not in elsewhere for disk in each["disks"] or []]
     return sorted(
         {
-            source
+            place
             for disk in disks
-            if (source := disk.get("source"))
-            and disk.get("type") in ("file", "block")
+            if (place := _place(disk))
+            and (with_images or not place.startswith("rbd:"))
             and disk.get("device", "disk") == "disk"
             and not (disk.get("readonly") or disk.get("shareable"))
         }
     )
+
+
+def _place(disk: Mapping[str, Any]) -> str | None:
+    """Return where other hosts find a disk, None where that is not known."""
+    if disk.get("type") in ("file", "block"):
+        return disk.get("source")
+    origin = str(disk.get("origin") or "")
+    return origin if origin.startswith("rbd:") else None

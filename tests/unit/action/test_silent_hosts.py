@@ -60,6 +60,28 @@ def test_whom_to_ask(url):
     assert run("_silent_host", host="kvm1", state="asked", store_url=url)["peers"] == []
 
 
+def test_images_of_ceph_are_asked_for_unless_the_host_is_to_be_shut_out_of_them(url):
+    """Whom Ceph will shut out has them open until then."""
+    images = [
+        {
+            "target": f"vd{at}",
+            "device": "disk",
+            "type": "network",
+            "source": f"{kind}:vms/{at}",
+            "origin": f"{kind}:192.0.2.9:/vms/{at}",
+            **more,
+        }
+        for at, (kind, more) in enumerate([("rbd", {}), ("rbd", {"readonly": True}), ("nbd", {})])
+    ]
+    fleets.discover(url, fleets.host("kvm1", fleets.domain("web", disks=[disk("web"), *images]), pools=[POOL]), now=time.time())
+
+    def asked(**variables):
+        return run("_silent_host", {"hostvars": {"kvm1": variables}}, host="kvm1", state="asked", store_url=url)["disks"]
+
+    assert asked() == ["/nfs/web", "rbd:192.0.2.9:/vms/0"]
+    assert asked(drover_storage_fence="ceph") == ["/nfs/web"]
+
+
 def test_what_they_say(url):
     assert decide(url) == ("hard_fence", None)
     assert decide(url, seen=[*SILENT, {"item": "kvm4", "reached": True}]) == ("nothing", "peers_reach")
