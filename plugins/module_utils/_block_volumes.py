@@ -15,7 +15,7 @@ import posixpath
 import subprocess
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _files, _libvirt
+from ansible_collections.drover.compute.plugins.module_utils import _files, _libvirt, _qemu_img
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
@@ -117,10 +117,8 @@ def fill(path: str, file: str, file_format: str) -> None:
 
     :raises LibvirtProblem: it cannot be copied.
     """
-    command = ["qemu-img", "convert", "-n", "-t", "none", "-f", file_format, "-O", "raw", file, path]
     try:
-        # pylint: disable-next=ansible-bad-function
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=FILLING)
+        done = _qemu_img.run(["convert", "-n", "-t", "none", "-f", file_format, "-O", "raw", file, path], FILLING)
     except (OSError, subprocess.TimeoutExpired) as exc:
         raise LibvirtProblem(f"{file} cannot be copied into {path} on {host_name()}: {exc}.") from exc
     if done.returncode:

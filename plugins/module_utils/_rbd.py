@@ -16,7 +16,7 @@ import subprocess
 from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _qemu_img
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
@@ -30,7 +30,7 @@ def is_empty(conn: Any, pool: Any, image: str) -> bool:
     :param pool: libvirt's handle of the pool.
     :raises LibvirtProblem: that cannot be read.
     """
-    extents = json.loads(_qemu_img(conn, pool, image, ["map", "--output=json"], ["--image-opts"], LOOKING))
+    extents = json.loads(_look_or_fill(conn, pool, image, ["map", "--output=json"], ["--image-opts"], LOOKING))
     return not any(each["data"] for each in extents)
 
 
@@ -39,10 +39,10 @@ def fill(conn: Any, pool: Any, image: str, file: str, file_format: str) -> None:
 
     :raises LibvirtProblem: it cannot be copied.
     """
-    _qemu_img(conn, pool, image, ["convert", "-n", "-f", file_format, file], ["--target-image-opts"], FILLING)
+    _look_or_fill(conn, pool, image, ["convert", "-n", "-f", file_format, file], ["--target-image-opts"], FILLING)
 
 
-def _qemu_img(conn: Any, pool: Any, image: str, before: Sequence[str], options: Sequence[str], seconds: int) -> str:
+def _look_or_fill(conn: Any, pool: Any, image: str, before: Sequence[str], options: Sequence[str], seconds: int) -> str:
     root = parse(pool.XMLDesc(0))
     words = {"driver": "raw", "file.driver": "rbd", "file.pool": child_text(root, "source/name") or "", "file.image": image}
     for number, server in enumerate(root.findall("source/host")):
@@ -58,10 +58,7 @@ def _qemu_img(conn: Any, pool: Any, image: str, before: Sequence[str], options: 
         os.write(writer, key or b"")
         os.close(writer)
         secret = ["--object", f"secret,id=key,format=base64,file=/dev/fd/{reader}"] if key is not None else []
-        command = ["qemu-img", before[0], *secret, *before[1:], *options, target]
-        # Not run_command: it hands on no pipe with a key.
-        # pylint: disable-next=ansible-bad-function
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds, pass_fds=[reader])
+        done = _qemu_img.run([before[0], *secret, *before[1:], *options, target], seconds, [reader])
     except (OSError, subprocess.TimeoutExpired) as exc:
         raise LibvirtProblem(f"The image {image} of Ceph cannot be read or written on {host_name()}: {exc}.") from exc
     finally:

@@ -87,8 +87,9 @@ def on_ceph(cluster, fleet):
     ceph.up(fleet.lab.layout)
     found = OnCeph(fleet)
     yield found
-    fleet.lab.command("kill", "kvm1", check=False)
-    fleet.lab.command("start", "kvm1")
+    for host in ("kvm1", "kvm2"):
+        fleet.lab.command("kill", host, check=False)
+        fleet.lab.command("start", host)
     found.cluster.ceph("osd", "blocklist", "clear")
     fleet.everywhere("for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true")
     for image in found.images():
@@ -174,3 +175,59 @@ def test_a_host_that_still_writes_is_shut_out_and_let_in_again(on_ceph):
     # It is a destination again.
     on_ceph.playbook("drain", drover_host=there)
     assert fleet.settled()["web"][0] != there
+
+
+def test_two_hosts_are_shut_out_one_after_the_other(on_ceph):
+    """The second has what was started elsewhere for the first; both write on. Each is let in again for itself."""
+    fleet, admin = on_ceph.fleet, "kvm3"
+    on_ceph.make("kvm1", "web", ("web-root", 1))
+    on_ceph.make("kvm2", "db", ("db-root", 1))
+    fence = {"drover_storage_fence": "ceph", "drover_ceph_admin": admin, "drover_ceph_arguments": administrator(on_ceph, admin)}
+    on_ceph.playbook("discover")
+    fleet.playbook("host_state.yml", "-e", json.dumps({"service_host": "kvm3", "state": "disabled", "reason": "for the first"}))
+
+    first = Inside(fleet, "kvm1")
+    for rule in CUT_OFF:
+        first.run("ip", *rule.split())
+    fleet.playbook("discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost", check=False)
+    done = on_ceph.playbook("evacuate", drover_host="kvm1", **fence)
+    assert fleet.where(["kvm2", "kvm3"]) == {"web": ("kvm2", "running"), "db": ("kvm2", "running")}, said(done)
+    Inside(fleet, "kvm2").write("web", 1)
+    assert content(on_ceph, "web-root") == b"\1" * 65536
+
+    fleet.playbook("host_state.yml", "-e", json.dumps({"service_host": "kvm3", "state": "enabled"}))
+    second = Inside(fleet, "kvm2")
+    for rule in CUT_OFF:
+        second.run("ip", *rule.split())
+    fleet.playbook("discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,kvm2,localhost", check=False)
+    refused = on_ceph.playbook("evacuate", check=False, drover_host="kvm2", **fence)
+    assert refused.returncode != 0 and fleet.where(["kvm3"]) == {}, said(refused)
+    second.write("web", 2)
+    assert content(on_ceph, "web-root") == b"\2" * 65536, "it is shut out no sooner than everything was looked at"
+    force = ["many_down", "quiet_time"]
+    refused = on_ceph.playbook("evacuate", check=False, drover_host="kvm2", drover_evacuate_force=force, **fence)
+    # The store knows that the first was shut out, and not that it still is.
+    assert "it may run on kvm1, not read now" in said(refused) and "drover_evacuate_force=unread_hosts" in said(refused), said(refused)
+    assert fleet.where(["kvm3"]) == {}, said(refused)
+    done = on_ceph.playbook("evacuate", drover_host="kvm2", drover_evacuate_force=[*force, "unread_hosts"], **fence)
+    assert fleet.where(["kvm3"]) == {"web": ("kvm3", "running"), "db": ("kvm3", "running")}, said(done)
+    Inside(fleet, "kvm3").write("web", 4)
+    for each in (first, second):
+        each.write("web", 3)
+    second.write("db", 3)
+    assert content(on_ceph, "web-root") == b"\4" * 65536 and content(on_ceph, "db-root") == bytes(65536)
+
+    # The second is back, and the first is not.
+    for host, inside, others in (("kvm2", second, True), ("kvm1", first, False)):
+        for rule in reversed(CUT_OFF):
+            inside.run("ip", *rule.replace("add", "del", 1).split())
+        on_ceph.playbook("discover", check=False)
+        refused = on_ceph.playbook("undrain", check=False, drover_host=host, **fence)
+        assert refused.returncode != 0 and f"{host} stays shut out of its storage" in said(refused), said(refused)
+        inside.run("sh", "-c", "for each in $(virsh list --name); do virsh destroy $each; done")
+        on_ceph.playbook("discover", check=False)
+        done = on_ceph.playbook("undrain", drover_host=host, **fence)
+        assert f"{host} has its storage again" in said(done), said(done)
+        assert (":0/0" in on_ceph.cluster.ceph("osd", "blocklist", "ls")) == others
+    assert {name: state for name, (host, state) in fleet.where().items()} == {"web": "running", "db": "running"}
+    assert content(on_ceph, "web-root") == b"\4" * 65536 and content(on_ceph, "db-root") == bytes(65536)

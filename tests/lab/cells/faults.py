@@ -10,16 +10,30 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
+import shlex
 import shutil
 import subprocess
 
+#: Run on a host: end the modules that are at work there; not the host itself, what watches, or this.
+KILL_MODULES = """
+import glob, os, signal
+for path in glob.glob("/proc/[0-9]*"):
+    number = int(path[6:])
+    try:
+        words = open(path + "/cmdline").read()
+        if "python" in words.split("\\0")[0] and number not in (1, os.getpid()) and "watched" not in words:
+            os.kill(number, signal.SIGKILL)
+    except OSError:
+        pass
+"""
 RESTARTED = "/usr/sbin/libvirtd -d && virsh list"
 
 
 class Fault:
     """One fault.
 
-    moments: "before" and "after" the task of the operation, and "during" it.
+    moments: "before" and "after" the task of the operation, and "during" it; with the name of a task behind it, those of that one.
     environment: of the run that it happens to.
     exact: where the instances are in the end, and in which state, is what it would have been without it.
     gone: it takes the instance away for good.
@@ -69,10 +83,28 @@ class ControllerKilled(Fault):
 
     @classmethod
     def moments_of(cls, operation):
-        return ("before", "during", "after") if operation.thorough else cls.moments
+        return (*(("before", "during", "after") if operation.thorough else cls.moments), *operation.moments)
 
     def strike(self, run, watch):
         run.kill()
+
+
+class ModuleKilled(Fault):
+    """kill -9 of the module on the hypervisor; what libvirt was sent goes on."""
+
+    of_kinds = True
+
+    def strike(self, run, watch):
+        self.fleet.run(self.operation.at, f"/usr/bin/python3 -c {shlex.quote(KILL_MODULES)}")
+
+    def again(self):
+        """A volume that has data is nobody's to overwrite: the message says how a person removes it."""
+        run = self.give()
+        left = re.search(r"If nobody needs it: (virsh vol-delete \S+ \w+)", run.said)
+        if not left:
+            return [run]
+        self.fleet.run(self.operation.at, left.group(1))
+        return [run, self.give()]
 
 
 class TwiceAtOnce(Fault):
@@ -208,12 +240,10 @@ class DiskFull(Fault):
         return operation.fills is not None
 
     def strike(self, run, watch):
-        host, folder = self.operation.fills
-        self.fleet.run(host, f"mount -t tmpfs -o size=64k full {folder}")
+        self.world.storage.fill(*self.operation.fills)
 
     def mend(self, watch):
-        host, folder = self.operation.fills
-        self.fleet.run(host, f"umount {folder}")
+        self.world.storage.make_room(*self.operation.fills)
 
 
 class SecondStore(Fault):
@@ -367,6 +397,7 @@ class MovedByHand(_ByHand):
 
 FAULTS = {
     "controller killed": ControllerKilled,
+    "module killed": ModuleKilled,
     "twice at once": TwiceAtOnce,
     "task timeout": TaskTimeout,
     "store locked": StoreLocked,

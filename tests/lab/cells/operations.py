@@ -13,10 +13,12 @@ import json
 import typing
 import uuid
 
+from cells import storages
 from test_drain_plan import policy
 from test_evacuate import AT_ONCE, OFF, SHARED_POOL, extra
-from test_fleet import IMAGE, LOCAL, SHARED, Domain
+from test_fleet import DOMAIN, IMAGE, LOCAL, PLAYBOOKS, SHARED, Domain
 from test_lifecycle import FLAVORS
+from test_storage_fence import CUT_OFF, Inside, administrator
 
 #: What guests need beside their disks, among the disks of others: the image that those are backed by, and a medium.
 BASE, ISO = f"{SHARED}/base.qcow2", f"{SHARED}/tools.iso"
@@ -56,6 +58,32 @@ class WithData(Guest):
         return f"{NEW.format(path=DATA, size='1G')}\n" + super().script().replace("</devices>", f"{data}</devices>")
 
 
+@dataclasses.dataclass
+class OnVolumes(Guest):
+    """The same with its disk on a volume of its own; and where all hosts see them, with another volume that was there before it."""
+
+    storage: type[storages.Files] = storages.Files
+
+    @property
+    def own(self) -> str:
+        return f"{self.uuid}-vda"
+
+    @property
+    def given(self) -> str | None:
+        """Its name proves nothing."""
+        return f"{self.uuid}-vdb" if self.storage.shared else None
+
+    def script(self) -> str:
+        disks = self.storage.disk(self.own, "vda")
+        if self.given:
+            alias = "<alias name='ua-drover-attached-source-vdb'/></disk>"
+            disks += self.storage.disk(self.given, "vdb").replace("</disk>", alias)
+        disks += CDROM.format(path=ISO)
+        xml = DOMAIN.format(disks=disks, **{field: getattr(self, field) for field in ("name", "uuid", "memory_mb", "vcpus", "metadata")})
+        start = "" if self.state == "shutoff" else f"\nvirsh start {self.name}"
+        return f"set -e\nvirsh define /dev/stdin <<'END'\n{xml}\nEND{start}"
+
+
 class WithFolder(Guest):
     """The same, whose host has a folder for its disk to go to."""
 
@@ -89,6 +117,12 @@ class Operation:
     dead = False
     #: Whether it has the cells that take minutes, and a kill at each moment.
     thorough = False
+    #: What a shell on ``at`` sees in the middle of the work, where that is not just some time after it has begun.
+    midst = ""
+    #: More moments of a kill.
+    moments: tuple[str, ...] = ()
+    #: Where the disks are.
+    storage: type[storages.Files] = storages.Files
 
     def web(self) -> list[Guest]:
         return [Guest("web")]
@@ -103,11 +137,22 @@ class Operation:
     def prepare(self, fleet) -> None:
         """What went before, once."""
 
+    def begin(self, world) -> None:
+        """What happens right before it."""
+        if self.dead:
+            world.power_off("kvm1")
+
+    def intrude(self, world, running: set[str]) -> None:
+        """Do what must not harm the guests that run on hosts which the controller reaches."""
+
+    def back(self, world) -> None:
+        """The host that was dead is back, and was discovered."""
+
     def check(self, fleet) -> None:
         """Beyond where web is: what must be in the end."""
 
     def words(self) -> list[str]:
-        return ["-e", json.dumps({"drover_instance_timeout": 30, **SHARED_POOL, **self.variables})]
+        return ["-e", json.dumps({"drover_instance_timeout": 30, **SHARED_POOL, **self.storage.variables, **self.variables})]
 
 
 class Place(Operation):
@@ -166,6 +211,19 @@ class DetachDisk(AttachDisk):
 
     def web(self):
         return [WithData("web")]
+
+
+class Grow(Operation):
+    """Of a disk of a guest that runs."""
+
+    kind = "growth"
+    what, task = "instance_disk", "_domain_device present at kvm1"
+    variables = {"drover_instance": "web", "drover_disk": "vda", "drover_disk_gb": 2, "drover_disk_state": "resized"}
+
+    def check(self, fleet):
+        """QEMU shows the guest the new size."""
+        shown = fleet.run("kvm1", "virsh domblkinfo web vda")
+        assert f"{2 * storages.GIB}" in next(line for line in shown.splitlines() if line.startswith("Capacity")), shown
 
 
 class MoveDisk(Operation):
@@ -323,6 +381,43 @@ class Drain(_OfHost):
     what, task = "drain", "_domain_migration at kvm1"
 
 
+class DrainAfterCopies(Drain):
+    """With a copy of the disks before anything is changed; struck while they are made."""
+
+    kind = "copies"
+    task, thorough = "Copy the disks of the running guests", True
+    folder = f"{SHARED}/copies"
+    midst = f"ls {folder}/.drover-backup-* > /dev/null 2>&1"
+    variables = {
+        **Drain.variables,
+        "drover_before_drain": str(PLAYBOOKS / "before_drain.yml"),
+        "drover_backup_folder": folder,
+    }
+
+    def web(self):
+        return [Guest("web", size="256M", written_mb=128, based=False)]
+
+    def prepare(self, fleet):
+        fleet.run("kvm1", f"mkdir -p {self.folder}")
+
+    def begin(self, world):
+        self.prepare(world.fleet)
+
+    def copies(self, fleet) -> list[str]:
+        """Files that look like copies."""
+        return [f"{self.folder}/{each}" for each in fleet.files(self.folder, "kvm3") if not each.startswith(".")]
+
+    def intrude(self, world, running):
+        """Whatever looks like a copy is one."""
+        for copy in self.copies(world.fleet):
+            assert "identical" in world.fleet.run("kvm3", f"qemu-img compare -U {self.web()[0].paths[0]} {copy}"), copy
+
+    def check(self, fleet):
+        """There is a whole one, and nothing is left of others."""
+        assert self.copies(fleet)
+        assert len(fleet.files(self.folder, "kvm3")) == len(self.copies(fleet))
+
+
 class Evacuate(_OfHost):
     kind = "restart"
     what, task, at, dead = "evacuate", "Restart its instances elsewhere", "kvm2", True
@@ -330,7 +425,7 @@ class Evacuate(_OfHost):
 
     def prepare(self, fleet):
         fleet.lab.command("kill", "kvm1")
-        fleet.playbook("discover", *extra(), "--limit", "kvm1,localhost", check=False)
+        fleet.playbook("discover", *extra(**self.storage.variables), "--limit", "kvm1,localhost", check=False)
 
 
 class Rolling(_OfHost):
@@ -369,6 +464,7 @@ OPERATIONS = {
     "delete": Delete,
     "attach disk": AttachDisk,
     "detach disk": DetachDisk,
+    "grow disk": Grow,
     "move disk": MoveDisk,
     "move disk of one that is off": MoveDiskCold,
     "snapshot": Snapshot,
@@ -381,7 +477,83 @@ OPERATIONS = {
     "move with a snapshot": MoveWithSnapshot,
     "copied move": CopiedMove,
     "drain": Drain,
+    "drain after copies": DrainAfterCopies,
     "evacuate": Evacuate,
     "rolling": Rolling,
     "undrain": Undrain,
 }
+
+
+class OnStorage(Operation):
+    """An operation with the disks of its guests on volumes of a storage."""
+
+    fills = None
+
+    def guests(self):
+        fields = ("name", "state", "metadata")
+        return [
+            OnVolumes(**{field: getattr(each, field) for field in fields}, disks=0, boots=False, based=False, storage=self.storage)
+            for each in super().guests()
+        ]
+
+
+class PlaceOnStorage(OnStorage):
+    """It builds a disk there, and where all hosts see them, gets another volume that was there before it."""
+
+    midst = "grep -qsz ^convert$ /proc/[0-9]*/cmdline"
+
+    def words(self):
+        given = [self.storage.given(storages.SOMEBODYS)] if self.storage.shared else []
+        disks = [{"size_gb": 1, "image": storages.GOLDEN, "pool": self.storage.pool}, *given]
+        self.variables = {"drover_instance_definitions": [{"name": "web", "memory_mb": 64, "disks": disks}]}
+        return super().words()
+
+
+class EvacuateBehindFence(OnStorage, Evacuate):
+    """Of a host that nobody reaches and whose guests run on: it is shut out by the blocklist of Ceph."""
+
+    kind, storage = "fence", storages.Rbd
+    variables = {**_OfHost.variables, **AT_ONCE, "drover_storage_fence": "ceph", "drover_ceph_admin": "kvm3"}
+    moments = (
+        "before Write down that it is about to be shut out",
+        "after Write down that it is about to be shut out",
+        "after Use the blocklist of Ceph",
+        "before Record what it is cut off from",
+        "after Record what it is cut off from",
+        "after",
+    )
+
+    def begin(self, world):
+        self.variables = {**self.variables, "drover_ceph_arguments": administrator(world.storage, "kvm3")}
+        inside = Inside(world.fleet, "kvm1")
+        for rule in CUT_OFF:
+            inside.run("ip", *rule.split())
+        world.cut.add("kvm1")
+
+    def intrude(self, world, running):
+        """What runs elsewhere writes at the host that was shut out: the contents of all volumes are compared after that."""
+        for name in running if "kvm1" in world.cut else ():
+            Inside(world.fleet, "kvm1").write(name, 3)
+
+    def back(self, world):
+        """It was started anew. It has its storage again with an undrain."""
+        run = world.playbook("undrain", *self.words())
+        assert run.finish() == 0 and "kvm1 has its storage again" in run.said
+        assert ":0/0" not in world.storage.cluster.ceph("osd", "blocklist", "ls")
+        world.storage.again("kvm1")
+
+
+#: The operations of each storage.
+STORAGES = {
+    storages.Rbd: ["place", "delete", "grow disk", "live move", "cold move", "drain", "evacuate", "resize and confirm"],
+    storages.Lvm: ["place", "delete", "live move", "cold move", "drain"],
+}
+
+OPERATIONS["evacuate behind a fence on rbd"] = EvacuateBehindFence
+
+for _storage, _names in STORAGES.items():
+    for _name in _names:
+        _with = PlaceOnStorage if _name == "place" else OnStorage
+        _base = OPERATIONS[_name]
+        _own = {"storage": _storage, "fills": (_base.destination, _storage.pool) if _storage.fillable and _base.destination else None}
+        OPERATIONS[f"{_name} on {_storage.name}"] = type(f"{_base.__name__}On{_storage.__name__}", (_with, _base), _own)

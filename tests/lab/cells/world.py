@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import math
 import pathlib
 import shlex
 import shutil
@@ -14,7 +15,8 @@ import tempfile
 import time
 
 import pytest
-from cells.operations import BASE, ISO, NEEDED
+from cells import storages
+from cells.operations import BASE, ISO, NEEDED, OnVolumes
 from lablib import control
 from test_evacuate import extra
 from test_fleet import IMAGE, LOCAL, SHARED, Fleet, clean, descendants, end
@@ -47,18 +49,22 @@ virsh list || /usr/sbin/libvirtd -d
 true
 """
 
-#: Run on a host: which domains run, what domains need and is not there, part files, and processes that are still at work.
+#: Run on a host: which domains run, what domains need, what of that is not there, files and part files, and processes that are still at work.
 LOOK = f"""
 import glob, json, libvirt, os
 import xml.etree.ElementTree as ET
-running, missing, working = [], [], []
+running, missing, working, sources = [], [], [], []
 for domain in libvirt.openReadOnly("qemu:///system").listAllDomains():
     if domain.state()[0] == libvirt.VIR_DOMAIN_RUNNING:
         running.append({{"name": domain.name(), "uuid": domain.UUIDString()}})
     for source in ET.fromstring(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)).findall("devices/disk/source"):
-        if not os.path.exists(source.get("file")):
-            missing.append(f"{{source.get('file')}} of {{domain.name()}}")
-parts = [path for folder in ("{LOCAL}", "{LOCAL}/fast", "{SHARED}") for path in glob.glob(folder + "/.drover-*")]
+        path = source.get("file") or source.get("dev")
+        if path and not os.path.exists(path):
+            missing.append(f"{{path}} of {{domain.name()}}")
+        sources.append({{"domain": domain.name(), **source.attrib}})
+folders = ("{LOCAL}", "{LOCAL}/fast", "{SHARED}")
+parts = [path for folder in folders for path in glob.glob(folder + "/.drover-*")]
+files = [path for folder in folders for path in glob.glob(folder + "/*") if os.path.isfile(path)]
 for number in glob.glob("/proc/[0-9]*"):
     try:
         words = open(number + "/cmdline").read().split("\\0")
@@ -67,7 +73,7 @@ for number in glob.glob("/proc/[0-9]*"):
     # Not the host itself, who watches, or this.
     if "python" in words[0] and int(number[6:]) not in (1, os.getpid()) and "watched" not in str(words):
         working.append(" ".join(words))
-print(json.dumps({{"running": running, "missing": missing, "parts": parts, "working": working}}))
+print(json.dumps({{"running": running, "missing": missing, "parts": parts, "files": files, "working": working, "sources": sources}}))
 """
 
 
@@ -103,7 +109,15 @@ class Prepared:
     """The stores in which each operation can begin, each made when it is first needed."""
 
     def __init__(self, lab, folder: pathlib.Path) -> None:
-        self.lab, self._folder, self._made = lab, folder, {}
+        self.lab, self._folder, self._made, self._storage = lab, folder, {}, storages.Files(lab)
+
+    def storage(self, operation) -> storages.Files:
+        """The storage of the disks of an operation, empty. It runs while operations need it that come one after the other."""
+        if not isinstance(self._storage, operation.storage):
+            self._storage.close()
+            self._storage = operation.storage(self.lab)
+        self._storage.ready()
+        return self._storage
 
     def store(self, operation) -> pathlib.Path:
         """The folder of the store, to be copied."""
@@ -113,9 +127,8 @@ class Prepared:
             folder.mkdir()
             fleet = Fleet(self.lab, folder, f"sqlite:///{folder / 'store.db'}")
             reset(self.lab)
-            fleet.run("kvm1", NEEDED)
-            fleet.make("kvm1", *operation.guests())
-            fleet.playbook("discover", *extra())
+            made(fleet, operation, self.storage(operation))
+            fleet.playbook("discover", *extra(**operation.storage.variables))
             operation.settings(fleet)
             operation.prepare(fleet)
             self._made[kind] = folder
@@ -124,6 +137,7 @@ class Prepared:
     def close(self) -> None:
         """The hosts as they were."""
         reset(self.lab)
+        self._storage.close()
         Fleet(self.lab, self._folder, "").everywhere(UNWRAP)
 
 
@@ -138,6 +152,17 @@ def reset(lab) -> None:
     fleet.everywhere(WRAP)
 
 
+def made(fleet, operation, storage) -> None:
+    """Make what an operation begins with: the guests, and volumes that are theirs or like theirs."""
+    fleet.run("kvm1", NEEDED)
+    guests = operation.guests()
+    if operation.storage.name:
+        others = [f"{OnVolumes('web').own}-kept", f"{OnVolumes('web').uuid}-vdc", storages.SOMEBODYS]
+        fleet.run("kvm1", storages.MAKE_GOLDEN)
+        storage.make("kvm1", [name for each in guests for name in (each.own, each.given) if name] + others)
+    fleet.make("kvm1", *guests)
+
+
 class World:
     """The hosts with the guests of an operation, and a store that knows them."""
 
@@ -146,15 +171,23 @@ class World:
         self.folder, self.backup = folder / "store", prepared.store(operation)
         self.fleet = Fleet(prepared.lab, folder, self.store_in(self.folder))
         self.runs: list[Command] = []
+        #: Hosts that the controller does not reach, whose guests go on.
+        self.cut: set[str] = set()
         reset(prepared.lab)
+        self.storage = prepared.storage(operation)
         shutil.copytree(self.backup, self.folder)
-        self.fleet.run("kvm1", NEEDED)
-        self.fleet.make("kvm1", *operation.guests())
+        made(self.fleet, operation, self.storage)
         self.kept = {path: self._digest(path) for path in (IMAGE, BASE, ISO)}
-        if operation.dead:
-            self.power_off("kvm1")
+        self.contents = self.storage.digests(self.storage.volumes(self.fleet.hosts))
+        #: Volumes that are nobody's to remove, and files that there were.
+        own = {each.own for each in operation.guests()} if operation.storage.name else set()
+        self.foreign = {each for each in self.contents if each[1] not in own}
+        self.files = self._files(self._look())
+        operation.begin(self)
 
     def close(self) -> None:
+        for host in self.cut:
+            self.power_off(host)
         for run in self.runs:
             run.kill()
 
@@ -170,7 +203,7 @@ class World:
 
     def discover(self, *words: str, store: pathlib.Path | None = None) -> Command:
         """Discover, and wait for the end."""
-        run = self.playbook("discover", *extra(), *words, store=store)
+        run = self.playbook("discover", *extra(**self.operation.storage.variables), *words, store=store)
         run.finish()
         return run
 
@@ -197,18 +230,30 @@ class World:
         control.ask(self.fleet.lab.layout, "kill", host)
 
     def power_on(self, host: str) -> None:
+        if host in self.cut:
+            self.power_off(host)
         self.fleet.lab.command("start", host)
         self.fleet.run(host, WRAP)
+        if host not in self.cut:
+            self.storage.again(host)
+        self.cut.discard(host)
 
     def living(self) -> list[str]:
         power = control.ask(self.fleet.lab.layout, "status")
-        return [host for host in self.fleet.hosts if power[host]]
+        return [host for host in self.fleet.hosts if power[host] and host not in self.cut]
 
     def slow_start(self, seconds: float = START_SECONDS) -> None:
         self.fleet.everywhere(f"echo {seconds} > /run/slow", self.living())
 
     def quick_start(self) -> None:
         self.fleet.everywhere("rm -f /run/slow", self.living())
+
+    def come_to_the_middle(self) -> None:
+        """Wait until the work on the hypervisor is in its middle."""
+        if self.operation.midst:
+            self.fleet.run(self.operation.at, f"for each in $(seq 1000); do {self.operation.midst} && exit; sleep 0.02; done; true")
+        else:
+            time.sleep(STRIKE_SECONDS)
 
     def virsh(self, words: str, hosts=None) -> None:
         """Something that a person does by hand, wherever web is."""
@@ -223,13 +268,61 @@ class World:
         """
         assert watch.doubled("uuid" if namesakes else "name") == []
         looked = self._look()
+        self.operation.intrude(self, {each["name"] for found in looked.values() for each in found["running"]})
         running = [each["uuid" if namesakes else "name"] for found in looked.values() for each in found["running"]]
         assert len(running) == len(set(running)), looked
         assert {host: found["missing"] for host, found in looked.items() if found["missing"]} == {}
         assert {path: self._digest(path) for path in self.kept} == self.kept
+        self.check_volumes(looked)
 
-    def check_end(self, store: pathlib.Path | None = None) -> dict[str, tuple[str, str]]:
-        """Room is held where instances are, and nothing is left behind. Where each is."""
+    def check_volumes(self, looked, ended: bool = False, gone: bool = False) -> None:
+        """Each volume that a domain needs, or that a person has made, is there as it was, the disk of one that runs is a copy of its image, and
+        in the end there is no other one.
+        """
+        if not self.operation.storage.name:
+            return
+        volumes = self.storage.volumes(looked)
+        needed = {(host, each["domain"]): set() for host, found in looked.items() for each in found["sources"]}
+        for host, found in looked.items():
+            for each in found["sources"]:
+                if volume := self.storage.volume_of(host, each):
+                    needed[host, each["domain"]].add(volume)
+        wanted = set().union(self.foreign, *needed.values())
+        # Those of a host that is off cannot be seen.
+        wanted = {each for each in wanted if each[0] in ("", *looked)}
+        assert wanted <= set(volumes), (wanted - set(volumes), looked)
+        before = {name: digest for (dummy, name), digest in self.contents.items()}
+        now = self.storage.digests([each for each in wanted if each[1] in before])
+        running = {(host, each["name"]) for host, found in looked.items() for each in found["running"]}
+        started = set().union(*(needed[each] for each in running if each in needed))
+        assert now == {each: before[each[1]] for each in now}
+        # Those that were built: of a guest that runs the whole image was copied.
+        built = [each for each in wanted if each[1] not in before and (ended or each in started)]
+        assert set(self.storage.digests(built, storages.GOLDEN_MB).values()) <= ({self.storage.golden_digest()} if built else set())
+        if ended:
+            more = set(volumes) - wanted
+            # A person has undefined the domain of one of them.
+            assert len(more) == (gone and self.operation.state is not None), (more, looked)
+            assert self._files(looked) == self.files
+            self._check_promised(needed, volumes)
+
+    def _check_promised(self, needed, volumes) -> None:
+        expected: dict[str, int] = {}
+        for one in needed.values():
+            for place in {place for place, dummy in one}:
+                expected[place] = expected.get(place, 0) + math.ceil(sum(volumes[each] for each in one if each[0] == place) / storages.GIB)
+        assert self.storage.promised(Fleet(self.fleet.lab, self.folder, self.store_in(self.folder))) == expected
+
+    @staticmethod
+    def _files(looked) -> set[str]:
+        """All files in folders of disks."""
+        return {path for found in looked.values() for path in found["files"]}
+
+    def check_end(self, store: pathlib.Path | None = None, gone: bool = False) -> dict[str, tuple[str, str]]:
+        """Room is held where instances are, and nothing is left behind. Where each is.
+
+        :param gone: a person has undefined web, and its disk is left.
+        """
         fleet = Fleet(self.fleet.lab, self.folder, self.store_in(store or self.folder))
         where = fleet.settled()
         assert fleet.query("SELECT name, purpose FROM leases") == []
@@ -240,6 +333,7 @@ class World:
             assert time.monotonic() < deadline, looked
             looked = self._look()
         assert {host: found["parts"] for host, found in looked.items() if found["parts"]} == {}
+        self.check_volumes(looked, True, gone)
         return where
 
     def _look(self) -> dict[str, dict[str, list[str]]]:

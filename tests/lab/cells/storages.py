@@ -1,0 +1,260 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The storages of the real part of the fault matrix: where the disks of web and beside are, and what must hold of their volumes.
+
+A storage that is added to STORAGES has the operations that it names, each with all the cells of the faults that can happen to it.
+A volume is known by its place, which is a host or "" for one that all hosts have, and by its name.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import typing
+
+from lablib.layout import LabError
+from lablib.storage import beside, ceph, lvm
+from test_fleet import BOOT_SECTOR, SHARED, Fleet
+
+GIB = 2**30
+#: Of each volume this much is written and compared.
+SEEN_MB = 8
+#: What makes the first of it: the operating system of the lab's guests, and then the name of the volume, over and over.
+CONTENT = "{{ echo {sector} | base64 -d; yes {name} | head -c 1M; }} > {file}; truncate -s {seen}M {file}"
+
+#: An image that is copied into volumes, all of whose data is compared.
+GOLDEN, GOLDEN_MB = f"{SHARED}/golden.qcow2", 192
+MAKE_GOLDEN = f"qemu-img create -q -f qcow2 {GOLDEN} {GOLDEN_MB}M && qemu-io -c 'write -q -P 90 0 {GOLDEN_MB}M' {GOLDEN}"
+#: A volume that a person has made, and that definitions attach.
+SOMEBODYS = "somebodys"
+
+Place = tuple[str, str]
+
+
+def content(name: str, file: str) -> str:
+    """The shell command that writes what a volume begins with into a file."""
+    return CONTENT.format(sector=base64.b64encode(BOOT_SECTOR).decode(), name=name, file=file, seen=SEEN_MB)
+
+
+class Files:
+    """No volumes: disks are files of the folder that all hosts have, or of a host."""
+
+    name = ""
+    #: What each playbook gets.
+    variables: dict[str, typing.Any] = {}
+    programs: tuple[str, ...] = ()
+    #: All hosts have the same volumes.
+    shared = False
+    #: Each host has room of its own, which can be taken.
+    fillable = False
+    pool = ""
+
+    @staticmethod
+    def disk(name: str, target: str) -> str:
+        """The XML of a disk that is a volume."""
+        raise NotImplementedError
+
+    @classmethod
+    def given(cls, name: str) -> dict[str, typing.Any]:
+        """A disk of a definition that is a volume which was there before."""
+        raise NotImplementedError
+
+    def __init__(self, lab: typing.Any) -> None:
+        self.lab, self.fleet = lab, Fleet(lab, lab.layout.folder, "")
+
+    @classmethod
+    def is_here(cls) -> bool:
+        return all(shutil.which(name) for name in cls.programs)
+
+    def ready(self) -> None:
+        """It runs, all hosts have it, and nothing is in it."""
+
+    def again(self, host: str) -> None:
+        """A host that was off has it again."""
+
+    def close(self) -> None:
+        """Take it down."""
+
+    def make(self, host: str, names: typing.Iterable[str]) -> None:
+        """Volumes of 1 GiB, each with a content of its own."""
+
+    def volumes(self, hosts: typing.Iterable[str]) -> dict[Place, int]:
+        """The volumes that the storage itself lists, with their sizes in bytes."""
+        return {}
+
+    def digests(self, volumes: typing.Iterable[Place], mib: int = SEEN_MB) -> dict[Place, str]:
+        """What volumes begin with."""
+        return {}
+
+    def volume_of(self, host: str, source: dict[str, str]) -> Place | None:
+        """The volume that is the source of a disk; None where it is none."""
+        return None
+
+    def golden_digest(self) -> str:
+        """What a volume begins with into which GOLDEN was copied."""
+        return self.fleet.run("kvm2", f"qemu-img convert -O raw {GOLDEN} /tmp/raw && sha256sum /tmp/raw; rm /tmp/raw").split()[0]
+
+    def promised(self, fleet: Fleet) -> dict[str, int]:
+        """What the store counts of it, as {place: GiB}."""
+        return {}
+
+    def fill(self, host: str, folder: str) -> None:
+        """Leave no room there."""
+        self.fleet.run(host, f"mount -t tmpfs -o size=64k full {folder}")
+
+    def make_room(self, host: str, folder: str) -> None:
+        """There is room again."""
+        self.fleet.run(host, f"umount {folder}")
+
+
+class Rbd(Files):
+    """Images of a Ceph cluster, which QEMU reaches itself."""
+
+    name = "rbd"
+    variables = {"drover_storage_pools": ["ceph"]}
+    programs = ceph.PROGRAMS
+    shared = True
+    pool = "ceph"
+
+    def __init__(self, lab):
+        super().__init__(lab)
+        self.cluster = ceph.Cluster(lab.layout)
+
+    def ready(self):
+        ceph.up(self.lab.layout)
+        self.cluster.ceph("osd", "blocklist", "clear")
+        # Ceph takes half a minute to miss a client that was killed, and those are all dead.
+        beside.until("all images are removed", self._empty, 90)
+
+    def _empty(self):
+        for _dummy, name in self.volumes([]):
+            try:
+                self.cluster.rbd("rm", "--no-progress", name)
+            except LabError:
+                for watcher in json.loads(self.cluster.rbd("status", "--format", "json", name))["watchers"]:
+                    self.cluster.ceph("osd", "blocklist", "add", watcher["address"])
+        return not self.volumes([])
+
+    def again(self, host):
+        (found,) = [each for each in self.lab.layout.hosts() if each.name == host]
+        self.cluster.give_to(found)
+
+    def close(self):
+        self.fleet.everywhere(f"virsh pool-destroy {self.pool}; virsh pool-undefine {self.pool}; true")
+        ceph.down(self.lab.layout)
+
+    def _sh(self, script):
+        return self.cluster.call("sh", "-ec", f"alias rbd='rbd --conf {self.cluster.config} --pool {ceph.POOL}'\n{script}")
+
+    def make(self, host, names):
+        folder = self.cluster.folder
+        for name in names:
+            file = f"{folder}/{name}"
+            self._sh(f"{content(name, file)}\nrbd import --no-progress {file} {name}\nrbd resize --no-progress --size 1G {name}\nrm {file}")
+        self.fleet.everywhere(f"virsh pool-refresh {self.pool}")
+
+    def volumes(self, hosts):
+        listed = json.loads(self.cluster.rbd("ls", "--long", "--format", "json"))
+        return {("", each["image"]): each["size"] for each in listed}
+
+    def digests(self, volumes, mib=SEEN_MB):
+        one = "rbd export --no-progress {} - 2>/dev/null | head -c {}M | sha256sum"
+        lines = [f"(echo {name} $({one.format(name, mib)})) &" for dummy, name in volumes]
+        return {("", line.split()[0]): line.split()[1] for line in self._sh("\n".join([*lines, "wait"])).splitlines()}
+
+    def volume_of(self, host, source):
+        pool, dummy, name = (source.get("name") or "").partition("/")
+        return ("", name) if source.get("protocol") == "rbd" and pool == ceph.POOL else None
+
+    @staticmethod
+    def disk(name, target):
+        return ceph.disk_xml(name, target)
+
+    @classmethod
+    def given(cls, name):
+        return {
+            "source": {
+                "protocol": "rbd",
+                "name": f"{ceph.POOL}/{name}",
+                "hosts": [{"name": ceph.SWITCH_ADDRESS, "port": 6789}],
+                "auth": {"username": ceph.CLIENT, "secret": ceph.SECRET},
+            },
+            "pool": cls.pool,
+            "size_gb": 1,
+        }
+
+    def promised(self, fleet):
+        return _promised(fleet, {f"pool/{self.pool}": ""})
+
+
+class Lvm(Files):
+    """Logical volumes of each host, which a move copies."""
+
+    name = "lvm"
+    variables = {"drover_storage_pools": [lvm.GROUP]}
+    programs = lvm.PROGRAMS
+    fillable = True
+    pool = lvm.GROUP
+
+    def ready(self):
+        lvm.up(self.lab.layout)
+        self.fleet.everywhere(
+            f"for each in $(ls /dev/{self.pool}); do lvremove -qf /dev/{self.pool}/$each; done; virsh pool-refresh {self.pool}"
+        )
+
+    def again(self, host):
+        (found,) = [each for each in self.lab.layout.hosts() if each.name == host]
+        lvm.give_to(self.lab.layout, found)
+
+    def close(self):
+        self.fleet.everywhere(f"virsh pool-destroy {self.pool}; virsh pool-undefine {self.pool}; true")
+        lvm.down(self.lab.layout)
+
+    def make(self, host, names):
+        for name in names:
+            lines = [
+                "set -e",
+                f"virsh vol-create-as {self.pool} {name} 1G",
+                content(name, "/tmp/content"),
+                f"dd if=/tmp/content of=/dev/{self.pool}/{name} bs=1M oflag=direct status=none",
+            ]
+            self.fleet.run(host, "\n".join(lines))
+
+    def volumes(self, hosts):
+        said = self.fleet.everywhere(f"lvs --noheadings --nosuffix --units b -o lv_name,lv_size {self.pool}", hosts)
+        listed = {host: text.split() for host, text in said.items()}
+        return {(host, name): int(size) for host, words in listed.items() for name, size in zip(words[::2], words[1::2])}
+
+    def digests(self, volumes, mib=SEEN_MB):
+        found = {}
+        for host in {host for host, dummy in volumes}:
+            names = " ".join(name for there, name in volumes if there == host)
+            one = f"dd if=/dev/{self.pool}/$each bs=1M count={mib} iflag=direct 2>/dev/null"
+            for line in self.fleet.run(host, f"for each in {names}; do echo $each $({one} | sha256sum); done").splitlines():
+                found[host, line.split()[0]] = line.split()[1]
+        return found
+
+    def volume_of(self, host, source):
+        folder, dummy, name = (source.get("dev") or "").rpartition("/")
+        return (host, name) if folder == f"/dev/{self.pool}" else None
+
+    @staticmethod
+    def disk(name, target):
+        source = f"<source dev='/dev/{lvm.GROUP}/{name}'/><target dev='{target}' bus='virtio'/>"
+        return f"<disk type='block' device='disk'><driver name='qemu' type='raw' cache='none'/>{source}</disk>"
+
+    def promised(self, fleet):
+        return _promised(fleet, {f"{host}_pool_{self.pool}": host for host in fleet.hosts})
+
+    def fill(self, host, folder):
+        self.fleet.run(host, f"lvcreate -qy -l 100%FREE --name full {self.pool}")
+
+    def make_room(self, host, folder):
+        self.fleet.run(host, f"lvremove -qf {self.pool}/full; virsh pool-refresh {self.pool}")
+
+
+def _promised(fleet: Fleet, providers: dict[str, str]) -> dict[str, int]:
+    rows = fleet.query("SELECT p.name, sum(a.used) FROM allocations a JOIN resource_providers p ON p.id = a.provider_id GROUP BY p.name")
+    return {providers[name]: int(used) for name, used in rows if name in providers}
