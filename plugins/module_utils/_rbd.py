@@ -20,6 +20,9 @@ from ansible_collections.drover.compute.plugins.module_utils import _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
+#: How the name of an image begins that is there for clones only.
+IMAGE = "drover-image-"
+
 #: Seconds that qemu-img may take to look at an image, and to fill one.
 LOOKING, FILLING = 60, 600
 
@@ -34,15 +37,37 @@ def is_empty(conn: Any, pool: Any, image: str) -> bool:
     return not any(each["data"] for each in extents)
 
 
-def fill(conn: Any, pool: Any, image: str, file: str, file_format: str) -> None:
+def fill(conn: Any, pool: Any, image: str, file: str, file_format: str, held: Sequence[int] = ()) -> None:
     """Copy the content of an image file into an image of at least its size.
 
+    :param held: descriptors that the program keeps open for as long as it writes, also if this process ends before it.
     :raises LibvirtProblem: it cannot be copied.
     """
-    _qemu_img(conn, pool, image, ["convert", "-n", "-f", file_format, file], ["--target-image-opts"], FILLING)
+    # With a cache of the client an error of the last writes would be lost.
+    command = ["convert", "-n", "-t", "none", "-f", file_format, file]
+    _qemu_img(conn, pool, image, command, ["--target-image-opts"], FILLING, held)
 
 
-def _qemu_img(conn: Any, pool: Any, image: str, before: Sequence[str], options: Sequence[str], seconds: int) -> str:
+def snapshots(conn: Any, pool: Any, image: str) -> list[str]:
+    """The names of the snapshots of an image.
+
+    :raises LibvirtProblem: they cannot be read.
+    """
+    found = json.loads(_qemu_img(conn, pool, image, ["info", "--output=json"], ["--image-opts"], LOOKING))
+    return [each["name"] for each in found.get("snapshots", ())]
+
+
+def make_snapshot(conn: Any, pool: Any, image: str, name: str) -> None:
+    """Make a snapshot of an image.
+
+    :raises LibvirtProblem: it cannot be made.
+    """
+    _qemu_img(conn, pool, image, ["snapshot", "-c", name], ["--image-opts"], LOOKING)
+
+
+def _qemu_img(
+    conn: Any, pool: Any, image: str, before: Sequence[str], options: Sequence[str], seconds: int, held: Sequence[int] = ()
+) -> str:
     root = parse(pool.XMLDesc(0))
     words = {"driver": "raw", "file.driver": "rbd", "file.pool": child_text(root, "source/name") or "", "file.image": image}
     for number, server in enumerate(root.findall("source/host")):
@@ -61,7 +86,7 @@ def _qemu_img(conn: Any, pool: Any, image: str, before: Sequence[str], options: 
         command = ["qemu-img", before[0], *secret, *before[1:], *options, target]
         # Not run_command: it hands on no pipe with a key.
         # pylint: disable-next=ansible-bad-function
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds, pass_fds=[reader])
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=seconds, pass_fds=[reader, *held])
     except (OSError, subprocess.TimeoutExpired) as exc:
         raise LibvirtProblem(f"The image {image} of Ceph cannot be read or written on {host_name()}: {exc}.") from exc
     finally:
