@@ -16,7 +16,6 @@ import fcntl
 import hashlib
 import http.client
 import io
-import json
 import os
 import re
 import time
@@ -27,23 +26,18 @@ from urllib.error import HTTPError, URLError
 from ansible.module_utils.urls import ConnectionError as UrlProblem
 from ansible.module_utils.urls import open_url
 
-from ansible_collections.drover.compute.plugins.module_utils import _backing, _checksums, _files, _ownership
+from ansible_collections.drover.compute.plugins.module_utils import _backing, _checksums, _files, _ownership, _rbd_images
 from ansible_collections.drover.compute.plugins.module_utils._folder import Folder
+from ansible_collections.drover.compute.plugins.module_utils._image_notes import CACHE, NAME, NOTE, read_note, stamp, write_note
 from ansible_collections.drover.compute.plugins.module_utils._images import GIB, ImageProblem, put_in_place
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, close, host_name, open_connection, uri_host
 
-#: In the folder of instances, as Nova calls it.
-CACHE = "_base"
-#: The ending of the note beside a file.
-NOTE = ".json"
 #: The name of a file that is being brought.
 PART = _ownership.TEMPORARY + "image-{digits}.part"
 _PART = re.compile(re.escape(_ownership.TEMPORARY) + r"image-([0-9a-f]{64}|[0-9a-f]{128})\.part")
 
 #: A file that was copied from the controller, in the folder of instances.
 _UPLOAD = re.compile(re.escape(_ownership.TEMPORARY) + r"upload-[0-9a-f-]{36}")
-
-_NAME = re.compile(r"[0-9a-f]{64}|[0-9a-f]{128}")
 
 #: A file that no instance was made of for so long (seconds) may go: Nova's remove_unused_original_minimum_age_seconds.
 UNUSED = 86400
@@ -110,7 +104,7 @@ class CachedImage:
         except FileNotFoundError:
             return False
         note = read_note(self._note)
-        if note is not None and note == _stamp(found):
+        if note is not None and note == stamp(found):
             return True
         # No note, or it was changed since.
         if os.path.isfile(self.path) and not os.path.islink(self.path) and self._digest(self.path) == os.path.basename(self.path):
@@ -337,7 +331,7 @@ class CachedImage:
             )
         os.fchmod(part.fileno(), 0o644)
         os.fsync(part.fileno())
-        write_note(self._note, _stamp(os.fstat(part.fileno())))
+        write_note(self._note, stamp(os.fstat(part.fileno())))
         try:
             put_in_place(self._part, self.path)
         finally:
@@ -350,32 +344,6 @@ def _is_same(path: str, found: os.stat_result) -> bool:
         return os.path.samestat(os.lstat(path), found)
     except FileNotFoundError:
         return False
-
-
-def _stamp(found: os.stat_result) -> dict[str, int]:
-    """What tells that a file of the cache is the one that was made, and as it was: libvirt changes its owner, and nothing else."""
-    return {"inode": found.st_ino, "size": found.st_size, "modified": found.st_mtime_ns}
-
-
-def read_note(path: str) -> dict[str, int] | None:
-    """Read a note; None where there is none."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            found = json.load(file)
-    except (OSError, ValueError):
-        return None
-    return found if isinstance(found, dict) else None
-
-
-def write_note(path: str, what: dict[str, int]) -> None:
-    """Write a note, whole or not at all."""
-    folder, name = os.path.split(path)
-    part = os.path.join(folder, f"{_ownership.TEMPORARY}{os.getpid()}-{name}")
-    with open(part, "w", encoding="utf-8") as file:
-        json.dump(what, file)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(part, path)
 
 
 def _sync(folder: str) -> None:
@@ -412,7 +380,7 @@ class Cleaning:
             self._parts += [path for path in parts if _is_abandoned(path)]
         for name in _names(self._folder):
             path = os.path.join(self._folder, name)
-            if _NAME.fullmatch(name):
+            if NAME.fullmatch(name):
                 why, inode = _why_not(path)
                 if why:
                     self.kept.append({"path": path, "reason": why})
@@ -420,7 +388,7 @@ class Cleaning:
                     candidates.append(_ownership.Candidate(path, by_use=True, inode=inode))
         self._own = _ownership.Ownership(self._conn, None, None, candidates, self._elsewhere, [self._above])
         going = self._own.sort_out()
-        self.kept += self._own.kept
+        self.kept += self._own.kept + _rbd_images.kept(self._conn)
         return going + self._parts
 
     def remove(self) -> list[str]:

@@ -37,6 +37,7 @@ CALL_TIMEOUTS = {
     # The memory that was saved is read first; a pool or a volume is made.
     "create": 900,
     "createXML": 900,
+    "createXMLFrom": 900,
     # The memory of a large guest is given back, and its devices are reset.
     "destroy": 180,
     # Every image of a pool is opened, and who asks about a pool or its volumes waits for that.

@@ -25,6 +25,7 @@ from ansible_collections.drover.compute.plugins.module_utils import (
     _libvirt,
     _mdev_uuids,
     _probe,
+    _rbd,
     _volumes,
 )
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import files_of_start, is_source, parse_disk
@@ -420,6 +421,16 @@ def _remove_volume(conn: Any, place: tuple[str, str], key: str | None = None) ->
             return "its pool does not list it: it is gone, or not active" if is_device else None
         return f"libvirt does not remove it: {_libvirt.text_of(exc)}"
     return None
+
+
+def drop_image(conn: Any, pool: str, name: str) -> bool:
+    """Remove an image for clones that a build of this host had begun to fill, and that nobody was to clone yet; whether it is gone.
+
+    The caller has its lock. Ceph refuses if the image has a snapshot, as a whole one has.
+    """
+    if not name.startswith(_rbd.IMAGE):
+        raise ValueError(f"{name} is no image of drover")
+    return _remove_volume(conn, (pool, name)) is None
 
 
 def delete_volume(volume: Any) -> None:

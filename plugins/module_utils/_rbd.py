@@ -20,6 +20,9 @@ from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _q
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
+#: How the name of an image begins that is there for clones only.
+IMAGE = "drover-image-"
+
 #: Seconds that qemu-img may take to look at an image, and to fill one.
 LOOKING, FILLING = 60, 600
 
@@ -30,19 +33,41 @@ def is_empty(conn: Any, pool: Any, image: str) -> bool:
     :param pool: libvirt's handle of the pool.
     :raises LibvirtProblem: that cannot be read.
     """
-    extents = json.loads(_look_or_fill(conn, pool, image, ["map", "--output=json"], ["--image-opts"], LOOKING))
+    extents = json.loads(_with_qemu_img(conn, pool, image, ["map", "--output=json"], ["--image-opts"], LOOKING))
     return not any(each["data"] for each in extents)
 
 
-def fill(conn: Any, pool: Any, image: str, file: str, file_format: str) -> None:
+def fill(conn: Any, pool: Any, image: str, file: str, file_format: str, held: Sequence[int] = ()) -> None:
     """Copy the content of an image file into an image of at least its size.
 
+    :param held: descriptors that the program keeps open for as long as it writes, also if this process ends before it.
     :raises LibvirtProblem: it cannot be copied.
     """
-    _look_or_fill(conn, pool, image, ["convert", "-n", "-f", file_format, file], ["--target-image-opts"], FILLING)
+    # With a cache of the client an error of the last writes would be lost.
+    command = ["convert", "-n", "-t", "none", "-f", file_format, file]
+    _with_qemu_img(conn, pool, image, command, ["--target-image-opts"], FILLING, held)
 
 
-def _look_or_fill(conn: Any, pool: Any, image: str, before: Sequence[str], options: Sequence[str], seconds: int) -> str:
+def snapshots(conn: Any, pool: Any, image: str) -> list[str]:
+    """The names of the snapshots of an image.
+
+    :raises LibvirtProblem: they cannot be read.
+    """
+    found = json.loads(_with_qemu_img(conn, pool, image, ["info", "--output=json"], ["--image-opts"], LOOKING))
+    return [each["name"] for each in found.get("snapshots", ())]
+
+
+def make_snapshot(conn: Any, pool: Any, image: str, name: str) -> None:
+    """Make a snapshot of an image.
+
+    :raises LibvirtProblem: it cannot be made.
+    """
+    _with_qemu_img(conn, pool, image, ["snapshot", "-c", name], ["--image-opts"], LOOKING)
+
+
+def _with_qemu_img(
+    conn: Any, pool: Any, image: str, before: Sequence[str], options: Sequence[str], seconds: int, held: Sequence[int] = ()
+) -> str:
     root = parse(pool.XMLDesc(0))
     words = {"driver": "raw", "file.driver": "rbd", "file.pool": child_text(root, "source/name") or "", "file.image": image}
     for number, server in enumerate(root.findall("source/host")):
@@ -58,7 +83,7 @@ def _look_or_fill(conn: Any, pool: Any, image: str, before: Sequence[str], optio
         os.write(writer, key or b"")
         os.close(writer)
         secret = ["--object", f"secret,id=key,format=base64,file=/dev/fd/{reader}"] if key is not None else []
-        done = _qemu_img.run([before[0], *secret, *before[1:], *options, target], seconds, [reader])
+        done = _qemu_img.run([before[0], *secret, *before[1:], *options, target], seconds, [reader, *held])
     except (OSError, subprocess.TimeoutExpired) as exc:
         raise LibvirtProblem(f"The image {image} of Ceph cannot be read or written on {host_name()}: {exc}.") from exc
     finally:

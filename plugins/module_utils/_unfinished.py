@@ -5,7 +5,8 @@
 """The volumes that a build has begun to make for an instance that is not defined yet: one JSON file beside the records of moves.
 
 Private to the collection. Of a volume that is a block device its content does not tell that it is new. One that is in this file, which is
-written before the volume is made, was never a disk of a guest: a build that was killed left it. Whoever sees the domain removes the file.
+written before the volume is made, was never a disk of a guest: a build that was killed left it. Nor does it of a clone, which shows the data of
+its image. Whoever sees the domain removes the file.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ import os
 
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
 from ansible_collections.drover.compute.plugins.module_utils._ownership import drop_state
+
+#: In place of the key of a volume: it is a clone of an image.
+CLONE = "clone"
 
 
 class Unfinished:
@@ -33,9 +37,16 @@ class Unfinished:
         # Without a key the build was killed while it made the volume.
         return _name(place) in found and found[_name(place)] in (None, key)
 
-    def begin(self, place: tuple[str, str]) -> None:
-        """A volume, which is not there, is made now."""
-        self._write({**self._read(), _name(place): None})
+    def is_clone(self, place: tuple[str, str]) -> bool:
+        """Whether a build has begun to make this volume as a clone of an image."""
+        return self._read().get(_name(place)) == CLONE
+
+    def begin(self, place: tuple[str, str], clone: bool = False) -> None:
+        """A volume, which is not there, is made now.
+
+        :param clone: of an image. It is never filled by us, so nothing is lost where it is another one by now.
+        """
+        self._write({**self._read(), _name(place): CLONE if clone else None})
 
     def made(self, place: tuple[str, str], key: str | None) -> None:
         """It was made."""

@@ -23,7 +23,8 @@ GIB = 2**30
 #: Types of pools in which volumes are made here.
 POOLS = ("rbd", *_block_volumes.POOLS)
 
-_VOLUME = "<volume><name>{name}</name><capacity unit='bytes'>{size}</capacity><target><format type='raw'/></target></volume>"
+#: A volume without a format of its own; name, size in bytes.
+VOLUME = "<volume><name>{name}</name><capacity unit='bytes'>{size}</capacity><target><format type='raw'/></target></volume>"
 
 
 def is_named_for(name: str, uuid: str) -> bool:
@@ -31,17 +32,20 @@ def is_named_for(name: str, uuid: str) -> bool:
     return name.startswith(f"{uuid}-")
 
 
-def check(conn: Any, pool: str, name: str, size_gb: int, uuid: str | None, is_unfinished: Callable[[str], bool]) -> bool:
+def check(
+    conn: Any, pool: str, name: str, size_gb: int, uuid: str | None, is_unfinished: Callable[[str], bool], is_clone: bool = False
+) -> bool:
     """Whether a volume has to be made: True if it is missing, False if the right one is there.
 
     :param is_unfinished: tells by its key whether a volume that is a block device was left by a build that was killed.
+    :param is_clone: such a build has begun to make it as a clone of an image: then it may be smaller, and has the data of that image.
 
     :raises LibvirtProblem: it cannot be made, or another one has its name.
     """
     what = f"The volume {name} of the storage pool {pool} on {host_name()}"
     if uuid is None or not is_named_for(name, uuid):
         raise LibvirtProblem(f"{what} must have a name that begins with the uuid of its instance, or nothing would prove whose it is.")
-    found = _pool(conn, pool)
+    found = find_pool(conn, pool)
     kind = parse(found.XMLDesc(0)).get("type")
     if kind not in POOLS:
         raise LibvirtProblem(f"{what} cannot be made: the pool is of the type {kind}, and volumes are made in {', '.join(POOLS)}.")
@@ -61,6 +65,8 @@ def check(conn: Any, pool: str, name: str, size_gb: int, uuid: str | None, is_un
         why = _block_volumes.why_held(found, volume)
         if why is None and not is_unfinished(volume.key()):
             why = "it may hold data, and nothing proves that a build of this instance has made it and was cut off"
+    elif is_clone and not is_device and size <= size_gb * GIB:
+        return False
     elif why is None and not _rbd.is_empty(conn, found, name):
         why = "it holds data"
     if why:
@@ -76,9 +82,9 @@ def make(conn: Any, pool: str, name: str, size_gb: int) -> None:
 
     :raises LibvirtProblem: it cannot be made, or somebody else has just made it.
     """
-    found = _pool(conn, pool)
+    found = find_pool(conn, pool)
     is_device = parse(found.XMLDesc(0)).get("type") in _block_volumes.POOLS
-    text = _block_volumes.volume_xml(name, size_gb * GIB) if is_device else _VOLUME.format(name=name, size=size_gb * GIB)
+    text = _block_volumes.volume_xml(name, size_gb * GIB) if is_device else VOLUME.format(name=name, size=size_gb * GIB)
     try:
         found.createXML(text, 0)
     except libvirt.libvirtError as exc:
@@ -92,7 +98,7 @@ def fill(conn: Any, pool: str, name: str, file: str, file_format: str) -> None:
 
     :raises LibvirtProblem: it cannot be copied.
     """
-    found = _pool(conn, pool)
+    found = find_pool(conn, pool)
     path = _block_volumes.path_in(parse(found.XMLDesc(0)), name)
     if path is not None:
         _block_volumes.fill(path, file, file_format)
@@ -100,7 +106,11 @@ def fill(conn: Any, pool: str, name: str, file: str, file_format: str) -> None:
         _rbd.fill(conn, found, name, file, file_format)
 
 
-def _pool(conn: Any, name: str) -> Any:
+def find_pool(conn: Any, name: str) -> Any:
+    """libvirt's handle of a pool.
+
+    :raises LibvirtProblem: there is none of the name.
+    """
     try:
         return conn.storagePoolLookupByName(name)
     except libvirt.libvirtError as exc:
@@ -120,7 +130,7 @@ def with_sources(conn: Any, text: str) -> str:
         name, volume = (source.get("pool"), source.get("volume")) if source is not None else (None, None)
         if source is None or not name or not volume:
             continue
-        pool = parse(_pool(conn, name).XMLDesc(0))
+        pool = parse(find_pool(conn, name).XMLDesc(0))
         path = _block_volumes.path_in(pool, volume)
         if path is not None:
             _block_volumes.as_device(disk, path)

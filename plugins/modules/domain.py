@@ -59,8 +59,8 @@ options:
         type: str
       volume:
         description:
-          - The name of the volume in O(disks[].pool), in which O(disks[].backing_file) is copied. It begins with the uuid of the domain and a
-            V(-), which proves whose it is.
+          - The name of the volume in O(disks[].pool), in which O(disks[].backing_file) is copied. In a pool of the type C(rbd) it is a clone, if that is
+            a file of the cache of images. It begins with the uuid of the domain and a V(-), which proves whose it is.
         type: str
       size_gb:
         description: The virtual size in GiB; by default that of O(disks[].backing_file).
@@ -289,6 +289,7 @@ from ansible_collections.drover.compute.plugins.module_utils import (
     _backing,
     _block_volumes,
     _files,
+    _image_notes,
     _images,
     _libvirt,
     _mdevs,
@@ -296,6 +297,7 @@ from ansible_collections.drover.compute.plugins.module_utils import (
     _orders,
     _ownership,
     _power,
+    _rbd_images,
     _resize,
     _sources,
     _volumes,
@@ -602,16 +604,21 @@ class DomainChange:
 
     def _volume_to_make(self, disk: dict[str, Any]) -> list[tuple[str, Callable[[], _ownership.Candidate]]]:
         """The same as _files_to_make() of one volume."""
-        place, image = (disk["pool"], disk["volume"]), None
+        place, image, digits = (disk["pool"], disk["volume"]), None, None
         if disk["backing_file"]:
             self._refuse_written({**disk, "path": "/".join(place)})
             image = _images.check_source(self.module, disk["backing_file"], disk["backing_format"], disk["size_gb"])
+            digits = _image_notes.digits_of(disk["backing_file"]) if _rbd_images.can_clone(self.conn, place[0]) else None
         self._refuse_used_device(place)
         make: list[tuple[str, Callable[[], _ownership.Candidate]]] = []
-        if _volumes.check(self.conn, *place, disk["size_gb"], self.uuid, functools.partial(self._is_unfinished, place)):
-            make.append(("/".join(place), functools.partial(self._make_volume, place, disk["size_gb"])))
+        is_clone = image is not None and self._is_clone(place)
+        if _volumes.check(self.conn, *place, disk["size_gb"], self.uuid, functools.partial(self._is_unfinished, place), is_clone):
+            making = functools.partial(self._make_volume, place, disk["size_gb"])
+            if image is not None and digits:
+                making = functools.partial(self._clone_volume, place, disk, image, digits)
+            make.append(("/".join(place), making))
         if image is not None:
-            filling = functools.partial(self._fill_volume, place, disk["backing_file"], image)
+            filling = functools.partial(self._fill_volume, place, disk, image)
             make.append((f"{'/'.join(place)} from {disk['backing_file']}", filling))
         return make
 
@@ -625,6 +632,9 @@ class DomainChange:
         if user:
             raise _images.ImageProblem(f"The device {device} is in use by {user[0]} on {host_name()}: choose another pool for {self.name}.")
 
+    def _is_clone(self, place: tuple[str, str]) -> bool:
+        return self._unfinished is not None and self._unfinished.is_clone(place)
+
     def _is_unfinished(self, place: tuple[str, str], key: str) -> bool:
         return self._unfinished is not None and self._unfinished.has(place, key)
 
@@ -636,8 +646,28 @@ class DomainChange:
             self._unfinished.made(place, _block_volumes.key_of(self.conn, *place))
         return _ownership.Candidate("/".join(place), by_use=True, volume=place)
 
-    def _fill_volume(self, place: tuple[str, str], file: str, file_format: str) -> _ownership.Candidate:
-        _volumes.fill(self.conn, *place, file, file_format)
+    def _clone_volume(self, place: tuple[str, str], disk: dict[str, Any], image: str, digits: str) -> _ownership.Candidate:
+        """Make a volume as a clone of its image, or an empty one, into which the image is copied."""
+        file = disk["backing_file"]
+        try:
+            source = _rbd_images.bring(self.conn, place[0], digits, file, image, _images.image_info(self.module, file)["virtual-size"])
+            if self._unfinished is not None:
+                self._unfinished.begin(place, clone=True)
+            _rbd_images.clone(self.conn, *place, source)
+        except LibvirtProblem as exc:
+            made = self._make_volume(place, disk["size_gb"])
+            self.module.warn(f"{file} is copied into {'/'.join(place)}, which takes longer and more space than a clone: {exc}")
+            return made
+        return _ownership.Candidate("/".join(place), by_use=True, volume=place)
+
+    def _fill_volume(self, place: tuple[str, str], disk: dict[str, Any], image: str) -> _ownership.Candidate:
+        """Copy the image into a volume, or give the clone of an image its size."""
+        if self._unfinished is not None and self._is_clone(place):
+            if _rbd_images.finish(self.conn, *place, disk["size_gb"]):
+                return _ownership.Candidate("/".join(place), by_use=True, volume=place)
+            # From here on it is no clone that has all of its data.
+            self._unfinished.begin(place)
+        _volumes.fill(self.conn, *place, disk["backing_file"], image)
         return _ownership.Candidate("/".join(place), by_use=True, volume=place)
 
     def _needs_of_others(self) -> Needs:

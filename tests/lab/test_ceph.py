@@ -12,7 +12,7 @@ import shutil
 import pytest
 from lablib.storage import beside, ceph
 from test_evacuate import AT_ONCE
-from test_fleet import DOMAIN, SHARED, Domain, changed, said
+from test_fleet import DOMAIN, SHARED, Domain, changed, eventually, said
 from test_sharing import holdings
 
 pytestmark = [
@@ -24,6 +24,7 @@ pytestmark = [
 
 pytest_plugins = ["test_fleet"]
 
+BASE = "/srv/shared/images/clones.raw"
 CLASS, POOL = "CUSTOM_DISK_GB_CEPH", "pool/ceph"
 VARIABLES = {"drover_shared_pools": ["shared"], "drover_storage_pools": [{"name": "ceph", "traits": ["STORAGE_DISK_SSD"]}], **AT_ONCE}
 
@@ -44,6 +45,29 @@ class OnCeph:
         start = f"\nvirsh start {name}" if state == "running" else ""
         self.fleet.run(host, f"virsh pool-refresh ceph\nvirsh define /dev/stdin <<'END'\n{xml}\nEND{start}")
         return domain
+
+    def clean(self):
+        """Remove all images, those that others are clones of last, as a person does on a host."""
+        left = self.images()
+        for image in sorted(left, key=lambda name: (name.startswith("drover-image-"), name)):
+            if image.startswith("drover-image-"):
+                self.fleet.run("kvm1", f"virsh pool-refresh ceph && virsh vol-delete --delete-snapshots {image} ceph")
+            else:
+                self.cluster.rbd("rm", image)
+
+    def parent(self, image):
+        """Image and snapshot that an image is a clone of, or None."""
+        found = json.loads(self.cluster.rbd("info", "--format", "json", image)).get("parent")
+        return found and (found["image"], found["snapshot"])
+
+    def content(self, image, length):
+        """The first bytes of an image."""
+        path = self.fleet.folder / "exported"
+        self.cluster.rbd("export", "--no-progress", image, str(path))
+        with open(path, "rb") as file:
+            found = file.read(length)
+        path.unlink()
+        return found
 
     def images(self):
         """{image: GiB} as Ceph itself lists them."""
@@ -86,8 +110,8 @@ def on_ceph(cluster, fleet):
     for host in fleet.hosts:
         fleet.lab.command("start", host)
     fleet.everywhere("for each in $(virsh list --all --name); do virsh destroy $each; virsh undefine $each; done; true")
-    for image in found.images():
-        found.cluster.rbd("rm", image)
+    found.clean()
+    fleet.run("kvm1", f"rm -rf {SHARED}/_base")
 
 
 def test_images_count_once_and_as_ceph_lists_them(on_ceph):
@@ -308,3 +332,122 @@ def test_no_second_guest_writes_to_an_image(on_ceph):
     )
     done = on_ceph.playbook("evacuate", check=False, drover_evacuate_force="storage_active", **off)
     assert fleet.where(["kvm2", "kvm3"]) == {"rescue": ("kvm2", "running")} and "rescue on kvm2 too" in said(done), said(done)
+
+
+# -- disks that are clones of an image -------------------------------------------------------------
+
+
+def an_image(fleet, data="64M"):
+    """An image with a name; its first bytes after 1 MiB are Z."""
+    fleet.run("kvm1", f"qemu-img create -q -f raw {BASE} 2G && qemu-io -f raw -c 'write -q -P 90 1M {data}' {BASE}")
+    return [{"name": "debian-12", "source": BASE, "checksum": "sha256:" + fleet.run("kvm1", f"sha256sum {BASE}").split()[0]}]
+
+
+def place_from(on_ceph, images, *names, check=True, **more):
+    disk = {"size_gb": 3, "pool": "ceph", "image": "debian-12"}
+    definitions = [{"name": name, "memory_mb": 64, "disks": [disk], **more} for name in names]
+    path = on_ceph.fleet.folder / "fleet.yml"
+    path.write_text(json.dumps({"images": images, "instances": definitions}), encoding="utf-8")
+    return on_ceph.playbook("place", drover_definitions=str(path), check=check)
+
+
+def volumes_of(fleet):
+    """{name of an instance: its first volume}."""
+    return {each["name"]: f"{each['uuid']}-vda" for found in fleet.look().values() for each in found}
+
+
+def test_disks_from_one_image_are_clones_of_it(on_ceph):
+    """The second one takes no space; what one instance does or loses is nothing to the others."""
+    fleet = on_ceph.fleet
+    on_ceph.playbook("discover")
+    images = an_image(fleet)
+    done = place_from(on_ceph, images, "web")
+    assert "is copied into" not in said(done), said(done)
+    place_from(on_ceph, images, "db")
+    volumes = volumes_of(fleet)
+    (image,) = set(on_ceph.images()) - set(volumes.values())
+    assert image.startswith(f"drover-image-{images[0]['checksum'][7:]}-")
+    assert on_ceph.images() == {image: 2, volumes["web"]: 3, volumes["db"]: 3}
+    assert on_ceph.parent(volumes["web"]) == on_ceph.parent(volumes["db"]) == (image, "drover-whole")
+    written = on_ceph.written()
+    assert written[volumes["web"]] == written[volumes["db"]] == 0
+    # The disks count, and the image does not.
+    assert on_ceph.counted()[1] == 6 and changed(on_ceph.playbook("discover")) == 0
+    assert "drover-image" not in said(on_ceph.playbook("audit"))
+
+    host = fleet.settled()["web"][0]
+    on_ceph.playbook("drain", drover_host=host)
+    assert host not in {there for there, dummy in fleet.settled().values()} and on_ceph.written() == written
+    on_ceph.playbook("undrain", drover_host=host)
+
+    done = on_ceph.playbook("instance_delete", drover_instance="web", drover_instance_force=True)
+    assert on_ceph.images() == {image: 2, volumes["db"]: 3}, said(done)
+    assert on_ceph.content(volumes["db"], 2**20 + 8)[-8:] == b"Z" * 8 and fleet.settled()["db"][1] == "running"
+    shown = said(on_ceph.playbook("image_cache_clean"))
+    assert f"ceph/{image}: kept, as" in shown and image in on_ceph.images(), shown
+    # A person cannot remove it either while there is a clone.
+    fleet.run("kvm1", f"virsh pool-refresh ceph; virsh vol-delete --delete-snapshots {image} ceph 2>/dev/null && exit 1; true")
+    assert on_ceph.parent(volumes["db"]) == (image, "drover-whole")
+    place_from(on_ceph, images, "web")
+    assert on_ceph.parent(volumes_of(fleet)["web"]) == (image, "drover-whole") and len(on_ceph.images()) == 3
+
+
+def test_a_dead_hosts_clones_run_elsewhere(on_ceph):
+    fleet = on_ceph.fleet
+    on_ceph.playbook("discover")
+    place_from(on_ceph, an_image(fleet), "web")
+    (host, _state), (volume,) = fleet.settled()["web"], volumes_of(fleet).values()
+    images = on_ceph.images()
+    on_ceph.playbook("discover")
+    fleet.lab.command("kill", host)
+    fleet.playbook("discover", "-e", json.dumps(VARIABLES), "--limit", f"{host},localhost", check=False)
+    done = on_ceph.playbook("evacuate", drover_host=host, drover_host_is_off=f"{host} is powered off")
+    there, state = fleet.where([each for each in fleet.hosts if each != host])["web"]
+    assert state == "running" and there != host and on_ceph.images() == images, said(done)
+    assert on_ceph.content(volume, 2**20 + 8)[-8:] == b"Z" * 8
+
+
+def test_a_kill_while_the_image_is_filled(on_ceph):
+    """The host loses its power then. The same command makes a clone of a whole image, and removes what was left."""
+    fleet = on_ceph.fleet
+    on_ceph.playbook("discover")
+    images = an_image(fleet, "1500M")
+    uuid = Domain("db").uuid
+    wanted = {"uuid": uuid, "requested_destination": {"host": "kvm2"}}
+    path = fleet.folder / "fleet.yml"
+    disk = {"size_gb": 3, "pool": "ceph", "image": "debian-12"}
+    path.write_text(json.dumps({"images": images, "instances": [{"name": "db", "memory_mb": 64, "disks": [disk], **wanted}]}))
+    run = fleet.start("place", "-e", json.dumps({**VARIABLES, "drover_definitions": str(path)}))
+    eventually(lambda: any(size == 2 for size in on_ceph.images().values()), 120)
+    (left,) = on_ceph.images()
+    fleet.lab.command("kill", "kvm2")
+    run.finish()
+    assert "drover-whole" not in on_ceph.cluster.rbd("snap", "ls", left), "it was filled too soon for this test"
+    fleet.lab.command("start", "kvm2")
+    ceph.up(fleet.lab.layout)
+    # Ceph counts the client that is gone as one for a while.
+    eventually(lambda: "watcher=" not in on_ceph.cluster.rbd("status", left), 60)
+    done = place_from(on_ceph, images, "db", **wanted)
+    assert fleet.settled()["db"][1] == "running", said(done)
+    (image,) = set(on_ceph.images()) - {f"{uuid}-vda"}
+    assert image != left and on_ceph.parent(f"{uuid}-vda") == (image, "drover-whole"), said(done)
+    assert on_ceph.content(f"{uuid}-vda", 2**20 + 8)[-8:] == b"Z" * 8
+
+
+def test_a_build_that_was_killed_after_it_had_made_the_clone(on_ceph):
+    fleet = on_ceph.fleet
+    on_ceph.playbook("discover")
+    images, uuid = an_image(fleet), Domain("db").uuid
+    place_from(on_ceph, images, "web")
+    (image,) = set(on_ceph.images()) - set(volumes_of(fleet).values())
+    on_ceph.cluster.rbd("clone", f"{image}@drover-whole", f"{ceph.POOL}/{uuid}-vda")
+    more = {"uuid": uuid, "requested_destination": {"host": "kvm2"}}
+    # Its data may be somebody's.
+    done = place_from(on_ceph, images, "db", check=False, **more)
+    assert done.returncode != 0 and "is there already and is not the requested disk" in said(done), said(done)
+    folder = "/var/lib/drover/migrations"
+    fleet.run("kvm2", f'mkdir -p {folder}; echo \'{{"ceph/{uuid}-vda": "clone"}}\' > {folder}/{uuid}.volumes')
+    place_from(on_ceph, images, "db", **more)
+    assert fleet.settled()["db"] == ("kvm2", "running") and on_ceph.images()[f"{uuid}-vda"] == 3
+    assert on_ceph.parent(f"{uuid}-vda") == (image, "drover-whole") and on_ceph.written()[f"{uuid}-vda"] == 0
+
