@@ -49,6 +49,18 @@ def fields_of(row: Row | ProviderInventory) -> InventoryFields:
     }
 
 
+def reserved_of(row: Row) -> int:
+    """Return what an inventory has reserved, be its storage pool drained or not."""
+    return row.reserved if row.reserved_before_drain is None else row.reserved_before_drain
+
+
+def while_drained(row: Row, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the new values of an inventory as they are written: of a storage pool that is drained all is reserved, and the rest is remembered."""
+    if row.reserved_before_drain is None:
+        return {**values, "reserved_before_drain": None}
+    return {**values, "reserved": values["total"], "reserved_before_drain": values["reserved"]}
+
+
 class ProviderInventory:
     """Inventory and use of one class on one provider."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import InventoryFields
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import InventoryFields, while_drained
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
 
@@ -94,8 +94,10 @@ def set_inventories(
             if known is None:
                 new.append({"provider_id": provider, "class_id": classes[name], **values})
                 changed.add(provider)
-            elif any(getattr(known, field) != value for field, value in values.items()):
-                different.append({"id": known.id, **values})
+                continue
+            kept = while_drained(known, values)
+            if any(getattr(known, field) != value for field, value in kept.items()):
+                different.append({"id": known.id, **kept})
                 changed.add(provider)
         surplus.update({row.id: row for row in rows.values()})
     if surplus and owned is not None:
