@@ -64,7 +64,7 @@ def while_drained(row: Row, values: Mapping[str, Any]) -> dict[str, Any]:
 class ProviderInventory:
     """Inventory and use of one class on one provider."""
 
-    __slots__ = ("key", "total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio", "used")
+    __slots__ = ("key", "total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio", "used", "is_drained")
 
     def __init__(self, row: Row) -> None:
         self.key: InventoryKey = (row.provider_id, row.class_id)
@@ -75,6 +75,7 @@ class ProviderInventory:
         self.step_size: int = row.step_size
         self.allocation_ratio: float = row.allocation_ratio
         self.used: int = row.used
+        self.is_drained = row.reserved_before_drain is not None
 
     @property
     def capacity(self) -> float:
@@ -88,6 +89,8 @@ class ProviderInventory:
     def shortage(self, name: str, amount: int) -> str | None:
         """Do as refusal(), for the capacity alone. To take nothing more is never refused, however full the provider is."""
         if amount > 0 and not capacity_rule.has_room(self.used, amount, self.capacity):
+            if self.is_drained:
+                return f"{name}: asked {amount}, and its storage pool is drained, which drover.compute.undrain ends"
             return f"{name}: asked {amount}, used {self.used} of {self.capacity:g}"
         return None
 

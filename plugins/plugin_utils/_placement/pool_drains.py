@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import inventory, providers
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row
 
 #: The uuid of a provider, and its resource class.
 Place = tuple[str, str]
@@ -71,8 +71,5 @@ def _by_place(connection: Connection, rows: Collection[Row], places: Collection[
 def _hold(connection: Connection, places: Collection[Place]) -> list[Row]:
     """Lock the inventories, in the order in which claims lock them, and read them."""
     ids = providers.ids(connection, {uuid for uuid, _name in places})
-    if connection.dialect.name != "sqlite" and ids:
-        table = tables.inventories
-        query = sa.select(table.c.id).where(table.c.provider_id.in_(sorted(ids.values()))).order_by(table.c.provider_id, table.c.class_id)
-        connection.execute(query.with_for_update()).all()
+    inventory.hold(connection, ids.values(), {name for _uuid, name in places})
     return _rows(connection, places)

@@ -158,6 +158,13 @@ def set_traits(connection: Connection, wanted: Mapping[int, Collection[str]], ow
     return set_links(connection, column, by_id, current)
 
 
+def traits_of(connection: Connection, uuids: Iterable[str]) -> dict[str, set[str]]:
+    """Read the traits of providers, by their uuids."""
+    table, known, names = tables.provider_traits, tables.resource_providers, tables.traits
+    query = sa.select(known.c.uuid, names.c.name).join(table, table.c.provider_id == known.c.id).join(names, names.c.id == table.c.trait_id)
+    return grouped(bulk.among(connection, query, known.c.uuid, uuids))
+
+
 def set_aggregates(connection: Connection, wanted: Mapping[int, set[str]]) -> set[int]:
     """Replace the aggregates of providers; those that are new are made.
 
