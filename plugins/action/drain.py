@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Empty hosts: one run of conductor.drain.Drain."""
+"""Empty hosts, or a storage pool: one run of conductor.drain.Drain or conductor.pool_drain.PoolDrain."""
 
 from __future__ import annotations
 
@@ -16,13 +16,18 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.con
     drain_request,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import policy_of
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import Drain, DrainRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import SHUTDOWN, SKIP, Drain, DrainRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.pool_drain import PoolDrain, PoolDrainRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import host_names
 
 
 class ActionModule(ConductorAction):
     _requires_connection = False
     ARGUMENT_SPEC = {
-        "host": {"type": "list", "elements": "str", "required": True, "aliases": ["name"]},
+        "host": {"type": "list", "elements": "str", "default": [], "aliases": ["name"]},
+        "pool": {"type": "str"},
+        "destination_pool": {"type": "str"},
         "reason": {"type": "str", "default": DrainRequest.reason},
         "rounds": {"type": "int", "default": DrainRequest.rounds},
         "extra_moves": {"type": "int", "default": 0},
@@ -32,7 +37,42 @@ class ActionModule(ConductorAction):
     VARIABLES = ("extra_moves", *DRAIN_VARIABLES)
 
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        if args["pool"]:
+            return PoolDrain(self.ports(args, task_vars), self._pool_request(args)).run()
+        if not args["host"]:
+            raise DroverError("What is drained? Give host, the names of hosts, or pool, the name of a storage pool. Nothing was done.")
+        if args["destination_pool"]:
+            raise DroverError(
+                "drover_destination_pool goes with drover_pool, and no pool is named: a drain of hosts chooses where disks go. Nothing was done: leave "
+                "it out, or set drover_pool."
+            )
         policy = policy_of(args, task_vars)
         plan_only = args["plan_only"] or self._task.check_mode
         request = drain_request(args["host"], policy, args, args["reason"], args["rounds"], args["extra_moves"], plan_only)
         return Drain(self.ports(args, task_vars), request).run()
+
+    def _pool_request(self, args: Mapping[str, Any]) -> PoolDrainRequest:
+        given = {
+            "drover_unmovable=shutdown": args["unmovable"] == SHUTDOWN,
+            "drover_extra_moves": args["extra_moves"] > 0,
+            "drover_solver_seconds": args["solver_seconds"] > 0,
+        }
+        wrong = [name for name, is_set in given.items() if is_set]
+        if wrong:
+            raise DroverError(
+                f"{' and '.join(wrong)} has no meaning for a drain of a storage pool (drover_pool), which shuts down and moves no instance. Nothing was "
+                "done: leave it out."
+            )
+        if args["rounds"] < 1 or args["max_migrations"] < 1:
+            raise DroverError("rounds and max_migrations must be at least 1, or nothing would ever move.")
+        return PoolDrainRequest(
+            args["pool"],
+            host_names(args["host"]) if args["host"] else [],
+            args["destination_pool"] or None,
+            args["reason"],
+            args["unmovable"] == SKIP,
+            args["plan_only"] or self._task.check_mode,
+            args["max_migrations"],
+            args["rounds"],
+            args["migration"],
+        )

@@ -317,6 +317,23 @@ class Needs:
         """Who needs a file for certain: who and how, a pair of texts; None when nobody is known to."""
         return self._real.get(sighting.real) or self._real.get(path) or (sighting.inode and self._inodes.get(sighting.inode))
 
+    def below(self, folder: str) -> dict[str, str]:
+        """What domains need in a folder, be it there or not, and who needs it in words.
+
+        :param folder: its real path.
+        """
+        inside = f"{folder.rstrip('/')}/"
+        found = {path: " ".join(need) for path, need in self._real.items() if path.startswith(inside)}
+        found.update({each: why for each, why in self._folders.items() if f"{each}/".startswith(inside) or inside.startswith(f"{each}/")})
+        for words, why in self._words:
+            if folder in words:
+                found.setdefault(folder, why)
+        return found
+
+    def doubts(self) -> list[str]:
+        """What is not known of the needs of domains, in words."""
+        return list(dict.fromkeys(self._doubts))
+
     def writer(self, path: str) -> str | None:
         """The name of a domain that may write to an image, or to what that is backed by; None where none is known to.
 

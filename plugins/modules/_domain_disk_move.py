@@ -14,7 +14,7 @@ description:
   - The step of the playbook C(drover.compute.instance_disk_move) on a hypervisor.
   - While the guest runs, libvirt copies the disk and switches over. Each call waits for O(wait) seconds at most, and returns with RV(status=copying)
     if the copy is not complete. The copy goes on between the calls. Of a guest that is off, the disk is copied in one call.
-  - The image behind a disk stays where it is, and is behind the copy too. If it is no file, the copy has all data.
+  - The image behind a disk stays where it is, and is behind the copy too. If it is no file, or with O(whole), the copy has all data.
   - What is made is recorded in the metadata of the domain before it is made. A call that finds the record goes on.
   - No file is overwritten. The old file is removed if it is the domain's and nobody else needs it. Otherwise it stays, see RV(kept).
 options:
@@ -48,6 +48,10 @@ options:
   bandwidth_mib:
     description: MiB per second to copy at most. By default there is no limit.
     type: int
+  whole:
+    description: The copy has all data, also that of the images behind the disk, and no image is behind it.
+    type: bool
+    default: false
   goes_on:
     description: The move was begun by an earlier call of this run. It is not begun anew if somebody else has ended it.
     type: bool
@@ -263,6 +267,7 @@ def main() -> None:
             "wait": {"type": "int", "default": 15},
             "timeout": {"type": "int", "default": 3600},
             "bandwidth_mib": {"type": "int"},
+            "whole": {"type": "bool", "default": False},
             "goes_on": {"type": "bool", "default": False},
             "looked_up": {"type": "list", "elements": "str"},
             "used_elsewhere": {"type": "list", "elements": "str", "default": []},

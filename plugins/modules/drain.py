@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: drain
-short_description: Empty living hosts by migration
+short_description: Empty living hosts by migration, or a storage pool
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
@@ -25,14 +25,26 @@ description:
   - It runs on the controller, reaches each hypervisor as a delegated task would, and holds the leases of all hosts against other runs. If
     another run has one of them, nothing is done.
   - The next run finishes a run that was killed.
+  - With O(pool) it empties a storage pool instead, on the hosts O(host) or on all that have a pool of that name. Every disk in it moves to another
+    counted pool of its host, while its guest runs. The pool gets nothing new from then on, until M(drover.compute.undrain) brings it back. It is
+    empty if the hosts show no disk of any domain in it, nor an image behind one. The task fails if something remains.
   - The role P(drover.compute.drain#role) and the playbook C(drover.compute.drain) call this module.
 options:
   host:
-    description: The host to empty, by its name in the inventory; or several, as a list or as V(kvm1,kvm2).
+    description:
+      - The host to empty, by its name in the inventory; or several, as a list or as V(kvm1,kvm2). Required without O(pool).
+      - With O(pool), the hosts whose own pool is meant. By default it is emptied on all hosts that have it. A pool that hosts share is emptied for all
+        of them.
     type: list
     elements: str
-    required: true
+    default: []
     aliases: [name]
+  pool:
+    description: A storage pool to empty, by its name. It must be one of C(drover_storage_pools), or that of C(drover_instances_path).
+    type: str
+  destination_pool:
+    description: With O(pool), the only pool that disks may go to. By default each goes to the emptiest one that has its traits and space for it.
+    type: str
   reason:
     description: The reason, which the store keeps.
     type: str
@@ -43,6 +55,7 @@ options:
         their host stays disabled and is not set to maintenance. V(shutdown) shuts them down cleanly after the others have moved.
       - A host that does not answer, or that has a move whose end is not known, stops V(fail) too. With V(skip) and V(shutdown) it is disabled
         like the others, and left alone.
+      - With O(pool) V(skip) moves all disks that can move, and then fails, as the pool is not empty. V(shutdown) is refused.
     type: str
     choices: [fail, skip, shutdown]
     default: fail
@@ -114,7 +127,7 @@ hosts:
     host: {description: The host., type: str, returned: always, sample: kvm1}
     status:
       description: V(maintenance) if no instance runs there. V(disabled) if instances that cannot move still run there. V(failed) if it was not
-        drained. V(planned) if nothing was to be changed.
+        drained. V(planned) if nothing was to be changed. With O(pool) V(empty) if its pool is empty.
       type: str
       returned: always
       sample: maintenance
@@ -149,6 +162,28 @@ staying:
   type: list
   elements: dict
   sample: [{uuid: 6695eb01-f6a4-8304-79aa-97f2502e193f, name: test, reason: fits on no other host}]
+pool:
+  description: The storage pool.
+  returned: with O(pool)
+  type: str
+  sample: fast
+disks:
+  description:
+    - The disks whose move was begun, each with C(uuid) and C(name) of its instance, C(disk), C(host), C(source), C(destination), C(status), which is
+      V(moved) or V(failed), and C(message).
+    - RV(plan) then has C(pool), C(hosts), C(moves), C(unmovable) and C(lines), and RV(staying) has C(disk), which is null for another file, and
+      C(way_out) too.
+  returned: with O(pool), also by a failure
+  type: list
+  elements: dict
+  sample: [{uuid: 425519c8-859e-488e-96e3-46439d6e2f07, name: web1, disk: vda, host: kvm1, source: /srv/fast/web1.qcow2,
+    destination: /srv/slow/web1.qcow2, status: moved, message: ''}]
+kept:
+  description: Files in the pool that no disk needs and that stay, each with C(host), C(path) and C(reason), which is null if nothing speaks for it.
+  returned: with O(pool), also by a failure
+  type: list
+  elements: dict
+  sample: [{host: kvm1, path: /srv/fast/notes.txt, reason: null}]
 message:
   description: The result, in a sentence.
   returned: always

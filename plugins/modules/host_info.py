@@ -125,6 +125,7 @@ storage_pools:
     node: {description: The compute node., type: str, returned: always, sample: kvm1}
     type: {description: The type of the pool in libvirt., type: str, returned: always, sample: dir}
     state: {description: "Its state in libvirt, such as C(running).", type: str, returned: always, sample: running}
+    drained: {description: True if it is drained and gets nothing new., type: bool, returned: always, sample: false}
     shared: {description: True if other hosts may reach it., type: bool, returned: always, sample: false}
     resource_class: {description: The resource class of its space., type: str, returned: always, sample: CUSTOM_DISK_GB_FAST}
     traits: {description: Its traits., type: list, elements: str, returned: always, sample: [STORAGE_DISK_SSD]}

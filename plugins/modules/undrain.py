@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: undrain
-short_description: Bring drained hosts back
+short_description: Bring drained hosts back, or a storage pool
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
@@ -19,15 +19,22 @@ description:
   - If a move cannot be ended, the host is still brought back. If an instance does not start, the others are still started; the
     task fails and names it, and the next undrain tries again.
   - A host that cannot be brought back does not keep the others from it. The task fails in the end and names it.
+  - With O(pool) it brings a storage pool back instead, which then gets new disks again. What was reserved of it before the drain is reserved again.
+    Disks that moved stay where they are.
   - It runs on the controller, takes the lease of each host for its turn, and reaches it as a delegated task would.
   - The playbook C(drover.compute.undrain) and the task file C(undrain) of the role P(drover.compute.drain#role) call this module.
 options:
   host:
-    description: The host, by its name in the inventory; or several, as a list or as V(kvm1,kvm2).
+    description:
+      - The host, by its name in the inventory; or several, as a list or as V(kvm1,kvm2). Required without O(pool).
+      - With O(pool), the hosts whose own pool is meant. By default all that have it.
     type: list
     elements: str
-    required: true
+    default: []
     aliases: [name]
+  pool:
+    description: A storage pool that was drained, by its name.
+    type: str
   timeout:
     description: The time limit for the start of an instance, in seconds.
     type: int

@@ -171,6 +171,7 @@ PREPARE = {
     ("module", "_domain_device"): two_guests,
     ("module", "_domain_disk_move"): two_guests_and_a_pool,
     ("module", "_domain_snapshot"): two_guests,
+    ("module", "_pool_contents"): two_guests_and_a_pool,
     ("module", "instance_snapshot"): web1,
     ("module", "_domain_migration"): two_guests,
     ("module", "_domain_order"): nothing,
@@ -204,6 +205,7 @@ PREPARE = {
 AFTER = {
     ("module", "_disk_move"): lambda fleet: is_moved(fleet, "web1"),
     ("module", "_domain_disk_move"): lambda fleet: is_moved(fleet, "web-1"),
+    ("module", "_pool_contents"): lambda fleet: "destroyed" in fleet.run("kvm1", "virsh pool-destroy fast"),
     ("module", "_domain_backup"): lambda fleet: [name for name in fleet.files(LOCAL) if "-vda-" in name] != [],
     ("module", "_domain_device"): lambda fleet: "data.qcow2" in fleet.files(LOCAL),
     ("module", "_domain_snapshot"): lambda fleet: fleet.run("kvm1", "virsh snapshot-list web-1 --name").split() == ["before-upgrade"],

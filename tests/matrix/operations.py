@@ -19,7 +19,8 @@ from ansible_collections.drover.compute.plugins.module_utils import _snapshots
 from ansible_collections.drover.compute.plugins.module_utils._domain_numa import parse_numa
 from ansible_collections.drover.compute.plugins.module_utils._image_size import image_size
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import drained_pools, used_files
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import pool_drains
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, files, flavors, instances, numa, rolling, services
 from ansible_collections.drover.compute.tests.matrix.world import Run, TimedOut, Violation
 from ansible_collections.drover.compute.tests.unit import hypervisors
@@ -631,6 +632,50 @@ class MoveDiskCold(MoveDisk):
     before = after = "shutoff"
 
 
+class DrainPool(Operation):
+    """The module drain with a storage pool: the disk of web goes from the pool ssd to the pool of the instances' path, while web runs."""
+
+    place = "kvm1"
+
+    def prepare(self, world):
+        self.old, self.new = os.path.join(world.disks, "ssd", "web.qcow2"), os.path.join(world.disks, "web.qcow2")
+        os.mkdir(os.path.dirname(self.old))
+        world.disk("ssd/web")
+        # Its content moves on.
+        world.contents.pop(self.old)
+        world.fleet.hosts["kvm1"].define("web", uuid_of("web"), self.before, [self.old])
+        world.names[uuid_of("web")] = "web"
+        connection = world.fleet.hosts["kvm1"].connection
+        for name, folder in (("ssd", os.path.dirname(self.old)), ("vms", world.disks)):
+            connection.storagePoolDefineXML(f"<pool type='dir'><name>{name}</name><target><path>{folder}</path></target></pool>").create()
+        world.fleet.variables["drover_storage_pools"] = ["ssd"]
+        world.instance("beside", "kvm1")
+        world.instance("db", "kvm2")
+        world.discover()
+
+    def run(self, run):
+        run.task("localhost", "drain", pool="ssd", host=["kvm1"], reason="new disks")
+
+    def check(self, world):
+        """The pool is empty and closed; the running domain, its definition and the store have the new file."""
+        super().check(world)
+        domain = world.fleet.hosts["kvm1"].domains()[uuid_of("web")]
+        for flags in (0, libvirt.VIR_DOMAIN_XML_INACTIVE):
+            assert hypervisors.disks_of(domain, flags) == [self.new], flags
+        assert os.listdir(os.path.dirname(self.old)) == []
+        assert "disk_move" not in domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+        with Store.open(world.url).read() as connection:
+            assert {self.new} == {path for path, dummy in files.of_instances(connection, [uuid_of("web")])[uuid_of("web")]}
+            (pool,) = drained_pools.find(connection, "ssd", ["kvm1"])
+            assert pool_drains.reasons(connection, pool.places) == {pool.places[0]: "new disks"}
+
+
+class DrainPoolCold(DrainPool):
+    """The same of an instance that is off."""
+
+    before = after = "shutoff"
+
+
 class Snapshot(Operation):
     """The module instance_snapshot on the controller: a snapshot of the disks of one that is off."""
 
@@ -782,6 +827,8 @@ OPERATIONS = {
     "move disk of one that is off": MoveDiskCold,
     "live move with snapshots": MoveWithSnapshots,
     "cold move with snapshots": ColdMoveWithSnapshots,
+    "drain pool": DrainPool,
+    "drain pool of one that is off": DrainPoolCold,
     "snapshot": Snapshot,
     "delete a snapshot": DeleteSnapshot,
     "revert to a snapshot": RevertSnapshot,

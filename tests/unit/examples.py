@@ -75,6 +75,7 @@ WHERE = {
     ("module", "lease"): (HERE,),
     ("module", "_migration"): (LAB, LAB),
     ("module", "_migration_trust"): (LAB,),
+    ("module", "_pool_contents"): (LAB,),
     ("module", "_reboot_info"): (HERE,),
     ("module", "_power_event"): (HERE,),
     ("module", "quota"): (HERE,),

@@ -75,9 +75,10 @@ def _folder_of_pool(conn: Any, name: str) -> str | None:
         raise LibvirtProblem(f"There is no storage pool {name} on {host_name()}: correct the name, or define the pool there.") from exc
 
 
-def image(module: AnsibleModule, path: str, image_format: str, is_device: bool) -> Image:
+def image(module: AnsibleModule, path: str, image_format: str, is_device: bool, whole: bool = False) -> Image:
     """Read the image of a disk.
 
+    :param whole: its copy has no image behind it.
     :raises LibvirtProblem: it is of no kind that can be copied; or what ImageProblem is for.
     """
     info = _images.image_info(module, path, image_format)
@@ -95,7 +96,7 @@ def image(module: AnsibleModule, path: str, image_format: str, is_device: bool) 
         )
     _attached_files.refuse_unknown_format(module, path, info)
     behind = info.get("full-backing-filename") or info.get("backing-filename")
-    kept = behind if behind and _is_file(behind) else None
+    kept = behind if behind and not whole and _is_file(behind) else None
     needs = int(info.get("actual-size", 0))
     if is_device:
         needs = int(info["virtual-size"])

@@ -43,7 +43,7 @@ Step = dict[str, Any]
 class DiskMove:
     """One call for one disk.
 
-    :param params: target, pool, wait, timeout, bandwidth_mib, order, goes_on, looked_up and used_elsewhere, as the module has them.
+    :param params: target, pool, wait, timeout, bandwidth_mib, order, whole, goes_on, looked_up and used_elsewhere, as the module has them.
     """
 
     def __init__(self, module: AnsibleModule, conn: Any, domain: Any) -> None:
@@ -149,7 +149,7 @@ class DiskMove:
         disk.refuse()
         facts = disk.facts
         source = str(facts["source"])
-        image = destinations.image(self.module, source, facts["format"], facts["type"] == "block")
+        image = destinations.image(self.module, source, facts["format"], facts["type"] == "block", self.params["whole"])
         destinations.refuse(self.conn, path, image, self.params["looked_up"])
         owner = disk.owner(self.domain.name())
         if self.pretend:

@@ -10,7 +10,7 @@ record of the move. The order is closed when its host says that nothing of the m
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import Any, NamedTuple, NoReturn
 
 from ansible_collections.drover.compute.plugins.module_utils._migration import options as move_options
@@ -37,7 +37,8 @@ class DiskMoveRequest(NamedTuple):
     """A disk that is to be elsewhere.
 
     instance: its name or uuid. disk: its target, such as vda. pool: a storage pool of the host, or the absolute path of a folder; empty for an
-    abort. options: of migrations, of which timeout_per_gib and bandwidth_mib count. abort: give up an unfinished move.
+    abort. options: of migrations, of which timeout_per_gib and bandwidth_mib count. abort: give up an unfinished move. whole: no image is behind the
+    copy. wait: seconds that one call waits for the copy, by default STEP.
     """
 
     instance: str
@@ -45,6 +46,12 @@ class DiskMoveRequest(NamedTuple):
     pool: str
     options: Mapping[str, Any]
     abort: bool
+    whole: bool = False
+    wait: int | None = None
+
+
+#: A move step by step: the result at its end.
+Steps = Generator[None, None, dict[str, Any]]
 
 
 class DiskMove:
@@ -55,7 +62,16 @@ class DiskMove:
         self._request, self._check_mode = request, check_mode
 
     def run(self) -> dict[str, Any]:
-        """Carry it out.
+        """Carry it out, see steps()."""
+        steps = self.steps()
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return dict(end.value)
+
+    def steps(self) -> Steps:
+        """Carry it out; the caller may do something else after each step, while the host copies.
 
         :returns: a dict: changed, host, uuid, name, and status, source, destination, seconds, removed, kept, device and diff of the module
             _domain_disk_move.
@@ -73,7 +89,7 @@ class DiskMove:
                     raise DroverError(
                         f"Instance {instance['name']} has moved from {host} to {instance['host']}. Nothing was done: run this again."
                     )
-                result = self._move(instance, host)
+                result = yield from self._move(instance, host)
         shown = ("changed", "status", "source", "destination", "seconds", "removed", "kept", "device", "diff")
         found: dict[str, Any] = {"host": host, "uuid": instance["uuid"], "name": instance["name"]}
         for each in result.get("kept") or []:
@@ -116,13 +132,18 @@ class DiskMove:
 
     # -- the move --------------------------------------------------------------------------------
 
-    def _move(self, instance: NamedInstance, host: str) -> dict[str, Any]:
+    def _move(self, instance: NamedInstance, host: str) -> Steps:
         hand, uuid = self._hosts.hand(host), instance["uuid"]
         earlier = instance["order_uuid"] if instance["task_state"] == orders.MOVING_DISK else None
         if earlier is not None and not self._check_mode:
             # First of all nothing that an earlier run ordered may begin any more.
             self._look(hand, instance, [earlier])
-        given = {**self._given(instance), "pool": self._request.pool, "wait": STEP}
+        given = {
+            **self._given(instance),
+            "pool": self._request.pool,
+            "wait": STEP if self._request.wait is None else self._request.wait,
+            "whole": self._request.whole,
+        }
         foreseen = hand.foretell("_domain_disk_move", given)
         if foreseen.get("failed"):
             self._refused(instance, host, hand, earlier, foreseen)
@@ -143,9 +164,9 @@ class DiskMove:
         if self._check_mode:
             return foreseen
         self._leasing.extend(host, limit + SPARE)
-        return self._follow(instance, host, hand, {**given, "order": order}, limit)
+        return (yield from self._follow(instance, host, hand, {**given, "order": order}, limit))
 
-    def _follow(self, instance: NamedInstance, host: str, hand: Hand, given: dict[str, Any], limit: int) -> dict[str, Any]:
+    def _follow(self, instance: NamedInstance, host: str, hand: Hand, given: dict[str, Any], limit: int) -> Steps:
         """Have the host make step after step, until the disk is there."""
         deadline, shown = self._clock.monotonic() + limit, None
         answer = hand.act("_domain_disk_move", given)
@@ -156,6 +177,7 @@ class DiskMove:
             if percent != shown:
                 shown = percent
                 self._say(f"{instance['name']}: {self._request.disk} is copied to {answer.result['destination']}, {percent} %.")
+            yield
             answer = hand.act("_domain_disk_move", {**given, "goes_on": True})
         if answer.outcome == certainty.DONE:
             self._close(instance, host, given["order"], answer.result["domain"])

@@ -77,6 +77,13 @@ def refuse_read(connection: Connection, uuid: str, name: str, host: str, paths: 
         )
 
 
+def shared_elsewhere(connection: Connection, host: str, paths: Collection[str]) -> set[str]:
+    """Return those files of a host that are on shared storage and that instances of other hosts need, by whichever path they have them."""
+    names = {name for name in _named(connection, host, paths) if name[1]}
+    taken = {row["identity"] for row in files.needed(connection, names, host)}
+    return {path for path, identity in names if not taken.isdisjoint(files.keys_of(path, identity))}
+
+
 def _users(connection: Connection, uuid: str, host: str, paths: Collection[str], writes: bool = False) -> Iterator[tuple[str, str]]:
     """Find the paths that another instance needs, or may write to, each with the words for that instance."""
     for path, identity in sorted(_named(connection, host, paths), key=str):

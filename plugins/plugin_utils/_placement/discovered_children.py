@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, provider_trees, providers
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, inventory, provider_trees, providers
 from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import POOL_PREFIX
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
@@ -84,7 +84,7 @@ def _inventories(child: Child, stored: Any) -> dict[str, Any]:
     total = child.total if child.total is not None else stored and stored.total
     if not child.resource_class or not total:
         return {}
-    kept = stored.reserved if stored else 0
+    kept = inventory.reserved_of(stored) if stored else 0
     return {
         child.resource_class: {
             "total": total,

@@ -49,10 +49,22 @@ def fields_of(row: Row | ProviderInventory) -> InventoryFields:
     }
 
 
+def reserved_of(row: Row) -> int:
+    """Return what an inventory has reserved, be its storage pool drained or not."""
+    return row.reserved if row.reserved_before_drain is None else row.reserved_before_drain
+
+
+def while_drained(row: Row, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the new values of an inventory as they are written: of a storage pool that is drained all is reserved, and the rest is remembered."""
+    if row.reserved_before_drain is None:
+        return {**values, "reserved_before_drain": None}
+    return {**values, "reserved": values["total"], "reserved_before_drain": values["reserved"]}
+
+
 class ProviderInventory:
     """Inventory and use of one class on one provider."""
 
-    __slots__ = ("key", "total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio", "used")
+    __slots__ = ("key", "total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio", "used", "is_drained")
 
     def __init__(self, row: Row) -> None:
         self.key: InventoryKey = (row.provider_id, row.class_id)
@@ -63,6 +75,7 @@ class ProviderInventory:
         self.step_size: int = row.step_size
         self.allocation_ratio: float = row.allocation_ratio
         self.used: int = row.used
+        self.is_drained = row.reserved_before_drain is not None
 
     @property
     def capacity(self) -> float:
@@ -76,6 +89,8 @@ class ProviderInventory:
     def shortage(self, name: str, amount: int) -> str | None:
         """Do as refusal(), for the capacity alone. To take nothing more is never refused, however full the provider is."""
         if amount > 0 and not capacity_rule.has_room(self.used, amount, self.capacity):
+            if self.is_drained:
+                return f"{name}: asked {amount}, and its storage pool is drained, which drover.compute.undrain ends"
             return f"{name}: asked {amount}, used {self.used} of {self.capacity:g}"
         return None
 

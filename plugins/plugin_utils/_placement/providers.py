@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import InventoryFields
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import InventoryFields, while_drained
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
 
@@ -94,8 +94,10 @@ def set_inventories(
             if known is None:
                 new.append({"provider_id": provider, "class_id": classes[name], **values})
                 changed.add(provider)
-            elif any(getattr(known, field) != value for field, value in values.items()):
-                different.append({"id": known.id, **values})
+                continue
+            kept = while_drained(known, values)
+            if any(getattr(known, field) != value for field, value in kept.items()):
+                different.append({"id": known.id, **kept})
                 changed.add(provider)
         surplus.update({row.id: row for row in rows.values()})
     if surplus and owned is not None:
@@ -154,6 +156,13 @@ def set_traits(connection: Connection, wanted: Mapping[int, Collection[str]], ow
     if owned is not None:
         _keep(connection, by_id, current, owned)
     return set_links(connection, column, by_id, current)
+
+
+def traits_of(connection: Connection, uuids: Iterable[str]) -> dict[str, set[str]]:
+    """Read the traits of providers, by their uuids."""
+    table, known, names = tables.provider_traits, tables.resource_providers, tables.traits
+    query = sa.select(known.c.uuid, names.c.name).join(table, table.c.provider_id == known.c.id).join(names, names.c.id == table.c.trait_id)
+    return grouped(bulk.among(connection, query, known.c.uuid, uuids))
 
 
 def set_aggregates(connection: Connection, wanted: Mapping[int, set[str]]) -> set[int]:

@@ -13,7 +13,7 @@ import hashlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, providers
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, inventory, providers
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import SHARES
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
@@ -169,7 +169,8 @@ def _write_inventories(connection: Connection, wanted: Mapping[int, Pool]) -> se
             changed.add(provider)
             continue
         values["allocation_ratio"] = float(ratio or row.allocation_ratio)
-        values["reserved"] = row.reserved if pool["reserved"] is None else pool["reserved"]
+        values["reserved"] = inventory.reserved_of(row) if pool["reserved"] is None else pool["reserved"]
+        values = inventory.while_drained(row, values)
         if any(getattr(row, name) != value for name, value in values.items()):
             different.append({"id": row.id, **values})
             changed.add(provider)

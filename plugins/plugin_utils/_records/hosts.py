@@ -104,6 +104,8 @@ class ListedPool(TypedDict):
     type: str | None
     #: Of the pool in libvirt, such as running.
     state: str | None
+    #: Whether it gets nothing new, whatever its capacity, see the drain of a pool.
+    drained: bool
     shared: bool
     resource_class: str
     traits: list[str]

@@ -24,6 +24,7 @@ def pools_table(pools: Sequence[ListedPool]) -> list[str]:
         promised = formatting.share(pool["used_gb"], pool["capacity_gb"], formatting.DISK)
         real = formatting.share(pool["physical_used_gb"], pool["total_gb"], formatting.DISK)
         shared = " shared" if pool["shared"] else ""
-        rows.append([pool["name"], pool["state"], f"{promised}{shared}" if promised else "", real, ", ".join(pool["traits"])])
+        state = ", ".join(filter(None, (pool["state"], "drained" if pool["drained"] else None)))
+        rows.append([pool["name"], state, f"{promised}{shared}" if promised else "", real, ", ".join(pool["traits"])])
     shown = [at for at, name in enumerate(HEADINGS) if name != "TRAITS" or any(row[at] for row in rows)]
     return ["", *align([HEADINGS[at] for at in shown], [[row[at] for at in shown] for row in rows], right=NUMBERS)]

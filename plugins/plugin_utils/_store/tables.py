@@ -91,6 +91,9 @@ if sa:
         sa.Column("allocation_ratio", sa.Double, nullable=False),
         # The sum of its allocations, which _placement/inventory.py updates: a claim locks this one row.
         sa.Column("used", sa.BigInteger, nullable=False, default=0, server_default="0"),
+        # Of a storage pool that is drained; all of it is reserved meanwhile, see _placement/pool_drains.py.
+        sa.Column("reserved_before_drain", sa.BigInteger),
+        sa.Column("drain_reason", sa.Text),
         sa.UniqueConstraint("provider_id", "class_id"),
     )
     provider_traits = sa.Table(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import providers
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import inventory, providers
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import ListedPool
 from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
@@ -25,18 +25,20 @@ def of_host(connection: Connection, host: str) -> list[ListedPool]:
     for (node, pool), uuid in zip(found, uuids):
         row = rows.get((ids.get(uuid), pool["resource_class"]))
         shown: dict[str, Any] = next((each for each in (node.facts or {}).get("pools") or () if each["name"] == pool["name"]), {})
+        reserved = inventory.reserved_of(row) if row is not None else None
         listed.append(
             {
                 "name": pool["name"],
                 "node": node.hypervisor_hostname,
                 "type": pool["type"],
                 "state": shown.get("state"),
+                "drained": row is not None and row.reserved_before_drain is not None,
                 "shared": bool(pool["shared_id"]),
                 "resource_class": pool["resource_class"],
                 "traits": sorted(pool["traits"]),
                 "total_gb": row.total if row is not None else None,
-                "reserved_gb": row.reserved if row is not None else None,
-                "capacity_gb": int((row.total - row.reserved) * row.allocation_ratio) if row is not None else None,
+                "reserved_gb": reserved,
+                "capacity_gb": int((row.total - reserved) * row.allocation_ratio) if row is not None and reserved is not None else None,
                 "used_gb": row.used if row is not None else None,
                 "physical_used_gb": shown.get("allocation_gb"),
             }

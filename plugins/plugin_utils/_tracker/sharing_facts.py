@@ -73,7 +73,7 @@ def of_instances(storage: Mapping[str, Any], pools: Sequence[Mapping[str, Any]],
     :returns: a dict: id, name (for people), total (GiB; None when a stopped pool does not tell), or None
         when the storage is this host's alone.
     """
-    pool = _covering(pools, instances_path)
+    pool = covering(pools, instances_path)
     total = storage.get("total_gb") or None
     if pool is not None and pool.get("shared_id"):
         stopped = pool.get("state", "running") not in ("running", "degraded")
@@ -83,7 +83,7 @@ def of_instances(storage: Mapping[str, Any], pools: Sequence[Mapping[str, Any]],
     return None
 
 
-def _covering(pools: Iterable[Mapping[str, Any]], path: str | None) -> Mapping[str, Any] | None:
+def covering(pools: Iterable[Mapping[str, Any]], path: str | None) -> Mapping[str, Any] | None:
     """The pool with the longest path at or above ``path``, or None."""
     if not path:
         return None

@@ -180,7 +180,7 @@ def divide(disks: Iterable[Mapping[str, Any]], node: Mapping[str, Any]) -> tuple
     for disk in disks:
         if disk.get("device", "disk") != "disk" or not is_written(disk) or not disk.get("source"):
             continue
-        name, size = _class_of(disk, node), disk.get("capacity_bytes")
+        name, size = counted_as(disk, node), disk.get("capacity_bytes")
         if name is None and disk.get("type") == "network":
             # It takes nothing of the host, nor of a pool that counts.
             continue
@@ -191,18 +191,36 @@ def divide(disks: Iterable[Mapping[str, Any]], node: Mapping[str, Any]) -> tuple
     return {name: size for name, size in rounded.items() if name is not None}, rest
 
 
-def _class_of(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
-    """The resource class of the pool that a disk is on; None for the instances' storage, and for all storage that is not counted by pools."""
+def counted_as(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
+    """Return the resource class of the pool that a disk is on; None for the instances' storage, and for all storage that is not counted by pools."""
     chosen: Sequence[Mapping[str, Any]] = node.get("storage_pools") or ()
     if not chosen:
         return None
-    text = disk.get("origin") or storage_identity.of_disk(disk, node) or disk.get("shared_id")
-    for pool in chosen if text else ():
-        if any(share and str(text).startswith(f"{share.rstrip('/')}/") for share in (pool["shared_id"], pool["origin"])):
-            return str(pool["resource_class"])
     by_name = {pool["name"]: str(pool["resource_class"]) for pool in chosen}
+    return by_name.get(_pool_of(disk, node, chosen) or "")
+
+
+def pool_of(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
+    """Return the name of the storage pool that a disk, or another file of a domain, is in, be that pool counted or not; None if it is in none."""
+    return _pool_of(disk, node, node.get("pools") or ()) if disk.get("source") or disk.get("path") else None
+
+
+def _pool_of(disk: Mapping[str, Any], node: Mapping[str, Any], chosen: Iterable[Mapping[str, Any]]) -> str | None:
+    """Return the name of the pool of a disk.
+
+    :param chosen: the pools that a disk on shared storage may be in.
+    """
+    text = disk.get("origin") or storage_identity.of_disk(disk, node) or disk.get("shared_id")
+    of_share = [
+        (len(share), str(pool["name"]))
+        for pool in chosen
+        for share in (pool.get("shared_id"), pool.get("origin"))
+        if share and text and str(text).startswith(f"{share.rstrip('/')}/")
+    ]
+    if of_share:
+        return max(of_share)[1]
     if disk.get("type") == "volume":
-        return by_name.get(str(disk["source"]).partition("/")[0])
+        return str(disk["source"]).partition("/")[0]
     if disk.get("type", "file") not in ("file", "block", "dir") or (text and not str(text).startswith(storage_identity.DEVICE)):
         return None
     paths = [path for path in (disk.get("path") or disk["source"], disk.get("real_path")) if path]
@@ -212,7 +230,7 @@ def _class_of(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
         for folder in (pool.get("path"), pool.get("real_path"))
         if folder and any(_covers(folder, path) for path in paths)
     ]
-    return by_name.get(max(above)[1]) if above else None
+    return max(above)[1] if above else None
 
 
 def _covers(folder: str | None, path: str | None) -> bool:

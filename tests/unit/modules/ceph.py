@@ -88,7 +88,7 @@ class Ceph:
         return Volume(self, name)
 
     def qemu_img(self, conn, pool, name, before, options, seconds, held=()):
-        """In place of _rbd._qemu_img()."""
+        """In place of _rbd._with_qemu_img()."""
         image = self.images[name]
         if before[0] == "convert":
             self.before_fill()

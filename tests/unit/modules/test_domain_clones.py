@@ -58,7 +58,7 @@ class Host:
 @pytest.fixture
 def host(run_module, fake_host, domain_xml, tmp_path, monkeypatch):
     found = Host(run_module, fake_host, domain_xml, tmp_path)
-    monkeypatch.setattr(_rbd, "_qemu_img", found.ceph.qemu_img)
+    monkeypatch.setattr(_rbd, "_with_qemu_img", found.ceph.qemu_img)
     return found
 
 

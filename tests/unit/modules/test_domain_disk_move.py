@@ -16,7 +16,7 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _domain_metadata, _orders, _ownership
+from ansible_collections.drover.compute.plugins.module_utils import _backing, _domain_metadata, _orders, _ownership
 from ansible_collections.drover.compute.plugins.module_utils._disk_move import destination, move, record
 from ansible_collections.drover.compute.tests.unit import devices
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, qemu_img
@@ -101,6 +101,16 @@ def test_it_moves_once(make, running):
     assert vm.new in done["diff"]["after"] and vm.old in done["diff"]["before"]
     vm.is_moved()
     assert not vm.done("unchanged")["changed"] and not vm.done("unchanged", check_mode=True)["changed"]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_image_behind_it_stays_behind_it_but_of_a_whole_copy(make, tmp_path, whole):
+    """Of one that runs: tests/lab/test_pool_drain.py, as no job of the test driver reads an image."""
+    base = qemu_img(tmp_path / "base.qcow2")
+    vm = make(running=False, backing=base)
+    vm.done(whole=whole)
+    vm.is_moved()
+    assert os.path.exists(base) and (_backing.references_of(vm.new) == []) is whole
 
 
 def test_each_call_goes_on(make):

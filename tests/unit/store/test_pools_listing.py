@@ -21,6 +21,7 @@ def test_pools_are_shown_with_what_is_promised_and_what_is_in_use(prepared_url):
         "node": "kvm1",
         "type": "dir",
         "state": "running",
+        "drained": False,
         "shared": False,
         "resource_class": "CUSTOM_DISK_GB_SSD",
         "traits": ["STORAGE_DISK_SSD"],

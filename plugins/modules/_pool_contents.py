@@ -1,0 +1,95 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: _pool_contents
+short_description: Tell what is in a storage pool, and which domains need it
+author:
+  - The drover.compute authors (@drover-compute)
+description:
+  - Runs on a hypervisor. M(drover.compute.drain) proves with it that a storage pool is empty.
+  - A domain needs a file if its definition, the running guest, a snapshot or its saved memory names it, or if it is behind an image that one of
+    them names. It changes nothing but libvirt's own list of the volumes of a pool that is no folder.
+options:
+  pool:
+    description: The storage pool, by its name.
+    type: str
+    required: true
+extends_documentation_fragment:
+  - drover.compute.libvirt
+  - drover.compute.attributes
+  - drover.compute.attributes.platform
+  - drover.compute.attributes.info_module
+seealso:
+  - module: drover.compute._domain_disk_move
+"""
+
+EXAMPLES = r"""
+- name: A storage pool
+  hosts: kvm1
+  gather_facts: false
+  tasks:
+    - name: See what is in it
+      drover.compute._pool_contents:
+        pool: fast
+      register: contents
+
+    - name: Show it
+      ansible.builtin.debug:
+        msg: "{{ contents.needed }}"
+"""
+
+RETURN = r"""
+needed:
+  description: What domains of this host need in the pool, be it there or not, dicts C(path) and C(reason).
+  returned: success
+  type: list
+  elements: dict
+  sample: [{path: /srv/fast/web1.qcow2, reason: the domain web1 uses it}]
+others:
+  description: The files and volumes there that no domain of this host needs for certain, dicts C(path) and C(reason), which is null if nothing
+    speaks for them.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{path: /srv/fast/notes.txt, reason: null}]
+doubts:
+  description: What is not known of the needs of domains, in words. The pool may then be needed although RV(needed) is empty.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _pool_contents
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={"uri": {"type": "str", "default": "qemu:///system"}, "pool": {"type": "str", "required": True}},
+        supports_check_mode=True,
+    )
+    if not _libvirt.is_local(module.params["uri"]):
+        module.fail_json(msg=f"This works on the hypervisor only, and {module.params['uri']} is another machine: run it there.")
+    conn = _libvirt.connect(module, module.params["uri"])
+    try:
+        found = _pool_contents.read(conn, module.params["pool"])
+    except LibvirtProblem as exc:
+        module.fail_json(msg=str(exc))
+    except libvirt.libvirtError as exc:
+        module.fail_json(msg=f"The storage pool {module.params['pool']} of {host_name()} cannot be read: {_libvirt.text_of(exc)}.")
+    finally:
+        _libvirt.close(conn)
+    module.exit_json(changed=False, **found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Moves of disks that an earlier run has left: they go on to where they were to go, which the host knows."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.disk_move import DiskMove, DiskMoveRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, RunOver
+from ansible_collections.drover.compute.plugins.plugin_utils._store import orders, pool_domains
+from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import storage_pools
+
+
+class DiskSettling:
+    """Ends what is open on hosts, whose leases the run has.
+
+    :param options: of migrations, as disk_move.DiskMoveRequest has them.
+    """
+
+    def __init__(self, ports: Ports, options: Mapping[str, Any]) -> None:
+        self._ports, self._options = ports, options
+
+    def settle(self, host: str, pool: str) -> bool:
+        """End the open moves of disks on a host; whether anything was changed. One that cannot be ended is named, and stays as it is.
+
+        :param pool: no image in it is to be behind a disk any more.
+        """
+        with self._ports.store.read() as connection:
+            if not any(row.task_state == orders.MOVING_DISK for row in orders.open_at(connection, host)):
+                return False
+        # Where the disks are now, and not where they were when it was read last.
+        self._ports.hosts.discover(host)
+        with self._ports.store.read() as connection:
+            nodes = {node.id: node for node in pool_domains.nodes(connection, [host])}
+            open_ones = [each for each in pool_domains.domains(connection, nodes) if each.task_state == orders.MOVING_DISK]
+        changed = False
+        for domain in open_ones:
+            try:
+                changed |= self._settle(nodes[domain.node_id], domain, pool)
+            except RunOver:
+                raise
+            except DroverError as problem:
+                self._ports.say(str(problem))
+        return changed
+
+    def _settle(self, node: pool_domains.NodeFacts, domain: pool_domains.DomainFacts, pool: str) -> bool:
+        disks = {each["target"]: each for each in domain.facts.get("disks") or () if each.get("source")}
+        hand = self._ports.hosts.hand(node.host)
+        folder, target = None, None
+        for name in disks:
+            given = {"uri": node.uri or DEFAULT_URI, "uuid": domain.uuid, "target": name, "state": "aborted"}
+            foreseen = hand.foretell("_domain_disk_move", given)
+            if not foreseen.get("failed") and foreseen.get("destination"):
+                folder, target = posixpath.dirname(foreseen["destination"]), name
+        if target is None:
+            # Nothing is left of it on the host, only its order in the store: where the disk is now, it is to be.
+            target = next((name for name, each in disks.items() if each.get("type") == "file"), None)
+            if target is None:
+                return False
+            folder = posixpath.dirname(disks[target]["source"])
+        whole = any(storage_pools.pool_of(each, node.facts) == pool for each in disks[target].get("chain") or ())
+        self._ports.say(f"{domain.name}: the move of {target} that an earlier run began on {node.host} goes on")
+        request = DiskMoveRequest(domain.uuid, str(target), str(folder), self._options, False, whole)
+        return bool(DiskMove(self._ports, request).run()["changed"])

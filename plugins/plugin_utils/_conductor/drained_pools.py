@@ -1,0 +1,271 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A storage pool that is drained, as the store has it: on which hosts it is, what is in it, and which other pools these hosts have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_rule as capacity_rule
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, pool_drains, providers
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.pool_drain import GIB, Place, PoolDisk, PoolRoom, Taken
+from ansible_collections.drover.compute.plugins.plugin_utils._store import pool_domains
+from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._store.pool_domains import DomainFacts, NodeFacts
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_pools, sharing_facts, storage_pools
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker.record_sharing import DISK
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import did_you_mean
+
+#: Types of pools that a disk is moved to.
+_FOLDERS = ("dir", "fs", "netfs")
+_RUNNING = ("running", "degraded")
+
+
+class HostPool(NamedTuple):
+    """The pool on one node. places: where it may be counted; a pool of instances' storage by its origin, or by its node."""
+
+    node: NodeFacts
+    name: str
+    places: tuple[Place, ...]
+    shared_id: str | None
+
+    @property
+    def uri(self) -> str:
+        """Return that of libvirt there."""
+        return self.node.uri or DEFAULT_URI
+
+
+class Other(NamedTuple):
+    """What a domain needs in the pool, and no move takes away. disk: the target of the disk or drive that needs it, None for another file."""
+
+    uuid: str
+    name: str
+    disk: str | None
+    host: str
+    path: str
+    reason: str
+    way_out: str
+
+
+def find(connection: Connection, name: str, hosts: Sequence[str]) -> list[HostPool]:
+    """Find a pool on hosts.
+
+    :param hosts: their names; none for all that have a pool of that name.
+    :raises DroverError: there is none, it is not counted, or hosts are named for one that others share.
+    """
+    every = pool_domains.nodes(connection)
+    having = [each for node in every for each in _counted(node) if each.name == name]
+    names = sorted({pool["name"] for node in every for pool in node.facts.get("pools") or ()}, key=natural)
+    if name not in names:
+        raise DroverError(
+            f"No host has a storage pool {name}{did_you_mean(name, names)}; they have {', '.join(names) or 'none'}. Nothing was done: correct drover_pool, "
+            "or run drover.compute.discover if the pool is new."
+        )
+    chosen = [each for each in having if not hosts or each.node.host in hosts]
+    without = sorted(set(hosts) - {each.node.host for each in chosen}, key=natural) if hosts else []
+    if without or not chosen:
+        where = ", ".join(without) or "any host"
+        raise DroverError(
+            f"The storage pool {name} is not counted on {where}, so new disks could not be kept out of it. Nothing was done: name it in "
+            "drover_storage_pools of each host that has it and discover these hosts, or leave the others out of drover_host."
+        )
+    shared = {each.shared_id for each in chosen if each.shared_id}
+    _refuse_uncounted(name, every, shared)
+    beside = sorted({each.node.host for each in having if each.shared_id in shared and each not in chosen}, key=natural)
+    if beside:
+        raise DroverError(
+            f"The storage pool {name} is one that {', '.join(beside)} and {', '.join(sorted({each.node.host for each in chosen}, key=natural))} share, so it "
+            "is emptied for all of them or not at all. Nothing was done: leave drover_host out."
+        )
+    known = pool_drains.read(connection, [place for each in chosen for place in each.places])
+    # Hosts that know the storage by another name have disks there too.
+    chosen += [pool for node in every for pool in _counted(node) if pool.shared_id in shared and pool.name != name]
+    return [each._replace(places=tuple(place for place in each.places if place in known)[:1]) for each in chosen]
+
+
+def _refuse_uncounted(name: str, nodes: Iterable[NodeFacts], shared: Collection[str]) -> None:
+    """Refuse a shared pool that a host has and does not count: its instances have disks there that the plan would not see."""
+    found = set()
+    for node in nodes:
+        counted = {each.shared_id for each in _counted(node)}
+        if any(pool.get("shared_id") in shared and pool["shared_id"] not in counted for pool in node.facts.get("pools") or ()):
+            found.add(node.host)
+    if found:
+        raise DroverError(
+            f"The storage pool {name} is shared, and {', '.join(sorted(found, key=natural))} has it too but does not count it, so new disks could not be "
+            "kept out of it. Nothing was done: name it in drover_storage_pools of each host that has it, and discover these hosts."
+        )
+
+
+def _counted(node: NodeFacts) -> list[HostPool]:
+    """Return the pools of a node that are counted."""
+    facts = node.facts
+    found = [
+        HostPool(node, pool["name"], ((record_pools.provider_uuid(node.uuid, pool), str(pool["resource_class"])),), pool["shared_id"])
+        for pool in facts.get("storage_pools") or ()
+        if pool.get("name")
+    ]
+    own = sharing_facts.covering(facts.get("pools") or (), _path(facts))
+    if own is not None and own["name"] not in {each.name for each in found}:
+        share = (facts.get("shared_storage") or {}).get("id")
+        places = ((sharing_facts.uuid_of(share), DISK), (node.uuid, DISK)) if share else ((node.uuid, DISK),)
+        found.append(HostPool(node, own["name"], places, share))
+    return found
+
+
+def _path(facts: Mapping[str, Any]) -> str | None:
+    path = (facts.get("storage") or {}).get("instances_path")
+    return None if path is None else str(path)
+
+
+class Contents:
+    """What is in the pool, and where it can go, by what the hosts showed last."""
+
+    def __init__(self, connection: Connection, pools: Sequence[HostPool]) -> None:
+        self._pools = {each.node.id: each for each in pools}
+        self.nodes = {
+            node.id: node for node in pool_domains.nodes(connection, {each.node.host for each in pools}) if node.id in self._pools
+        }
+        self.domains = pool_domains.domains(connection, self.nodes)
+        #: The disks that may move.
+        self.disks: list[PoolDisk] = []
+        #: What else domains have there.
+        self.others: list[Other] = []
+        for domain in self.domains:
+            self._sort(domain)
+        self.rooms = self._rooms(connection)
+        self.taken = self._taken(connection)
+
+    def _sort(self, domain: DomainFacts) -> None:
+        node = self.nodes[domain.node_id]
+        named = set()
+        for drive in domain.facts.get("disks") or ():
+            target = str(drive.get("target"))
+            behind = [str(each["path"]) for each in drive.get("chain") or () if each.get("path") and self._is_in(each, node)]
+            if drive.get("source") and self._is_in(drive, node):
+                named.add(drive["source"])
+                if drive.get("device", "disk") == "disk":
+                    self.disks.append(self._disk(domain, drive, bool(behind)))
+                else:
+                    what = f"its drive {target} has the medium {drive['source']}"
+                    self._add_other(domain, target, str(drive["source"]), what, "take it out with drover.compute.instance_cdrom")
+            elif behind:
+                what = f"its disk {target} is in another pool, and is backed by {behind[0]}"
+                way = f"have all data in that disk, while the guest runs: virsh blockpull {domain.name} {target} --wait"
+                self._add_other(domain, target, behind[0], what, way)
+        for file in domain.facts.get("other_files") or ():
+            found: Mapping[str, Any] = next((each for each in (file, *(file.get("chain") or ())) if self._is_in(each, node)), {})
+            path = str(found.get("source") or found.get("path"))
+            if found and path not in named:
+                what = f"it needs {path}, which is no disk of its definition"
+                way = "delete its snapshots or its saved memory if that is what needs it; else move the file, and change the definition with virsh edit"
+                self._add_other(domain, None, path, what, way)
+
+    def _disk(self, domain: DomainFacts, drive: Mapping[str, Any], whole: bool) -> PoolDisk:
+        node, pool = self.nodes[domain.node_id], self._pools[domain.node_id]
+        size, allocated = drive.get("capacity_bytes") or drive.get("allocation_bytes") or 0, drive.get("allocation_bytes")
+        return PoolDisk(
+            domain.uuid,
+            domain.name,
+            str(drive["target"]),
+            node.id,
+            node.host,
+            str(drive["source"]),
+            size,
+            # Of an image that is copied with what is behind it, only the most is known.
+            size if whole or allocated is None else allocated,
+            _traits(domain.extra_specs or {}, pool.places[0][1]) if pool.places else frozenset(),
+            whole,
+            pool.shared_id is not None,
+        )
+
+    def _add_other(self, domain: DomainFacts, target: str | None, path: str, reason: str, way_out: str) -> None:
+        host = self.nodes[domain.node_id].host
+        self.others.append(Other(domain.uuid, domain.name, target, host, path, reason, way_out))
+
+    def _is_in(self, file: Mapping[str, Any], node: NodeFacts) -> bool:
+        return storage_pools.pool_of(file, node.facts) == self._pools[node.id].name
+
+    def _rooms(self, connection: Connection) -> list[PoolRoom]:
+        drained = {place for each in self._pools.values() for place in each.places}
+        counted = [(node, pool) for node in self.nodes.values() for pool in _counted(node) if pool.name != self._pools[node.id].name]
+        places = [place for _node, pool in counted for place in pool.places]
+        found, reasons = pool_drains.read(connection, places), pool_drains.reasons(connection, places)
+        traits = providers.traits_of(connection, {uuid for uuid, _name in places})
+        rooms = []
+        for node, pool in counted:
+            place = next((each for each in pool.places if each in found), None)
+            facts: Mapping[str, Any] = next((each for each in node.facts.get("pools") or () if each["name"] == pool.name), {})
+            if place is None or place in drained:
+                continue
+            inventory, free = found[place], facts.get("available_gb")
+            is_own = place[1] == DISK
+            rooms.append(
+                PoolRoom(
+                    node.id,
+                    pool.name,
+                    str(_path(node.facts)) if is_own else pool.name,
+                    place,
+                    capacity_rule.capacity(inventory.total, inventory.reserved, inventory.allocation_ratio),
+                    inventory.used,
+                    None if free is None else int(float(free) * GIB),
+                    frozenset(traits.get(place[0], ())),
+                    _refused(facts, reasons.get(place)),
+                )
+            )
+        return rooms
+
+    def _taken(self, connection: Connection) -> Taken:
+        """Return what the instances of the disks have in the pools where these can go."""
+        uuids = {each.uuid for each in self.disks}
+        ids = providers.ids(connection, {room.place[0] for room in self.rooms})
+        by_id = {key: uuid for uuid, key in ids.items()}
+        held = {
+            (uuid, (by_id[provider], name)): amount
+            for uuid, each in allocations.read(connection, uuids).items()
+            for provider, amounts in each.items()
+            if provider in by_id
+            for name, amount in amounts.items()
+        }
+        classes = {(room.node, room.place[1]): room.place for room in self.rooms}
+        size: dict[tuple[str, Place], int] = {}
+        for domain in self.domains:
+            if domain.uuid not in uuids:
+                continue
+            for disk in domain.facts.get("disks") or ():
+                name = storage_pools.counted_as(disk, self.nodes[domain.node_id].facts)
+                place = classes.get((domain.node_id, DISK if name is None else name))
+                if place is not None and disk.get("type") != "network":
+                    size[domain.uuid, place] = size.get((domain.uuid, place), 0) + (disk.get("capacity_bytes") or 0)
+        return Taken(size, held)
+
+
+def _refused(facts: Mapping[str, Any], reason: str | None) -> str | None:
+    if reason is not None:
+        return f"it is drained itself ({reason})"
+    if facts.get("type") not in _FOLDERS:
+        return f"it is of the type {facts.get('type')}, and a disk is moved to files only"
+    if facts.get("state", "running") not in _RUNNING:
+        return "it does not run: virsh pool-start"
+    return None
+
+
+def _traits(extra_specs: Mapping[str, str], name: str) -> frozenset[str]:
+    """Return the traits that extra specs ask of the pools of a resource class."""
+    groups: Iterable[str] = [
+        key.partition(":")[0][len("resources") :] for key in extra_specs if key.endswith(f":{name}") and key.startswith("resources_")
+    ]
+    return frozenset(
+        key.partition(":")[2]
+        for key, value in extra_specs.items()
+        if value == "required" and key.partition(":")[0] in {f"trait{group}" for group in groups}
+    )
+
+
+def places_of(pools: Collection[HostPool]) -> list[Place]:
+    """Return where pools are counted, each once."""
+    return list(dict.fromkeys(place for each in pools for place in each.places))

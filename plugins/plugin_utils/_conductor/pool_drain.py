@@ -1,0 +1,292 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Empty a storage pool: every disk in it moves to another pool of its host, by the steps of disk_move.DiskMove.
+
+The order of things is that of the drain of a host: settle what an earlier run left, read the hosts, plan, show the plan, close the pool for all
+that is new, move, and see that it is empty, by what the hosts say. A run that was killed is run again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import drained_pools, pool_proof
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.disk_move import DiskMove, DiskMoveRequest, Steps
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.disk_settling import DiskSettling
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drained_pools import Contents, HostPool
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, RunOver, natural
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import pool_drains
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import pool_drain as planner
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.pool_drain import DiskKey, PoolMove, Unmovable
+from ansible_collections.drover.compute.plugins.plugin_utils._report import pool_drain as report
+from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
+
+#: Seconds that one call waits for a copy while others run.
+TURN = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class PoolDrainRequest:
+    """What the operator wants.
+
+    - pool: its name. hosts: those whose pool is meant; none for all that have one. destination: the only pool that disks may go to, or None.
+    - reason: why, in words. skip: move the others where some cannot move. plan_only: change nothing.
+    - limit: disks of one host that are copied at a time. rounds: how many times to plan and move at most.
+    - options: of migrations, of which disk_move.DiskMoveRequest tells those that count.
+    """
+
+    pool: str
+    hosts: Sequence[str]
+    destination: str | None = None
+    reason: str = "drained by drover.compute"
+    skip: bool = False
+    plan_only: bool = False
+    limit: int = 2
+    rounds: int = 3
+    options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+class PoolDrain:
+    """One run of a drain of a pool."""
+
+    def __init__(self, ports: Ports, request: PoolDrainRequest) -> None:
+        self._ports, self.request = ports, request
+        self._store, self._hosts, self._leasing, self._say = ports.store, ports.hosts, ports.leasing, ports.say
+        #: Why a disk cannot go to a pool, by the name of the pool.
+        self._refused: dict[DiskKey, dict[str, str]] = {}
+        #: Disks and pools for which a hypervisor has foretold that the move is possible.
+        self._foretold: set[tuple[DiskKey, str]] = set()
+        #: What was tried: a dict uuid, name, disk, host, source, destination, status (moved or failed), message for each.
+        self.disks: list[dict[str, Any]] = []
+        #: What cannot move: dicts uuid, name, disk (None of another file), host, reason, way_out.
+        self.staying: list[dict[str, Any]] = []
+        self.moves: list[PoolMove] = []
+        self.plan: dict[str, Any] = {}
+        self.kept: list[dict[str, Any]] = []
+        self.changed = False
+
+    def run(self) -> dict[str, Any]:
+        """Carry it out.
+
+        :returns: a dict: changed, pool, hosts, plan, disks, staying, kept, message.
+        :raises DroverError: the pool could not be emptied; what is done stays done. Its details have the same.
+        """
+        if self.request.destination == self.request.pool:
+            raise DroverError(
+                f"drover_destination_pool is {self.request.pool}, the pool that is to be emptied. Nothing was done: name another one, or leave it out."
+            )
+        pools = self._find()
+        hosts = _hosts(pools)
+        try:
+            if self.request.plan_only:
+                self._look_and_plan(hosts)
+                self._refuse_unmovable()
+                return self._result(
+                    pools, "planned", f"Nothing was changed: this is the plan of a drain of the storage pool {self.request.pool}."
+                )
+            with self._leasing.held(hosts, f"drain of the storage pool {self.request.pool}"):
+                return self._carry_out(hosts)
+        except DroverError as problem:
+            ended = {"disks": self.disks, "staying": self.staying, "plan": self.plan, "kept": self.kept}
+            problem.details.update({key: value for key, value in ended.items() if key not in problem.details})
+            problem.details.setdefault("hosts", [{"host": host, "status": "failed", "message": ""} for host in hosts])
+            raise
+
+    def _find(self) -> list[HostPool]:
+        with self._store.read() as connection:
+            return drained_pools.find(connection, self.request.pool, self.request.hosts)
+
+    def _carry_out(self, hosts: Sequence[str]) -> dict[str, Any]:
+        settling = DiskSettling(self._ports, self.request.options)
+        for host in hosts:
+            self.changed |= settling.settle(host, self.request.pool)
+        pools = self._look_and_plan(hosts)
+        self._refuse_unmovable()
+        with self._store.write() as connection:
+            for host in hosts:
+                self._leasing.renew(connection, host)
+            self.changed |= pool_drains.begin(connection, drained_pools.places_of(pools), self.request.reason)
+        # What came before the pool was closed is not in the plan.
+        for _round in range(self.request.rounds):
+            failed = self._move()
+            pools = self._look_and_plan(hosts, show=False)
+            if not self.moves and not failed:
+                break
+            for line in self.plan["lines"] if self.moves else ():
+                self._say(line)
+        return self._verify(pools)
+
+    # -- the plan ----------------------------------------------------------------------------------
+
+    def _look_and_plan(self, hosts: Sequence[str], show: bool = True) -> list[HostPool]:
+        """Read the hosts, and plan by what they show; plan anew without the destinations that a hypervisor refuses."""
+        for host in hosts:
+            self._hosts.discover(host)
+        pools = self._find()
+        with self._store.read() as connection:
+            contents = Contents(connection, pools)
+        while True:
+            self.moves, unmovable = planner.plan(contents.disks, contents.rooms, contents.taken, self.request.destination, self._refused)
+            if not self._check(contents):
+                break
+        self.staying = [_staying(each) for each in unmovable]
+        self.staying += [each._asdict() for each in contents.others]
+        off = {each.uuid for each in contents.domains if each.state in ("shutoff", "crashed")}
+        shown = [_shown(each, each.disk.uuid not in off) for each in self.moves]
+        lines = report.lines(self.request.pool, hosts, shown, self.staying)
+        self.plan = {"pool": self.request.pool, "hosts": list(hosts), "moves": shown, "unmovable": self.staying, "lines": lines}
+        for line in lines if show else ():
+            self._say(line)
+        return pools
+
+    def _check(self, contents: Contents) -> bool:
+        """Have the hypervisors foretell each move that was not refused before; whether one is refused."""
+        found = False
+        for move in self.moves:
+            if (move.disk.key, move.room.name) in self._foretold:
+                continue
+            disk, node = move.disk, contents.nodes[move.disk.node]
+            given = {"uuid": disk.uuid, "target": disk.target, "pool": move.room.destination, "whole": disk.whole}
+            answer = self._hosts.hand(disk.host).foretell("_domain_disk_move", {"uri": node.uri or DEFAULT_URI, **given})
+            if answer.get("failed"):
+                self._refused.setdefault(disk.key, {})[move.room.name] = str(answer.get("msg"))
+                found = True
+            else:
+                self._foretold.add((disk.key, move.room.name))
+        return found
+
+    def _refuse_unmovable(self) -> None:
+        if self.staying and not self.request.skip:
+            raise DroverError(report.cannot_move(self.request.pool, self.staying), changed=self.changed)
+
+    # -- the moves ---------------------------------------------------------------------------------
+
+    def _move(self) -> bool:
+        """Carry the plan out, so many disks of a host at a time; whether any move failed."""
+        waiting, running = list(self.moves), list[tuple[PoolMove, Steps]]()
+        failed = False
+        while waiting or running:
+            with self._store.write() as connection:
+                self._leasing.renew(connection, self.moves[0].disk.host)
+            for move in list(waiting):
+                beside = [each.disk for each, _steps in running]
+                # An instance has one order at a time.
+                if any(each.uuid == move.disk.uuid for each in beside):
+                    continue
+                if sum(each.host == move.disk.host for each in beside) < self.request.limit:
+                    waiting.remove(move)
+                    self._say(f"{move.disk.name}: {move.disk.target} to {move.room.name} on {move.disk.host}, started")
+                    running.append((move, self._steps(move)))
+            for each in list(running):
+                ended = self._advance(*each)
+                if ended is not None:
+                    running.remove(each)
+                    failed |= ended["status"] == "failed"
+        return failed
+
+    def _steps(self, move: PoolMove) -> Steps:
+        disk = move.disk
+        request = DiskMoveRequest(
+            disk.uuid, disk.target, move.room.destination, self.request.options, False, disk.whole, TURN if len(self.moves) > 1 else None
+        )
+        return DiskMove(self._ports, request).steps()
+
+    def _advance(self, move: PoolMove, steps: Steps) -> dict[str, Any] | None:
+        """Make the next step of a move.
+
+        :returns: what came of it; None while it is under way.
+        """
+        disk = move.disk
+        found: dict[str, Any] = {"uuid": disk.uuid, "name": disk.name, "disk": disk.target, "host": disk.host, "source": disk.source}
+        try:
+            next(steps)
+            return None
+        except StopIteration as end:
+            result = end.value
+            self.changed |= bool(result["changed"])
+            found.update(destination=result["destination"], status="moved", message="")
+            self.kept += [{**each, "host": disk.host} for each in result.get("kept") or ()]
+            self._say(f"{disk.name}: {disk.target} is {result['destination']} now [{self._count() + 1} of {len(self.moves)}]")
+        except RunOver:
+            raise
+        except DroverError as problem:
+            found.update(destination=None, status="failed", message=str(problem))
+            if not problem.details.get("uncertain"):
+                self._refused.setdefault(disk.key, {})[move.room.name] = str(problem)
+            self._say(str(problem))
+        self.disks.append(found)
+        return found
+
+    def _count(self) -> int:
+        planned = {move.disk.key for move in self.moves}
+        return sum(each["status"] == "moved" and (each["uuid"], each["disk"]) in planned for each in self.disks)
+
+    # -- the proof ---------------------------------------------------------------------------------
+
+    def _verify(self, pools: Sequence[HostPool]) -> dict[str, Any]:
+        """See that the pool is empty, by what its hosts list now.
+
+        :raises DroverError: it is not, or that is not known.
+        """
+        with self._store.read() as connection:
+            contents = Contents(connection, pools)
+        said = list(dict.fromkeys(each["message"] for each in self.disks if each["status"] == "failed" and not self._has_moved(each)))
+        said += [report.named_reason(each) for each in self.staying]
+        ends, problems = [], []
+        for left in pool_proof.look(self._ports, contents, pools):
+            name, host = left.pool.name, left.pool.node.host
+            if left.is_empty:
+                known = {each["path"] for each in self.kept if each["host"] == host}
+                self.kept += [{**each, "host": host} for each in left.others if each["path"] not in known]
+                message = report.ending(name, host, left.others)
+            else:
+                message = report.not_empty(name, host, left.needed, left.doubts, said)
+                problems.append(message)
+            ends.append({"host": host, "status": "empty" if left.is_empty else "failed", "message": message})
+        if problems:
+            raise DroverError(" ".join(problems), hosts=ends, changed=self.changed)
+        return {**self._result(pools, "empty", " ".join(each["message"] for each in ends)), "hosts": ends}
+
+    def _has_moved(self, failed: Mapping[str, Any]) -> bool:
+        return any(each["status"] == "moved" and (each["uuid"], each["disk"]) == (failed["uuid"], failed["disk"]) for each in self.disks)
+
+    def _result(self, pools: Sequence[HostPool], status: str, message: str) -> dict[str, Any]:
+        return {
+            "changed": self.changed,
+            "pool": self.request.pool,
+            "hosts": [{"host": host, "status": status, "message": message} for host in _hosts(pools)],
+            "plan": self.plan,
+            "disks": self.disks,
+            "staying": self.staying,
+            "kept": self.kept,
+            "message": message,
+        }
+
+
+def _hosts(pools: Sequence[HostPool]) -> list[str]:
+    return sorted({each.node.host for each in pools}, key=natural)
+
+
+def _shown(move: PoolMove, live: bool) -> dict[str, Any]:
+    disk = move.disk
+    return {
+        "uuid": disk.uuid,
+        "name": disk.name,
+        "disk": disk.target,
+        "host": disk.host,
+        "source": disk.source,
+        "size": disk.size,
+        "pool": move.room.name,
+        "folder": move.room.destination if os.path.isabs(move.room.destination) else None,
+        "live": live,
+    }
+
+
+def _staying(each: Unmovable) -> dict[str, Any]:
+    disk = each.disk
+    return {"uuid": disk.uuid, "name": disk.name, "disk": disk.target, "host": disk.host, "reason": each.reason, "way_out": each.way_out}

@@ -1,0 +1,88 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a storage pool is empty: what it lists on its hosts, and what of that domains and instances need.
+
+It is empty where each host answers, no domain of that host needs anything in it, and nothing that is left there is an instance's: used by a domain
+of another host, or named by the uuid of an instance. What is not known is never taken for empty: an instance that its host does not show, and that
+has space in the pool, may have its disk there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drained_pools import Contents, HostPool
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import Late, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, providers
+from ansible_collections.drover.compute.plugins.plugin_utils._store import pool_domains
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+
+
+class Left(NamedTuple):
+    """What is in the pool on one host.
+
+    needed, others: dicts path and reason, of what is an instance's and of what is not; the reason of others may be None. doubts: sentences on what is
+    not known.
+    """
+
+    pool: HostPool
+    needed: list[dict[str, Any]]
+    others: list[dict[str, Any]]
+    doubts: list[str]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is proven that the pool has nothing of instances."""
+        return not self.needed and not self.doubts
+
+
+def look(ports: Ports, contents: Contents, pools: Iterable[HostPool]) -> list[Left]:
+    """Have each host list its pool.
+
+    :param contents: what the last discovery of the hosts has shown there, which counts too.
+    """
+    return [_look(ports, contents, pool) for pool in pools]
+
+
+def _look(ports: Ports, contents: Contents, pool: HostPool) -> Left:
+    host = pool.node.host
+    try:
+        found = ports.hosts.hand(host).read("_pool_contents", {"uri": pool.uri, "pool": pool.name})
+    except (Unreachable, Late) as problem:
+        found = {"failed": True, "msg": str(problem)}
+    if found.get("failed"):
+        found = {"needed": [], "others": [], "doubts": [str(found.get("msg"))]}
+    needed = {each["path"]: each["reason"] for each in found["needed"]}
+    for disk in contents.disks:
+        if disk.node == pool.node.id:
+            needed.setdefault(disk.source, f"it is the disk {disk.target} of {disk.name}")
+    for other in contents.others:
+        if other.host == host:
+            needed.setdefault(other.path, f"{other.name} needs it")
+    paths = [each["path"] for each in found["others"]]
+    with ports.store.read() as connection:
+        elsewhere = used_files.shared_elsewhere(connection, host, paths)
+        owners = pool_domains.named_for(connection, paths)
+        unseen = _unseen(connection, pool)
+    needed.update({path: f"it is named for the instance {name}, whose domain does not have it" for path, name in owners.items()})
+    needed.update(dict.fromkeys(elsewhere, "a domain of another host uses it"))
+    others = [each for each in found["others"] if each["path"] not in needed]
+    return Left(pool, [{"path": path, "reason": reason} for path, reason in sorted(needed.items())], others, [*found["doubts"], *unseen])
+
+
+def _unseen(connection: Connection, pool: HostPool) -> list[str]:
+    """Name the instances that have space in the pool, and that their host does not show."""
+    instances = pool_domains.unseen(connection, [pool.node.id])
+    held, ids = (
+        allocations.read(connection, [uuid for uuid, _name, _state in instances]),
+        providers.ids(connection, [each[0] for each in pool.places]),
+    )
+    return [
+        f"where the disks of the instance {name} are, which has space in the pool and is {state} on {pool.node.host}"
+        for uuid, name, state in instances
+        if any(held.get(uuid, {}).get(ids.get(provider, 0), {}).get(resource) for provider, resource in pool.places)
+    ]

@@ -1,0 +1,44 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bring a storage pool back after its drain: it gets new disks again, as before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import drained_pools
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import pool_drains
+
+
+def bring_back(ports: Ports, pool: str, hosts: Sequence[str], check_mode: bool = False) -> dict[str, Any]:
+    """Give a pool what it had before its drain, on hosts or wherever it is.
+
+    :returns: a dict: changed, pool, hosts (their names), started (none), message.
+    :raises DroverError: there is no such pool.
+    """
+    with ports.store.read() as connection:
+        found = drained_pools.find(connection, pool, hosts)
+    names = sorted({each.node.host for each in found}, key=natural)
+    if check_mode:
+        with ports.store.read() as connection:
+            drained = set(pool_drains.reasons(connection, drained_pools.places_of(found)))
+    else:
+        # A drain that is under way has the lease.
+        with ports.leasing.held(names, f"undrain of the storage pool {pool}"), ports.store.write() as connection:
+            drained = pool_drains.end(connection, drained_pools.places_of(found))
+    messages = []
+    for each in found:
+        back = "gets new disks again, as before its drain" if drained.intersection(each.places) else "was not drained; nothing was changed"
+        messages.append(f"The storage pool {each.name} of {each.node.host} {back}.")
+        ports.say(messages[-1])
+    return {
+        "changed": bool(drained),
+        "pool": pool,
+        "hosts": [{"host": name} for name in names],
+        "started": [],
+        "message": " ".join(messages),
+    }

@@ -1,0 +1,75 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Storage pools that are drained, in the caller's transaction: all of one is reserved, so that no claim and no plan gets more of it.
+
+What was reserved before stands beside it, and is given back. Discovery writes there too while the pool is drained, see
+inventory.while_drained().
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import inventory, providers
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row
+
+#: The uuid of a provider, and its resource class.
+Place = tuple[str, str]
+
+
+def begin(connection: Connection, places: Collection[Place], reason: str) -> bool:
+    """Let nothing new get space in pools; whether that is new. A pool that is drained already keeps its reason."""
+    rows = [row for row in _hold(connection, places) if row.reserved_before_drain is None]
+    table = tables.inventories
+    bulk.update(
+        connection,
+        table,
+        [{"id": row.id, "reserved": row.total, "reserved_before_drain": row.reserved, "drain_reason": reason} for row in rows],
+    )
+    providers.bump(connection, {row.provider_id for row in rows})
+    return bool(rows)
+
+
+def end(connection: Connection, places: Collection[Place]) -> set[Place]:
+    """Give pools back what they had; return those that were drained."""
+    rows = {
+        place: row
+        for place, row in _by_place(connection, _hold(connection, places), places).items()
+        if row.reserved_before_drain is not None
+    }
+    table = tables.inventories
+    new = {"reserved_before_drain": None, "drain_reason": None}
+    bulk.update(connection, table, [{"id": row.id, "reserved": inventory.reserved_of(row), **new} for row in rows.values()])
+    providers.bump(connection, {row.provider_id for row in rows.values()})
+    return set(rows)
+
+
+def reasons(connection: Connection, places: Collection[Place]) -> dict[Place, str]:
+    """Return why pools are drained, without those that are not."""
+    rows = _by_place(connection, _rows(connection, places), places)
+    return {place: row.drain_reason or "" for place, row in rows.items() if row.reserved_before_drain is not None}
+
+
+def read(connection: Connection, places: Collection[Place]) -> dict[Place, inventory.ProviderInventory]:
+    """Return the inventories of pools, without those that have none."""
+    return {place: inventory.ProviderInventory(row) for place, row in _by_place(connection, _rows(connection, places), places).items()}
+
+
+def _rows(connection: Connection, places: Collection[Place]) -> list[Row]:
+    ids = providers.ids(connection, {uuid for uuid, _name in places})
+    wanted = {(ids[uuid], name) for uuid, name in places if uuid in ids}
+    return [row for row in providers.inventories(connection, ids.values()) if (row.provider_id, row.name) in wanted]
+
+
+def _by_place(connection: Connection, rows: Collection[Row], places: Collection[Place]) -> Mapping[Place, Row]:
+    uuids = {key: uuid for uuid, key in providers.ids(connection, {uuid for uuid, _name in places}).items()}
+    return {(uuids[row.provider_id], row.name): row for row in rows}
+
+
+def _hold(connection: Connection, places: Collection[Place]) -> list[Row]:
+    """Lock the inventories, in the order in which claims lock them, and read them."""
+    ids = providers.ids(connection, {uuid for uuid, _name in places})
+    inventory.hold(connection, ids.values(), {name for _uuid, name in places})
+    return _rows(connection, places)

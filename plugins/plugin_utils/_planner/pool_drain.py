@@ -1,0 +1,193 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which disk of a storage pool goes to which other pool that its host has. Data in, data out.
+
+All disks are placed together, the largest first, each in the emptiest pool that may have it. What instances are promised never exceeds the
+capacity of a pool, and what is copied never its free space.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_rule as capacity_rule
+
+GIB = 2**30
+
+#: What is counted together: the uuid of a provider and its resource class.
+Place = tuple[str, str]
+#: A disk: the uuid of its instance, and its target.
+DiskKey = tuple[str, str]
+
+
+class PoolDisk(NamedTuple):
+    """A disk in the pool.
+
+    node: id of its compute node, of which host is for people. size: virtual. copied: bytes that the copy takes at most. traits: that its pool must
+    have. whole: an image behind it is in the pool too, so that its copy must have all data. shared: other hosts have the pool too, so that a move of
+    its instance takes it out of the pool of no host.
+    """
+
+    uuid: str
+    name: str
+    target: str
+    node: int
+    host: str
+    source: str
+    size: int
+    copied: int
+    traits: frozenset[str]
+    whole: bool = False
+    shared: bool = False
+
+    @property
+    def key(self) -> DiskKey:
+        """Return what it is known by."""
+        return self.uuid, self.target
+
+
+class PoolRoom(NamedTuple):
+    """A pool of a node, as a destination.
+
+    destination: what the move gets, a name or a folder. capacity, used: GiB that may be promised, and that are. free: bytes that are there, None
+    where nobody knows. refused: why nothing goes there, in words.
+    """
+
+    node: int
+    name: str
+    destination: str
+    place: Place
+    capacity: float
+    used: int
+    free: int | None
+    traits: frozenset[str]
+    refused: str | None = None
+
+
+class PoolMove(NamedTuple):
+    """A disk and its destination."""
+
+    disk: PoolDisk
+    room: PoolRoom
+
+
+class Unmovable(NamedTuple):
+    """A disk that cannot move, why, and what can be done."""
+
+    disk: PoolDisk
+    reason: str
+    way_out: str
+
+
+class Taken(NamedTuple):
+    """What instances have by now. Both are by the uuid of the instance and the place: bytes of their disks there; GiB that are promised to them."""
+
+    size: Mapping[tuple[str, Place], int]
+    held: Mapping[tuple[str, Place], int]
+
+
+def plan(
+    disks: Iterable[PoolDisk],
+    rooms: Sequence[PoolRoom],
+    taken: Taken,
+    wanted: str | None = None,
+    refused: Mapping[DiskKey, Mapping[str, str]] | None = None,
+) -> tuple[list[PoolMove], list[Unmovable]]:
+    """Plan a destination for every disk.
+
+    :param rooms: without the pool that is drained.
+    :param wanted: the name of the only pool that disks may go to.
+    :param refused: why a disk cannot go to a pool, by the name of the pool.
+    """
+    books = _Books(rooms, taken)
+    moves, unmovable = [], []
+    for disk in sorted(disks, key=lambda each: (-each.size, each.name, each.uuid, each.target)):
+        others = [room for room in rooms if room.node == disk.node]
+        near = [room for room in others if wanted in (None, room.name)]
+        whys = {room.name: (refused or {}).get(disk.key, {}).get(room.name) or books.why_not(disk, room) for room in near}
+        fitting = [room for room in near if whys[room.name] is None]
+        if fitting:
+            best = max(fitting, key=lambda room: (books.share_free(room), room.name))
+            books.take(disk, best)
+            moves.append(PoolMove(disk, best))
+        else:
+            unmovable.append(_unmovable(disk, near, others, whys, wanted, (refused or {}).get(disk.key, {})))
+    return moves, unmovable
+
+
+def _unmovable(
+    disk: PoolDisk,
+    near: Collection[PoolRoom],
+    others: Collection[PoolRoom],
+    whys: Mapping[str, str | None],
+    wanted: str | None,
+    refused: Mapping[str, str],
+) -> Unmovable:
+    if not near:
+        names = ", ".join(sorted(room.name for room in others))
+        there = f"{disk.host} has no other storage pool that is counted"
+        if wanted is not None:
+            there = f"{disk.host} has no storage pool {wanted} that is counted (it has {names or 'no other one'})"
+        return Unmovable(disk, there, f"name another pool of that host in drover_storage_pools and discover it{_or_leave(disk)}")
+    reasons = list(dict.fromkeys(str(why) for why in whys.values()))
+    if set(whys) == set(refused) and len(reasons) == 1:
+        # The host refuses the disk, wherever it is to go, and says what to do.
+        return Unmovable(disk, reasons[0], f"correct that{_or_leave(disk)}")
+    words = "; ".join(f"{name}: {why}" for name, why in sorted(whys.items()))
+    return Unmovable(disk, f"it fits in no other pool of {disk.host} ({words})", f"make room there{_or_leave(disk)}")
+
+
+def _or_leave(disk: PoolDisk) -> str:
+    return "" if disk.shared else ", or move the instance to another host"
+
+
+class _Books:
+    """What is left while disks are placed."""
+
+    def __init__(self, rooms: Iterable[PoolRoom], taken: Taken) -> None:
+        self._size, self._held = dict(taken.size), dict(taken.held)
+        self._used: dict[Place, int] = {}
+        self._free: dict[Place, int | None] = {}
+        for room in rooms:
+            self._used[room.place] = max(room.used, self._used.get(room.place, 0))
+            known = [each for each in (room.free, self._free.get(room.place)) if each is not None]
+            # Of one storage that several hosts see, the least.
+            self._free[room.place] = min(known) if known else None
+
+    def share_free(self, room: PoolRoom) -> float:
+        return (room.capacity - self._used[room.place]) / room.capacity if room.capacity > 0 else 0.0
+
+    def why_not(self, disk: PoolDisk, room: PoolRoom) -> str | None:
+        if room.refused:
+            return room.refused
+        lacks = sorted(disk.traits - room.traits)
+        if lacks:
+            return f"it lacks {', '.join(lacks)}, which the disk asked for"
+        more, used, free = self._more(disk, room), self._used[room.place], self._free[room.place]
+        if more and not capacity_rule.has_room(used, more, room.capacity):
+            short = math.ceil(more + used - room.capacity)
+            return f"{more} GiB are needed and {max(0, math.floor(room.capacity - used))} of {room.capacity:g} are left, {short} short"
+        if free is not None and disk.copied > free:
+            return f"the copy takes up to {_mib(disk.copied)} MiB and {max(0, free) >> 20} MiB are free on the storage"
+        return None
+
+    def take(self, disk: PoolDisk, room: PoolRoom) -> None:
+        key = (disk.uuid, room.place)
+        more, free = self._more(disk, room), self._free[room.place]
+        self._size[key] = self._size.get(key, 0) + disk.size
+        self._held[key] = self._held.get(key, 0) + more
+        self._used[room.place] += more
+        if free is not None:
+            self._free[room.place] = free - disk.copied
+
+    def _more(self, disk: PoolDisk, room: PoolRoom) -> int:
+        """Return the GiB that its instance needs more there; its disks in a place are added up and rounded once."""
+        key = (disk.uuid, room.place)
+        return max(0, math.ceil((self._size.get(key, 0) + disk.size) / GIB) - self._held.get(key, 0))
+
+
+def _mib(size: int) -> int:
+    return -(-size // 2**20)

@@ -1,0 +1,105 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a storage pool is empty: nothing of an instance is taken for nobody's, and nothing unknown for empty."""
+
+from __future__ import annotations
+
+import types
+
+import pytest
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import drained_pools, pool_proof
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import Late, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
+from ansible_collections.drover.compute.tests.unit.store.test_storage_pools import disk, guest, machine, pool
+
+NFS = "nfs:filer:/export/ssd"
+NOTHING = {"needed": [], "others": [], "doubts": []}
+
+
+class Hand:
+    """A host that lists its pool."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def read(self, module, dummy_args):
+        assert module == "_pool_contents"
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def look(url, answers, hosts=()):
+    """What is in the pool ssd."""
+    store = Store.open(url)
+    ports = types.SimpleNamespace(store=store, hosts=types.SimpleNamespace(hand=lambda host: Hand(answers.get(host, NOTHING))))
+    with store.read() as connection:
+        pools = drained_pools.find(connection, "ssd", hosts)
+        contents = drained_pools.Contents(connection, pools)
+    return {left.pool.node.host: left for left in pool_proof.look(ports, contents, pools)}
+
+
+def others(*names):
+    return {**NOTHING, "others": [{"path": f"/srv/ssd/{name}", "reason": None} for name in names]}
+
+
+def names(found):
+    return [each["path"].rpartition("/")[2] for each in found]
+
+
+def test_nothing_in_it_and_files_of_nobody(prepared_url):
+    fleets.discover(prepared_url, machine("kvm1", guest("web", disk("/var/lib/libvirt/images/a", 10))))
+    assert look(prepared_url, {})["kvm1"].is_empty
+    left = look(prepared_url, {"kvm1": others("notes.txt")})["kvm1"]
+    assert left.is_empty and names(left.others) == ["notes.txt"]
+
+
+def test_what_is_an_instances_is_not_taken_for_nobodys(prepared_url):
+    """What the host says, what it showed last, what is named for an instance, and what another host uses under another path."""
+    fleets.discover(prepared_url, machine("kvm1", guest("web", disk("/srv/ssd/a", 10))))
+    left = look(prepared_url, {"kvm1": {**NOTHING, "needed": [{"path": "/srv/ssd/b", "reason": "the domain db uses it"}]}})["kvm1"]
+    assert not left.is_empty and names(left.needed) == ["a", "b"]
+
+    fleets.discover(prepared_url, machine("kvm1", guest("web", disk("/var/lib/libvirt/images/a", 10))))
+    left = look(prepared_url, {"kvm1": others(f"{uuid_of('web')}-vda", "notes.txt")})["kvm1"]
+    assert not left.is_empty and names(left.others) == ["notes.txt"]
+    assert [each["reason"] for each in left.needed] == ["it is named for the instance web, whose domain does not have it"]
+
+
+def test_a_file_that_a_host_uses_by_its_mount_alone(prepared_url):
+    """kvm2 has the same NFS export mounted, and no libvirt pool there."""
+    shared = pool("ssd", kind="netfs", shared_id=NFS)
+    mount = {"path": "/mnt/ssd", "source": "filer:/export/ssd", "shared_id": NFS}
+    fleets.discover(
+        prepared_url,
+        machine("kvm1", pools=[shared]),
+        machine("kvm2", guest("far", disk("/mnt/ssd/far.qcow2", 10)), wanted=[], pools=[], mounts=[mount]),
+    )
+    left = look(prepared_url, {"kvm1": others("far.qcow2", "notes.txt")})["kvm1"]
+    assert not left.is_empty and names(left.needed) == ["far.qcow2"] and names(left.others) == ["notes.txt"]
+
+
+@pytest.mark.parametrize(
+    "answer, words",
+    [
+        ({"failed": True, "msg": "The folder /srv/ssd of kvm1 cannot be read."}, "cannot be read"),
+        (Unreachable("kvm1", "no route to host"), "no route"),
+        (Late("kvm1", 60), "in time"),
+        ({**NOTHING, "doubts": ["what /srv/x is backed by cannot be read"]}, "is backed by"),
+    ],
+)
+def test_what_is_not_known_is_not_empty(prepared_url, answer, words):
+    fleets.discover(prepared_url, machine("kvm1"))
+    left = look(prepared_url, {"kvm1": answer})["kvm1"]
+    assert not left.is_empty and not left.needed and words in left.doubts[0]
+
+
+def test_an_instance_that_is_missing_may_have_its_disk_there(prepared_url):
+    fleets.discover(prepared_url, machine("kvm1", guest("web", disk("/srv/ssd/a", 10)), guest("db", disk("/var/lib/libvirt/images/a", 10))))
+    fleets.discover(prepared_url, machine("kvm1"))
+    left = look(prepared_url, {})["kvm1"]
+    assert left.doubts == ["where the disks of the instance web are, which has space in the pool and is missing on kvm1"]
