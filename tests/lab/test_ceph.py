@@ -450,4 +450,3 @@ def test_a_build_that_was_killed_after_it_had_made_the_clone(on_ceph):
     place_from(on_ceph, images, "db", **more)
     assert fleet.settled()["db"] == ("kvm2", "running") and on_ceph.images()[f"{uuid}-vda"] == 3
     assert on_ceph.parent(f"{uuid}-vda") == (image, "drover-whole") and on_ceph.written()[f"{uuid}-vda"] == 0
-

@@ -832,19 +832,14 @@ OPERATIONS = {
     "snapshot": Snapshot,
     "delete a snapshot": DeleteSnapshot,
     "revert to a snapshot": RevertSnapshot,
-    **{
-        f"{name}, on ceph": on_ceph(operation)
-        for name, operation in {
-            "drain": Drain,
-            "evacuate": Evacuate,
-            "resize": Resize,
-            "revert": Revert,
-            "delete": Delete,
-            "live move": LiveMove,
-            "cold move": ColdMove,
-            "move shut down": StoppedMove,
-            "undrain": Undrain,
-            "settle": Settle,
-        }.items()
-    },
+    "drain, on ceph": on_ceph(Drain),
+    "evacuate, on ceph": on_ceph(Evacuate),
+    "resize, on ceph": on_ceph(Resize),
+    "revert, on ceph": on_ceph(Revert),
+    "delete, on ceph": on_ceph(Delete),
+    "live move, on ceph": on_ceph(LiveMove),
+    "cold move, on ceph": on_ceph(ColdMove),
+    "move shut down, on ceph": on_ceph(StoppedMove),
+    "undrain, on ceph": on_ceph(Undrain),
+    "settle, on ceph": on_ceph(Settle),
 }
