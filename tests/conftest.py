@@ -13,11 +13,23 @@ import zlib
 
 import pytest
 
-SAMPLED = ("tests/matrix/test_matrix.py::test_cell[", "tests/scenarios/test_scenarios.py::test_scenario[")
+SAMPLED = (
+    "tests/matrix/test_matrix.py::test_cell[",
+    "tests/scenarios/test_scenarios.py::test_scenario[",
+    "tests/unit/test_layering.py::test_contract_breaks[",
+    # A run of ansible-playbook each.
+    "tests/unit/action/test_instance_labels.py::",
+    "tests/unit/action/test_limit.py::",
+    "tests/unit/action/test_migration_trust_",
+    "tests/unit/action/test_no_selector.py::",
+    "tests/unit/action/test_plans_as_modules.py::",
+    "tests/unit/action/test_tags.py::",
+    "tests/unit/action/test_wrong_input.py::",
+)
 
 
 def pytest_addoption(parser):
-    parser.addoption("--one-in", type=int, default=1, help="of the fault matrix and the scenarios try one in so many, always the same ones")
+    parser.addoption("--one-in", type=int, default=1, help="of the tests of which there are many try one in so many, always the same ones")
 
 
 def pytest_configure(config):
@@ -25,7 +37,12 @@ def pytest_configure(config):
 
 
 def _is_sampled(item):
-    return any(each in item.nodeid for each in SAMPLED)
+    return any(each in item.nodeid for each in SAMPLED) or (_is_on_postgresql(item) and "tests/unit/store/" in item.nodeid)
+
+
+def _is_on_postgresql(item):
+    given = getattr(item, "callspec", None)
+    return given is not None and "postgresql" in given.params.values()
 
 
 def _is_above_the_store(item):
@@ -35,8 +52,7 @@ def _is_above_the_store(item):
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     for item in items:
-        given = getattr(item, "callspec", None)
-        if given is not None and "postgresql" in given.params.values() and _is_above_the_store(item):
+        if _is_on_postgresql(item) and _is_above_the_store(item):
             item.add_marker(pytest.mark.long)
     share = config.getoption("one_in")
     left_out = [item for item in items if _is_sampled(item) and zlib.crc32(item.name.encode()) % share]

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import ast
 import configparser
+import functools
 import os
 import pathlib
 import re
@@ -266,6 +267,7 @@ def python_files(*folders):
     return sorted(path for folder in folders for path in (PLUGINS / folder).rglob("*.py"))
 
 
+@functools.cache
 def imported_names(path):
     """Absolute names of everything that a file imports, inside functions and guards too."""
     names = set()
@@ -285,7 +287,28 @@ def short(path):
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("path", python_files("."), ids=short)
+def of_each_file(*folders):
+    """A test of one file as a test of every file below these folders: thousands of tests would cost more than what they do."""
+
+    def for_all(test):
+        @functools.wraps(test)
+        def all_of_them():
+            found = []
+            for path in python_files(*folders):
+                try:
+                    test(path)
+                except AssertionError as problem:
+                    found.append(str(problem).partition("\n")[0])
+            assert not found, "\n".join(found)
+
+        # pytest would look for a fixture named path.
+        del all_of_them.__wrapped__
+        return all_of_them
+
+    return for_all
+
+
+@of_each_file(".")
 def test_database_is_named_in_its_packages_only(path):
     """Also for folders without an __init__.py beside folders with one, which import-linter skips."""
     names = imported_names(path)
@@ -300,17 +323,17 @@ def test_database_is_named_in_its_packages_only(path):
 GUARDS = {"numpy": "plugin_utils/_arrays.py", "sqlalchemy": "plugin_utils/_store/sql.py", "alembic": "plugin_utils/_store/revisions.py"}
 
 
-@pytest.mark.parametrize("path", python_files("."), ids=short)
+@of_each_file(".")
 def test_a_package_that_may_be_missing_is_imported_in_one_file(path):
     found = {name for name in top_level(imported_names(path)) & set(GUARDS) if path != PLUGINS / GUARDS[name]}
     assert not found, f"{short(path)} imports {sorted(found)}: import it from {[GUARDS[name] for name in sorted(found)]}"
 
 
-@pytest.mark.parametrize("path", python_files("modules", "module_utils"), ids=short)
+@of_each_file("modules", "module_utils")
 def test_hypervisor_code_uses_the_standard_library_and_libvirt(path):
     names = imported_names(path)
     foreign = top_level(names) - set(sys.stdlib_module_names)
-    assert foreign <= {"libvirt", "libvirt_qemu", "ansible", "ansible_collections"}, short(path)
+    assert foreign <= {"libvirt", "libvirt_qemu", "ansible", "ansible_collections"}, f"{short(path)} imports {sorted(foreign)}"
     for name in names:
         if name.startswith("ansible."):
             assert name.startswith("ansible.module_utils"), f"{short(path)} imports {name}"
@@ -354,13 +377,13 @@ def test_import_linter_sees_every_folder():
     assert hidden <= {"plugins/plugin_utils/_store/migrations/versions"}
 
 
-@pytest.mark.parametrize("path", python_files("."), ids=short)
+@of_each_file(".")
 def test_imports_are_absolute(path):
     relative = [name for name in imported_names(path) if name.startswith(".")]
     assert not relative, f"{short(path)}: import from {PACKAGE}"
 
 
-@pytest.mark.parametrize("path", python_files("lookup", "inventory", "filter", "test"), ids=short)
+@of_each_file("lookup", "inventory", "filter", "test")
 def test_readers_open_no_writing_session(path):
     """``store.write()`` is the only way to write: no lookup may call it."""
     calls = [
@@ -374,7 +397,7 @@ def test_readers_open_no_writing_session(path):
 SQL_TEXT = re.compile(r"^\s*(SELECT\b.+\bFROM|INSERT\s+INTO|UPDATE\b.+\bSET|DELETE\s+FROM|PRAGMA)\s", re.S)
 
 
-@pytest.mark.parametrize("path", python_files("."), ids=short)
+@of_each_file(".")
 def test_sql_text_is_in_the_store_only(path):
     if path.relative_to(PLUGINS).parts[:2] == ("plugin_utils", "_store"):
         return
