@@ -194,6 +194,12 @@ def copy_image(
     _qemu_img(module, [*arguments, source[0], part], f"copying {source[0]}", why_not)
 
 
+def copy_to_device(module: AnsibleModule, source: tuple[str, str], device: str, mib: int | None, why_not: Callable[[], str | None]) -> None:
+    """Copy all data of an image that no domain has open into a block device of its size; see copy_image()."""
+    arguments = ["convert", "-q", "-n", "-t", "none", "-f", source[1], "-O", "raw", *(["-r", f"{mib}M"] if mib else [])]
+    _qemu_img(module, [*arguments, source[0], device], f"copying {source[0]}", why_not)
+
+
 def grow(module: AnsibleModule, path: str, image_format: str, size: int) -> None:
     """Make an image that no domain has open larger; qemu-img itself refuses to make it smaller."""
     _qemu_img(module, ["resize", "-q", "-f", image_format, path, str(size)], f"making {path} larger")

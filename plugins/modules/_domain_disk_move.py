@@ -16,7 +16,9 @@ description:
     if the copy is not complete. The copy goes on between the calls. Of a guest that is off, the disk is copied in one call.
   - The image behind a disk stays where it is, and is behind the copy too. If it is no file, or with O(whole), the copy has all data.
   - What is made is recorded in the metadata of the domain before it is made. A call that finds the record goes on.
-  - No file is overwritten. The old file is removed if it is the domain's and nobody else needs it. Otherwise it stays, see RV(kept).
+  - In a storage pool of the type C(rbd), C(logical) or C(zfs) the copy is a raw volume, whose name begins with the uuid of the domain, and has all data.
+    A disk comes into Ceph or out of it only while the guest runs.
+  - No file or volume is overwritten. The old one is removed if it is the domain's and nobody else needs it. Otherwise it stays, see RV(kept).
 options:
   uuid:
     description: The uuid of the domain.
@@ -163,6 +165,7 @@ from ansible_collections.drover.compute.plugins.module_utils._disk_facts import 
 from ansible_collections.drover.compute.plugins.module_utils._disk_move import disk as disks
 from ansible_collections.drover.compute.plugins.module_utils._disk_move import move as moves
 from ansible_collections.drover.compute.plugins.module_utils._disk_move import record as records
+from ansible_collections.drover.compute.plugins.module_utils._disk_move.place import Place
 from ansible_collections.drover.compute.plugins.module_utils._domains import read_domain
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
@@ -211,10 +214,11 @@ class Change:
         move = moves.DiskMove(self.module, self.conn, domain)
         step = move.abort() if self.aborts else move.move()
         foreseen = self.module.check_mode and step["status"] in (moves.MOVED, moves.COPYING)
-        after = _predicted(before, self.params["target"], step["destination"]) if foreseen else _hotplug.forms_of(domain)
+        place = move.place if foreseen else None
+        after = _hotplug.forms_of(domain) if place is None else _predicted(before, self.params["target"], place)
         facts = read_domain(domain, local=True)
-        if foreseen:
-            _foretell(facts, self.params["target"], step["destination"], self.conn)
+        if place is not None:
+            _foretell(facts, self.params["target"], place, self.conn)
         device = next((each for each in facts["disks"] if each["target"] == self.params["target"]), None)
         result = {**step, "removed": move.removed, "kept": move.kept, "domain": facts, "device": device}
         if self.module._diff:
@@ -232,24 +236,24 @@ class Change:
             return None
 
 
-def _predicted(forms: Forms, target: str, path: str) -> Forms:
+def _predicted(forms: Forms, target: str, place: Place) -> Forms:
     """The domain after the move."""
     live, config = copy.deepcopy(forms)
-    return (None if live is None else _with(live, target, path)), _with(config, target, path)
+    return (None if live is None else _with(live, target, place)), _with(config, target, place)
 
 
-def _with(root: Element, target: str, path: str) -> Element:
+def _with(root: Element, target: str, place: Place) -> Element:
     for devices in root.findall("devices"):
         found = disks.find(root, target)
         if found is not None:
-            devices[list(devices).index(found)] = disks.moved(found, path)
+            devices[list(devices).index(found)] = disks.moved(found, place)
     return root
 
 
-def _foretell(facts: dict[str, Any], target: str, path: str, conn: Any) -> None:
+def _foretell(facts: dict[str, Any], target: str, place: Place, conn: Any) -> None:
     for number, each in enumerate(facts["disks"]):
         if each["target"] == target:
-            disk = disks.facts_of_copy(each, path)
+            disk = disks.facts_of_copy(each, place)
             DiskFacts(read_mounts("/"), [], conn).add([disk])
             facts["disks"][number] = disk
 

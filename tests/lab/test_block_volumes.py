@@ -14,7 +14,7 @@ import shutil
 import pytest
 from lablib.storage import lvm
 from test_evacuate import AT_ONCE
-from test_fleet import DOMAIN, SHARED, Domain, changed, said
+from test_fleet import DOMAIN, SHARED, Domain, changed, eventually, said
 from test_sharing import discover, holdings
 
 pytestmark = [
@@ -237,3 +237,63 @@ def test_a_dead_hosts_volumes_are_nowhere_else(on_lvm):
     done = on_lvm.playbook("evacuate", drover_host=host, drover_host_is_off=f"{host} is powered off", check=False)
     assert fleet.where(others) == {} and f"{uuid}-vda" in said(done), said(done)
     assert all(on_lvm.volumes(each) == {} for each in others)
+
+
+def test_a_disk_moves_into_lvm_and_out_of_it(on_lvm):
+    """Live and shut off; the volume and the file go when the disk is elsewhere."""
+    fleet = on_lvm.fleet
+    guest = Domain("web", boots=True, size="64M", written_mb=16)
+    volume, old, new = f"{guest.uuid}-vda", f"{SHARED}/web-0.qcow2", f"{SHARED}/{guest.uuid}-vda"
+    fleet.make("kvm1", guest)
+    discover(fleet, **VARIABLES)
+    # What was there before does not shine through where the disk has nothing.
+    fleet.run(
+        "kvm1",
+        "virsh vol-create-as vms junk 64M && head -c 64M /dev/zero | tr '\\0' X | dd of=/dev/vms/junk bs=1M oflag=direct 2>/dev/null",
+    )
+    fleet.run("kvm1", "virsh vol-delete junk vms")
+
+    def move(pool, **given):
+        return on_lvm.playbook("instance_disk_move", drover_instance="web", drover_disk="vda", drover_pool=pool, **given)
+
+    def source():
+        texts = [fleet.run("kvm1", f"virsh domblklist --details {words} web") for words in ("", "--inactive")]
+        return {line.split()[3] for text in texts for line in text.splitlines() if " vda " in line}
+
+    done = move("vms")
+    assert source() == {f"/dev/vms/{volume}"} and list(on_lvm.volumes("kvm1")) == [volume] and fleet.files(SHARED) == [], said(done)
+    assert holdings(fleet)["web"]["kvm1_pool_vms"] == {CLASS: 1} and fleet.settled()["web"] == ("kvm1", "running")
+    assert changed(move("vms")) == 0
+    found = fleet.run("kvm1", f"dd if=/dev/vms/{volume} bs=1M skip=1 count=15 iflag=direct 2>/dev/null | tr -d Z | wc -c")
+    assert found.strip() == "0"
+    rest = f"dd if=/dev/vms/{volume} bs=1M skip=16 iflag=direct 2>/dev/null | tr -d '\\0' | wc -c"
+    assert fleet.run("kvm1", rest).strip() == "0"
+
+    done = move(SHARED)
+    assert source() == {new} and on_lvm.volumes("kvm1") == {} and fleet.files(SHARED) == [f"{guest.uuid}-vda"], said(done)
+    on_lvm.playbook("instance_stop", drover_instance="web", drover_instance_force=True)
+    done = move("vms")
+    assert source() == {f"/dev/vms/{volume}"} and fleet.files(SHARED) == [], said(done)
+    assert fleet.run("kvm1", rest).strip() == "0"
+    assert old not in said(done) and fleet.query("SELECT name FROM instances WHERE order_uuid IS NOT NULL") == []
+    on_lvm.playbook("instance_start", drover_instance="web")
+    assert fleet.settled()["web"] == ("kvm1", "running")
+    done = on_lvm.playbook("instance_delete", drover_instance="web", drover_instance_force=True)
+    assert on_lvm.volumes("kvm1") == {}, said(done)
+
+
+def test_a_run_that_is_killed_while_it_copies_into_lvm(on_lvm):
+    fleet = on_lvm.fleet
+    guest = Domain("web", boots=True, size="64M", written_mb=16)
+    fleet.make("kvm1", guest)
+    discover(fleet, **VARIABLES)
+    given = {"drover_instance": "web", "drover_disk": "vda", "drover_pool": "vms"}
+    run = fleet.start("instance_disk_move", "-e", json.dumps({**VARIABLES, **given, "drover_migration": {"bandwidth_mib": 2}}))
+    eventually(lambda: "job='copy'" in fleet.run("kvm1", "virsh dumpxml web"), 60)
+    run.kill()
+    assert list(on_lvm.volumes("kvm1")) == [f"{guest.uuid}-vda"]
+    done = on_lvm.playbook("instance_disk_move", **given, drover_abort=True)
+    assert on_lvm.volumes("kvm1") == {} and fleet.files(SHARED) == ["web-0.qcow2"], said(done)
+    on_lvm.playbook("instance_disk_move", **given)
+    assert list(on_lvm.volumes("kvm1")) == [f"{guest.uuid}-vda"] and fleet.files(SHARED) == []
+    fleet.settled()

@@ -450,3 +450,99 @@ def test_a_build_that_was_killed_after_it_had_made_the_clone(on_ceph):
     place_from(on_ceph, images, "db", **more)
     assert fleet.settled()["db"] == ("kvm2", "running") and on_ceph.images()[f"{uuid}-vda"] == 3
     assert on_ceph.parent(f"{uuid}-vda") == (image, "drover-whole") and on_ceph.written()[f"{uuid}-vda"] == 0
+
+
+# -- disks that move into Ceph and out of it --------------------------------------------------------
+
+#: What is on the disk of a guest: its boot sector is before it.
+WRITTEN_MB = 16
+
+
+def a_guest(fleet):
+    """A guest with a file, and the name of the image that its disk would be."""
+    guest = Domain("web", boots=True, size="64M", written_mb=WRITTEN_MB)
+    fleet.make("kvm1", guest)
+    return guest, f"{guest.uuid}-vda"
+
+
+def source(fleet):
+    """What the disk of web is, in the running guest and in the definition."""
+    return {
+        line.split()[3] if len(line.split()) > 3 else None
+        for words in ("", "--inactive")
+        for line in fleet.run("kvm1", f"virsh domblklist --details {words} web").splitlines()
+        if " vda " in line
+    }
+
+
+def move(on_ceph, pool, check=True, **variables):
+    return on_ceph.playbook("instance_disk_move", drover_instance="web", drover_disk="vda", drover_pool=pool, check=check, **variables)
+
+
+def nothing_left(fleet):
+    assert fleet.query("SELECT name, task_state FROM instances WHERE order_uuid IS NOT NULL OR task_state IS NOT NULL") == []
+    assert "disk_move" not in fleet.run("kvm1", "virsh dumpxml --inactive web") and fleet.query("SELECT name FROM leases") == []
+
+
+def test_a_disk_moves_into_ceph_and_out_of_it(on_ceph):
+    """The guest runs on; what was there before is gone, and each is counted where it is."""
+    fleet = on_ceph.fleet
+    guest, image = a_guest(fleet)
+    on_ceph.playbook("discover")
+    pid = fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid")
+    done = move(on_ceph, "ceph")
+    assert changed(done) == 1 and source(fleet) == {f"{ceph.POOL}/{image}"}, said(done)
+    assert on_ceph.images() == {image: 0.0625} and fleet.files(SHARED) == [] and on_ceph.counted()[1] == 1
+    assert holdings(fleet)["web"][POOL] == {CLASS: 1} and fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid") == pid
+    data = on_ceph.content(image, WRITTEN_MB * 2**20)
+    assert data[2**20 :] == b"Z" * (WRITTEN_MB - 1) * 2**20
+    assert changed(move(on_ceph, "ceph")) == 0 and changed(on_ceph.playbook("discover")) == 0
+    nothing_left(fleet)
+
+    done = move(on_ceph, SHARED)
+    new = f"{SHARED}/{image}"
+    assert source(fleet) == {new} and on_ceph.images() == {} and on_ceph.counted()[1] == 0, said(done)
+    assert "failed" not in fleet.run("kvm1", f"qemu-io -r -U -f raw -c 'read -P 90 1M {WRITTEN_MB - 1}M' {new}")
+    assert changed(on_ceph.playbook("discover")) == 0
+    nothing_left(fleet)
+    # What was off is started with what its definition names.
+    fleet.run("kvm1", "virsh destroy web && virsh start web")
+    assert guest.uuid and source(fleet) == {new}
+
+
+@pytest.mark.parametrize("then", ["again", "aborted", "the guest went off"])
+def test_a_run_that_is_killed_while_it_copies_into_ceph(on_ceph, then):
+    fleet = on_ceph.fleet
+    _guest, image = a_guest(fleet)
+    old = f"{SHARED}/web-0.qcow2"
+    on_ceph.playbook("discover")
+    given = {"drover_instance": "web", "drover_disk": "vda", "drover_pool": "ceph", "drover_migration": {"bandwidth_mib": 2}}
+    run = fleet.start("instance_disk_move", "-e", json.dumps({**VARIABLES, **given}))
+    eventually(lambda: "job='copy'" in fleet.run("kvm1", "virsh dumpxml web"), 60)
+    run.kill()
+    assert list(on_ceph.images()) == [image]
+    if then == "again":
+        done = move(on_ceph, "ceph")
+        assert source(fleet) == {f"{ceph.POOL}/{image}"} and fleet.files(SHARED) == [], said(done)
+    elif then == "aborted":
+        done = move(on_ceph, "ceph", drover_abort=True)
+        assert source(fleet) == {old} and on_ceph.images() == {}, said(done)
+    else:
+        fleet.run("kvm1", "virsh destroy web")
+        eventually(lambda: "drover.compute/" not in fleet.run("kvm1", "cat /proc/net/unix"))
+        done = move(on_ceph, "ceph", check=False)
+        assert done.returncode and "while its guest runs" in said(done), said(done)
+        assert on_ceph.images() == {} and fleet.files(SHARED) == ["web-0.qcow2"]
+    nothing_left(fleet)
+
+
+def test_a_clone_is_moved_whole_and_its_image_stays(on_ceph):
+    fleet = on_ceph.fleet
+    on_ceph.playbook("discover")
+    place_from(on_ceph, an_image(fleet, "8M"), "web", requested_destination={"host": "kvm1"})
+    (volume,) = volumes_of(fleet).values()
+    (image,) = set(on_ceph.images()) - {volume}
+    done = move(on_ceph, SHARED)
+    assert list(on_ceph.images()) == [image] and source(fleet) == {f"{SHARED}/{volume}"}, said(done)
+    assert "failed" not in fleet.run("kvm1", f"qemu-io -r -U -f raw -c 'read -P 90 1M 8M' {SHARED}/{volume}")
+    nothing_left(fleet)

@@ -22,8 +22,9 @@ from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import drained_pools, used_files
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import pool_drains
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, files, flavors, instances, numa, rolling, services
+from ansible_collections.drover.compute.tests.matrix import volumes
 from ansible_collections.drover.compute.tests.matrix.world import Run, TimedOut, Violation
-from ansible_collections.drover.compute.tests.unit import hypervisors
+from ansible_collections.drover.compute.tests.unit import devices, hypervisors
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
@@ -676,6 +677,29 @@ class DrainPoolCold(DrainPool):
     before = after = "shutoff"
 
 
+class MoveDiskToVolume(MoveDisk):
+    """The disk becomes a volume of a pool without files: a file here stands for its device, as in the unit tests."""
+
+    def prepare(self, world):
+        super().prepare(world)
+        self.new = os.path.join(world.disks, "zfs", f"{uuid_of('web')}-vda")
+        os.mkdir(os.path.dirname(self.new))
+        volumes.give(world.fleet, "kvm1", "zfs", os.path.dirname(self.new), world.disks)
+
+    def run(self, run):
+        run.task("localhost", "_disk_move", instance="web", disk="vda", pool="zfs")
+
+    def check(self, world):
+        Operation.check(self, world)
+        domain = world.fleet.hosts["kvm1"].domains()[uuid_of("web")]
+        for flags in (0, libvirt.VIR_DOMAIN_XML_INACTIVE):
+            assert [devices.source_of(each) for each in parse(domain.XMLDesc(flags)).iter("disk")] == [self.new], flags
+        with Store.open(world.url).read() as connection:
+            assert {self.new} == {path for path, dummy in files.of_instances(connection, [uuid_of("web")])[uuid_of("web")]}
+        assert not os.path.exists(self.old) and os.listdir(os.path.dirname(self.new)) == [os.path.basename(self.new)]
+        assert "disk_move" not in domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+
+
 class Snapshot(Operation):
     """The module instance_snapshot on the controller: a snapshot of the disks of one that is off."""
 
@@ -825,6 +849,7 @@ OPERATIONS = {
     "grow disk": GrowDisk,
     "move disk": MoveDisk,
     "move disk of one that is off": MoveDiskCold,
+    "move disk to a volume": MoveDiskToVolume,
     "live move with snapshots": MoveWithSnapshots,
     "cold move with snapshots": ColdMoveWithSnapshots,
     "drain pool": DrainPool,

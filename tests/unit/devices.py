@@ -25,15 +25,21 @@ def error(code, text):
     return problem
 
 
+def source_of(element):
+    """What a disk or a mirror of one is: a path, or protocol:name."""
+    source = element.find("source")
+    return source.get("file") or source.get("dev") or f"{source.get('protocol')}:{source.get('name')}"
+
+
 class Devices:
     """The behaviour of guests. releases: a guest releases a device on request. ports: the number of free PCIe ports. tray: it opens.
 
-    ready: a copy of a disk gets complete. pivots: libvirt switches over.
+    ready: a copy of a disk gets complete. pivots: libvirt switches over. volumes: tells if a disk on the network exists.
     """
 
     def __init__(self, patch):
         self.releases, self.ports, self.tray, self.ready, self.pivots = True, 100, True, True, True
-        self._running, self.asked = {}, []
+        self._running, self.asked, self.volumes = {}, [], lambda name: False
         self._describe, self._define = libvirt.virDomain.XMLDesc, libvirt.virConnect.defineXML
         patch.setattr(libvirt.virDomain, "XMLDesc", lambda domain, flags=0: self._xml(domain, flags))
         patch.setattr(libvirt.virDomain, "attachDeviceFlags", lambda domain, text, flags=0: self._attach(domain, text, flags))
@@ -42,6 +48,8 @@ class Devices:
         patch.setattr(
             libvirt.virDomain, "blockCopy", lambda domain, target, text, given, flags=0: self._copy(domain, target, text, given, flags)
         )
+        self._info = libvirt.virDomain.blockInfo
+        patch.setattr(libvirt.virDomain, "blockInfo", lambda domain, target, flags=0: self._size(domain, target, flags))
         patch.setattr(libvirt.virDomain, "blockJobInfo", lambda domain, target, flags=0: self._copied(domain, target))
         patch.setattr(libvirt.virDomain, "blockJobAbort", lambda domain, target, flags=0: self._end_copy(domain, target, flags))
 
@@ -169,6 +177,7 @@ class Devices:
             if flag == LIVE and source is not None and not os.path.exists(source.get("file")):
                 raise error(libvirt.VIR_ERR_SYSTEM_ERROR, f"Cannot access storage file '{source.get('file')}': No such file or directory")
             found[:] = list(device)
+            found.set("type", device.get("type", "file"))
 
         return self._each(domain, text, flags, one)
 
@@ -184,14 +193,25 @@ class Devices:
             raise error(libvirt.VIR_ERR_BLOCK_COPY_ACTIVE, f"block copy still active: disk '{target}' already in active block job")
         if not flags & libvirt.VIR_DOMAIN_BLOCK_COPY_REUSE_EXT or not flags & libvirt.VIR_DOMAIN_BLOCK_COPY_TRANSIENT_JOB:
             raise error(libvirt.VIR_ERR_OPERATION_INVALID, "Requested operation is not valid: domain is not transient")
-        path = ET.fromstring(text).find("source").get("file")
-        if not os.path.exists(path):
+        given = ET.fromstring(text)
+        kind, path = given.get("type"), source_of(given)
+        if not (os.path.exists(path) if kind != "network" else self.volumes(path)):
             raise error(libvirt.VIR_ERR_SYSTEM_ERROR, f"missing destination file for disk '{target}': {path}")
-        shutil.copyfile(disk.find("source").get("file"), path)
-        mirror = ET.SubElement(disk, "mirror", type="file", job="copy", **({"ready": "yes"} if self.ready else {}))
-        ET.SubElement(mirror, "source", file=path)
+        if disk.get("type") != "network" and kind != "network":
+            shutil.copyfile(source_of(disk), path)
+        mirror = ET.SubElement(disk, "mirror", type=kind, job="copy", **({"ready": "yes"} if self.ready else {}))
+        ET.SubElement(mirror, "format", type=given.find("driver").get("type"))
+        mirror.extend([given.find("source"), *given.findall("auth")])
         self._save(domain, LIVE, root)
         return 0
+
+    def _size(self, domain, target, flags):
+        disk = self._disk(domain, LIVE if domain.isActive() else CONFIG, target)[1]
+        if disk.get("type") != "block":
+            return self._info(domain, target, flags)
+        # A file stands for the device. The test driver would say 1 TiB.
+        size = os.stat(source_of(disk)).st_size
+        return [size, size, size]
 
     def _copied(self, domain, target):
         mirror = self._disk(domain, LIVE, target)[1].find("mirror")
@@ -207,14 +227,23 @@ class Devices:
         pivot = flags & libvirt.VIR_DOMAIN_BLOCK_JOB_ABORT_PIVOT
         if pivot and not (mirror.get("ready") and self.pivots):
             raise error(libvirt.VIR_ERR_BLOCK_COPY_ACTIVE, f"block copy still active: disk '{target}' not ready for pivot yet")
-        old, path = disk.find("source").get("file"), mirror.find("source").get("file")
+        old = source_of(disk)
         disk.remove(mirror)
         if pivot:
-            disk.find("source").set("file", path)
+            self._put(disk, mirror)
         self._save(domain, LIVE, root)
         if pivot:
             config, defined = self._disk(domain, CONFIG, target)
-            if defined.find("source").get("file") == old:
-                defined.find("source").set("file", path)
+            if source_of(defined) == old:
+                self._put(defined, mirror)
                 self._save(domain, CONFIG, config)
         return 0
+
+    @staticmethod
+    def _put(disk, mirror):
+        """The copy is the disk now."""
+        disk.set("type", mirror.get("type"))
+        disk.find("driver").set("type", mirror.find("format").get("type"))
+        for each in [*disk.findall("source"), *disk.findall("auth")]:
+            disk.remove(each)
+        disk.extend(copy.deepcopy(each) for each in [mirror.find("source"), *mirror.findall("auth")])

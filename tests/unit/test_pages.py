@@ -53,9 +53,9 @@ LEVELS = (
     (r"(ansible-galaxy collection (install|build|download)|pip (install|download)) ", SHOWN),  # from the network; test_packaging installs
     (r"(systemctl|loginctl|ssh) ", SHOWN),  # systemd's, OpenSSH's
     (
-        r"(createuser|createdb|export|\.|python3 -m venv|virsh) ",
+        r"(createuser|createdb|export|\.|python3 -m venv|virsh|rbd) ",
         SHOWN,
-    ),  # PostgreSQL's, the shell's, Python's, libvirt's
+    ),  # PostgreSQL's, the shell's, Python's, libvirt's, Ceph's
 )
 
 # Collections of others that are not on this machine: plays that use them are only parsed.

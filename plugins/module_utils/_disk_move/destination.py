@@ -18,6 +18,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.drover.compute.plugins.module_utils import _attached_files, _backing, _files, _images, _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS, folder_of
+from ansible_collections.drover.compute.plugins.module_utils._volumes import POOLS as VOLUME_POOLS
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
 
@@ -36,6 +37,14 @@ class Image(NamedTuple):
     backing_format: str | None
     options: str
     is_device: bool
+
+
+def is_of_volumes(conn: Any, pool: str) -> bool:
+    """Tell if a destination is a storage pool without files, in which volumes are made.
+
+    :raises LibvirtProblem: there is no such pool.
+    """
+    return not os.path.isabs(pool) and parse(_find(conn, pool).XMLDesc(0)).get("type") in VOLUME_POOLS
 
 
 def folder(conn: Any, pool: str) -> str:
@@ -58,17 +67,21 @@ def folder(conn: Any, pool: str) -> str:
 
 
 def _folder_of_pool(conn: Any, name: str) -> str | None:
+    pool = _find(conn, name)
+    if not pool.isActive():
+        raise LibvirtProblem(f"The storage pool {name} on {host_name()} is not active: start it with virsh pool-start {name}.")
+    kind = parse(pool.XMLDesc(0)).get("type")
+    if kind not in FOLDER_POOLS:
+        raise LibvirtProblem(
+            f"The storage pool {name} on {host_name()} is of the type {kind}, and no disk is moved there: choose a pool of the type "
+            f"{', '.join((*FOLDER_POOLS, *VOLUME_POOLS[:-1]))} or {VOLUME_POOLS[-1]}."
+        )
+    return folder_of(pool)
+
+
+def _find(conn: Any, name: str) -> Any:
     try:
-        pool = conn.storagePoolLookupByName(name)
-        if not pool.isActive():
-            raise LibvirtProblem(f"The storage pool {name} on {host_name()} is not active: start it with virsh pool-start {name}.")
-        kind = parse(pool.XMLDesc(0)).get("type")
-        if kind not in FOLDER_POOLS:
-            raise LibvirtProblem(
-                f"The storage pool {name} on {host_name()} is of the type {kind}, and a disk is moved to files only: choose a pool of the type "
-                f"{', '.join(FOLDER_POOLS[:-1])} or {FOLDER_POOLS[-1]}."
-            )
-        return folder_of(pool)
+        return conn.storagePoolLookupByName(name)
     except libvirt.libvirtError as exc:
         if _libvirt.code_of(exc) != libvirt.VIR_ERR_NO_STORAGE_POOL:
             raise
@@ -104,6 +117,12 @@ def image(module: AnsibleModule, path: str, image_format: str, is_device: bool, 
         needs = _images.needed(module, path, image_format)
     backing_format = info.get("backing-filename-format") if kept else None
     return Image(path, image_format, int(info["virtual-size"]), needs, kept, backing_format, _options(info, data), is_device)
+
+
+def image_on_network(domain: Any, target: str, path: str) -> Image:
+    """Return the image of a disk that QEMU reaches by the network, of a guest that runs."""
+    size = int(domain.blockInfo(target, 0)[0])
+    return Image(path, "raw", size, size, None, None, "", True)
 
 
 def _is_file(path: str) -> bool:

@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from ansible_collections.drover.compute.plugins.module_utils import _device_xml, _hotplug, _libvirt, _ownership, _snapshots
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_disk
+from ansible_collections.drover.compute.plugins.module_utils import _device_xml, _hotplug, _libvirt, _ownership, _snapshots, _volumes
+from ansible_collections.drover.compute.plugins.module_utils._disk_move.place import RAW, Place
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_disk, source_of
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._needs import texts_of
 
@@ -81,7 +82,7 @@ class Disk:
             raise LibvirtProblem(f"{name} is a {facts['device']}, which is not moved: only disks are.")
         if facts["source"] is None:
             raise LibvirtProblem(f"{name} has no file.")
-        if facts["type"] not in ("file", "block"):
+        if facts["type"] not in ("file", "block") and self.volume is None:
             raise LibvirtProblem(f"{name} is {_KINDS.get(facts['type'], 'of the type ' + str(facts['type']))}. It is not moved here.")
         if facts["format"] not in ("qcow2", "raw"):
             raise LibvirtProblem(f"{name} has the format {facts['format']}, and only qcow2 and raw are moved.")
@@ -119,6 +120,13 @@ class Disk:
         if self.domain.isActive() and _optional(lambda flags: self.domain.blockJobInfo(self.target, flags)):
             raise LibvirtProblem(f"A block job works on the disk {self.target} of {self.where}: wait for its end (virsh blockjob).")
 
+    @property
+    def volume(self) -> tuple[str, str] | None:
+        """Pool and volume, if it is in a pool without files of this host."""
+        if self.facts["type"] not in ("block", "network"):
+            return None
+        return _volumes.of_disk(self.domain.connect(), self._defined())
+
     def owner(self, name: str) -> _ownership.Candidate:
         """Return its file as what may be removed once the disk is elsewhere: by its use, or by its name."""
         path = str(self.facts["source"])
@@ -128,10 +136,17 @@ class Disk:
                 return each
         return _ownership.Candidate(path, refused="its use cannot be told")
 
-    def define(self, path: str, kind: str = "file") -> None:
-        """Have the definition name another file, and nothing else changed."""
-        changed = moved(self._defined(), path, kind)
-        self.domain.updateDeviceFlags(_device_xml.text_of(changed), libvirt.VIR_DOMAIN_AFFECT_CONFIG)
+    def define(self, place: Place) -> None:
+        """Have the definition name another place, and nothing else changed."""
+        self._update(moved(self._defined(), place))
+
+    def define_as_it_runs(self) -> None:
+        """Have the definition name what the running guest has."""
+        if self.live is not None:
+            self._update(_without_layers(self.live))
+
+    def _update(self, disk: Element) -> None:
+        self.domain.updateDeviceFlags(_device_xml.text_of(disk), libvirt.VIR_DOMAIN_AFFECT_CONFIG)
 
 
 def find(root: Element, target: str) -> Element | None:
@@ -143,30 +158,55 @@ def find(root: Element, target: str) -> Element | None:
     return None
 
 
-def moved(disk: Element, path: str, kind: str = "file") -> Element:
-    """A disk with another file. What libvirt has read of the images behind the old one is left out."""
-    disk = copy.deepcopy(disk)
-    for tag in ("backingStore", "mirror"):
-        for each in disk.findall(tag):
-            disk.remove(each)
-    disk.set("type", kind)
-    source = disk.find("source")
-    if source is not None:
-        for name in ("file", "dev", "index", "startupPolicy"):
+def moved(disk: Element, place: Place) -> Element:
+    """A disk that is elsewhere. What libvirt has read of the images behind the old one is left out."""
+    disk = _without_layers(disk)
+    disk.set("type", place.type)
+    source, driver = disk.find("source"), disk.find("driver")
+    if source is None:
+        return disk
+    if place.xml is None:
+        for name in ("file", "dev", "protocol", "name", "index", "startupPolicy"):
             source.attrib.pop(name, None)
-        source.set("file" if kind == "file" else "dev", path)
+        for each in list(source):
+            source.remove(each)
+        source.set("file", place.name)
+        _remove(disk, "auth")
+        return disk
+    position = list(disk).index(source)
+    _remove(disk, "source", "auth")
+    for each in place.xml:
+        if each.tag in ("source", "auth"):
+            disk.insert(position, copy.deepcopy(each))
+    if driver is not None:
+        driver.set("type", RAW)
     return disk
 
 
+def _without_layers(disk: Element) -> Element:
+    disk = copy.deepcopy(disk)
+    _remove(disk, "backingStore", "mirror")
+    return disk
+
+
+def _remove(disk: Element, *tags: str) -> None:
+    for tag in tags:
+        for each in disk.findall(tag):
+            disk.remove(each)
+
+
 def copied_to(mirror: Element) -> str | None:
-    """Return the file that a job copies a disk to; None of another kind of job."""
-    source = mirror.find("source")
-    return source.get("file") if mirror.get("job") == "copy" and source is not None else None
+    """Return what a job copies a disk to, as facts have the source of a disk; None of another kind of job."""
+    return source_of(mirror) if mirror.get("job") == "copy" else None
 
 
-def facts_of_copy(facts: Mapping[str, Any], path: str) -> dict[str, Any]:
+def facts_of_copy(facts: Mapping[str, Any], place: Place) -> dict[str, Any]:
     """Return the facts of a disk as they are once it is elsewhere."""
-    return {**facts, "type": "file", "source": path}
+    found = {key: value for key, value in facts.items() if key != "origin"}
+    found.update(type=place.type, source=place.name)
+    if place.volume:
+        found["format"] = RAW
+    return {**found, "origin": place.origin} if place.type == "network" else found
 
 
 def _optional(call: Any) -> Any:

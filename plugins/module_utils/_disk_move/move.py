@@ -19,12 +19,24 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _images, _libvirt, _orders, _ownership
+from ansible_collections.drover.compute.plugins.module_utils import (
+    _backing,
+    _block_volumes,
+    _device_xml,
+    _files,
+    _hotplug,
+    _images,
+    _libvirt,
+    _orders,
+    _ownership,
+)
 from ansible_collections.drover.compute.plugins.module_utils._disk_move import destination as destinations
 from ansible_collections.drover.compute.plugins.module_utils._disk_move import disk as disks
+from ansible_collections.drover.compute.plugins.module_utils._disk_move import place as places
 from ansible_collections.drover.compute.plugins.module_utils._disk_move import record as records
 from ansible_collections.drover.compute.plugins.module_utils._disk_move.destination import Image
 from ansible_collections.drover.compute.plugins.module_utils._disk_move.disk import Disk
+from ansible_collections.drover.compute.plugins.module_utils._disk_move.place import Place
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, LibvirtSilent, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
 from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS
@@ -49,6 +61,8 @@ class DiskMove:
     def __init__(self, module: AnsibleModule, conn: Any, domain: Any) -> None:
         self.module, self.conn, self.domain, self.params = module, conn, domain, module.params
         self.pretend = module.check_mode
+        #: Where the disk comes to, None of an abort.
+        self.place: Place | None = None
         self.removed: list[str] = []
         self.kept: list[dict[str, Any]] = []
 
@@ -65,7 +79,8 @@ class DiskMove:
                 f"The move of the disk {self.params['target']} of {self.domain.name()} on {host_name()} was ended by another run."
             )
         disk = Disk(self.domain, self.params["target"])
-        path = self._path(disk)
+        self.place = place = self._place(disk)
+        path = place.name
         if record is not None:
             if record["host"] != host_name():
                 # The instance was restarted here from its definition; the files are the other host's.
@@ -84,8 +99,13 @@ class DiskMove:
                 records.write(self.domain, record)
             return self._go_on(disk, record)
         if set(disk.sources) == {path}:
+            if place.volume not in (None, disk.volume):
+                raise LibvirtProblem(
+                    f"The disk {disk.target} of {disk.where} is {path}, and the volume of the pool {self.params['pool']} would have the same name: two "
+                    "clusters are not told apart by it. It is not moved."
+                )
             return self._step(UNCHANGED, path, path)
-        return self._begin(disk, path)
+        return self._begin(disk, place)
 
     def abort(self) -> Step:
         """Give an unfinished move up: the guest stays on the old disk, and the copy goes."""
@@ -105,11 +125,18 @@ class DiskMove:
 
     # -- steps ---------------------------------------------------------------------------------
 
-    def _path(self, disk: Disk) -> str:
-        source = disk.facts["source"]
-        if source is None or disk.facts["type"] not in ("file", "block"):
+    def _place(self, disk: Disk) -> Place:
+        if disk.facts["source"] is None or (disk.facts["type"] not in ("file", "block") and disk.volume is None):
             disk.refuse()
-        return os.path.join(destinations.folder(self.conn, self.params["pool"]), os.path.basename(str(source)))
+        if destinations.is_of_volumes(self.conn, self.params["pool"]):
+            return places.of_volume(self.conn, self.params["pool"], f"{self.domain.UUIDString()}-{disk.target}")
+        folder = destinations.folder(self.conn, self.params["pool"])
+        return Place(os.path.join(folder, os.path.basename(str(disk.facts["source"]))))
+
+    def _made(self, record: Mapping[str, Any]) -> Place:
+        """Return the destination of a record."""
+        volume = records.volume_of(dict(record), "made")
+        return places.of_volume(self.conn, *volume) if volume else Place(record["destination"])
 
     def _go_on(self, disk: Disk, record: dict[str, Any]) -> Step:
         """Go on with what an earlier call has left, by what libvirt shows."""
@@ -143,14 +170,24 @@ class DiskMove:
             raise LibvirtProblem(
                 f"A move of the disk {disk.target} of {disk.where} was cut off.{self._words_of_kept()} Remove it, then run this again."
             )
-        return self._begin(Disk(self.domain, disk.target), record["destination"])
+        return self._begin(Disk(self.domain, disk.target), self._made(record))
 
-    def _begin(self, disk: Disk, path: str) -> Step:
+    def _begin(self, disk: Disk, place: Place) -> Step:
         disk.refuse()
-        facts = disk.facts
+        facts, path = disk.facts, place.name
         source = str(facts["source"])
-        image = destinations.image(self.module, source, facts["format"], facts["type"] == "block", self.params["whole"])
-        destinations.refuse(self.conn, path, image, self.params["looked_up"])
+        image = self._image(disk)
+        if place.volume:
+            image = image._replace(needs=image.size, backing=None, backing_format=None)
+            places.refuse(self.conn, self.domain.UUIDString(), place)
+            places.refuse_without_space(self.conn, place, image.size)
+        else:
+            destinations.refuse(self.conn, path, image, self.params["looked_up"])
+        if disk.live is None and "network" in (facts["type"], place.type):
+            raise LibvirtProblem(
+                f"{disk.where} is off, and a disk is moved into Ceph or out of it while its guest runs: nothing would keep somebody from starting the guest "
+                "during the copy. Start it, then run this again."
+            )
         owner = disk.owner(self.domain.name())
         if self.pretend:
             return self._step(MOVED, source, path)
@@ -159,10 +196,12 @@ class DiskMove:
             "target": disk.target,
             "source": source,
             "destination": path,
-            "part": _images.part_name(path),
+            "part": "" if place.volume else _images.part_name(path),
             "order": self.params["order"] or "",
             "made": None,
-            "old": destinations.identity(source),
+            "made_volume": [*place.volume, None] if place.volume else None,
+            "old": None if owner.volume else destinations.identity(source),
+            "old_volume": [*owner.volume, _block_volumes.key_of(self.conn, *owner.volume)] if owner.volume else None,
             # Why the old file is the instance's own, found out while it is still the disk.
             "by_use": owner.by_use,
             "refused": owner.refused,
@@ -174,7 +213,8 @@ class DiskMove:
             if disk.live is None:
                 self._convert(record, image)
                 return self._switch_definition(record)
-            self._put_in_place(record)
+            if not place.volume:
+                self._put_in_place(record)
             self._start(record, image)
         except LibvirtSilent:
             # What libvirt does of it is not known.
@@ -185,7 +225,24 @@ class DiskMove:
         return self._follow(record)
 
     def _make(self, record: dict[str, Any], image: Image) -> None:
-        """Make the image, empty, under its name of the moment."""
+        """Make the image, empty, under its name of the moment, or the volume."""
+        volume = record.get("made_volume")
+        if volume:
+            try:
+                volume[2], size = places.create(self.conn, self._made(record), image.size)
+            except LibvirtSilent:
+                raise
+            except libvirt.libvirtError:
+                # Then what is there by that name is not the move's.
+                volume[2] = records.NO_KEY
+                raise
+            records.write(self.domain, record)
+            if size != image.size:
+                raise LibvirtProblem(
+                    f"The storage pool {volume[0]} on {host_name()} makes a volume of {size} bytes for the disk {record['target']}, which has {image.size}, "
+                    "and the copy must be as large as the disk: make the disk larger first, with drover.compute.instance_disk."
+                )
+            return
         part = record["part"]
         record["made"] = destinations.begin_part(part)
         records.write(self.domain, record)
@@ -198,11 +255,20 @@ class DiskMove:
         _images.put_in_place(record["part"], record["destination"])
         _ownership.drop_temporary(record["part"])
 
+    def _image(self, disk: Disk) -> Image:
+        facts = disk.facts
+        if facts["type"] == "network":
+            return destinations.image_on_network(self.domain, disk.target, str(facts["source"]))
+        return destinations.image(self.module, str(facts["source"]), facts["format"], facts["type"] == "block", self.params["whole"])
+
     # -- while the guest runs --------------------------------------------------------------------
 
     def _start(self, record: Mapping[str, Any], image: Image) -> None:
         """Have libvirt begin the copy."""
+        place = self._made(record)
         text = f"<disk type='file'><source file={_quoted(record['destination'])}/><driver type='{image.format}'/></disk>"
+        if place.volume:
+            text = _device_xml.text_of(place.xml)
         flags = libvirt.VIR_DOMAIN_BLOCK_COPY_REUSE_EXT | libvirt.VIR_DOMAIN_BLOCK_COPY_TRANSIENT_JOB
         if image.backing:
             flags |= libvirt.VIR_DOMAIN_BLOCK_COPY_SHALLOW
@@ -283,6 +349,9 @@ class DiskMove:
                 return "it was aborted"
             return f"it did not end within {self.params['timeout']} s" if time.monotonic() > deadline else None
 
+        if record.get("made_volume"):
+            _images.copy_to_device(self.module, (image.path, image.format), record["destination"], self.params["bandwidth_mib"], why_not)
+            return
         backing = (image.backing, image.backing_format or "raw") if image.backing else None
         _images.copy_image(
             self.module, (image.path, image.format), record["part"], image.options, backing, self.params["bandwidth_mib"], why_not
@@ -297,11 +366,11 @@ class DiskMove:
         if lost:
             raise LibvirtProblem(f"The disk {disk.target} of {disk.where} stays {record['source']}: {lost}. Run this again.")
         if disk.live is None:
-            disk.define(record["destination"])
+            disk.define(self._made(record))
             disk = Disk(self.domain, record["target"])
         if disk.live is not None and record["destination"] not in disk.sources[:1]:
             # Somebody has started it with the old disk.
-            disk.define(record["source"], str(disks.parse_disk(disk.live)["type"]))
+            disk.define_as_it_runs()
             raise LibvirtProblem(
                 f"{disk.where} was started while its disk {disk.target} was copied, so it keeps {record['source']}: run this again."
             )
@@ -315,7 +384,7 @@ class DiskMove:
             return self._step(MOVED, record["source"], record["destination"])
         disk = Disk(self.domain, record["target"])
         if disk.sources[-1] == record["source"]:
-            disk.define(record["destination"])
+            disk.define(self._made(record))
             disk = Disk(self.domain, record["target"])
         if set(disk.sources) != {record["destination"]}:
             raise LibvirtProblem(
@@ -325,6 +394,7 @@ class DiskMove:
         # Without the copy at its name the old file may be all that is left of the disk.
         refused = self._why_not_copy(record) or record.get("refused")
         old = _ownership.Candidate(record["source"], record.get("by_use") is True, refused, records.inode_of(record, "old"))
+        old.volume, old.key = records.volume_of(record, "old"), records.key_of(record, "old")
         self._remove(old)
         self._refresh(record)
         self._clear()
@@ -333,6 +403,8 @@ class DiskMove:
     def _why_not_copy(self, record: Mapping[str, Any]) -> str | None:
         """Why the file at the destination is not the copy that was made, None when it is. A process goes on writing to a file that has lost its name."""
         path = record["destination"]
+        if record.get("made_volume"):
+            return places.why_not(self.conn, self._made(record), records.key_of(dict(record), "made"))
         try:
             found = _files.call(destinations.identity, path)
         except FileNotFoundError:
@@ -353,6 +425,9 @@ class DiskMove:
         """Remove the copy, which nothing uses, if it is provably the move's; and the record."""
         if self.pretend:
             return
+        if record.get("made_volume"):
+            self._undo_volume(dict(record))
+            return
         if _ownership.why_locked(record["part"]) is None or not os.path.lexists(record["part"]):
             _ownership.drop_temporary(record["part"])
         else:
@@ -366,10 +441,20 @@ class DiskMove:
         self._refresh(record)
         self._clear()
 
+    def _undo_volume(self, record: dict[str, Any]) -> None:
+        place, key = self._made(record), records.key_of(record, "made")
+        # Without a key the move was cut off while it made the volume, which was not there before: then its name proves whose it is.
+        if places.is_there(self.conn, place):
+            self._remove(_ownership.Candidate(place.name, True, volume=place.volume, key=key))
+        self._clear()
+
     def _remove(self, candidate: _ownership.Candidate) -> None:
         """Remove a file that nobody needs any more, this domain included; else it stays and is named."""
-        # No uuid: then the needs of this domain count too.
-        own = _ownership.Ownership(self.conn, None, None, [candidate], self.params["used_elsewhere"])
+        # No uuid: then the needs of this domain count too. The name of a volume proves nothing without it.
+        uuid = self.domain.UUIDString() if candidate.volume else None
+        if uuid is not None and _names_source(self.domain, candidate.path):
+            candidate.refused = candidate.refused or "the domain itself has it as a disk"
+        own = _ownership.Ownership(self.conn, uuid, self.domain.name() if uuid else None, [candidate], self.params["used_elsewhere"])
         own.sort_out()
         own.remove(patient=True)
         self.removed += own.removed
@@ -381,7 +466,7 @@ class DiskMove:
 
     def _refresh(self, record: Mapping[str, Any]) -> None:
         """Have libvirt see which files its pools have now."""
-        folders = {os.path.dirname(record[name]) for name in ("source", "destination")}
+        folders = {os.path.dirname(record[name]) for name in ("source", "destination") if os.path.isabs(record[name])}
         with contextlib.suppress(libvirt.libvirtError):
             for pool in self.conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
                 root = parse(pool.XMLDesc(0))
@@ -405,6 +490,12 @@ class DiskMove:
 def abort_word(target: str) -> str:
     """The word for a copy that is to be aborted, as Records.ask_abort() leaves it."""
     return f"disk {target}"
+
+
+def _names_source(domain: Any, source: str) -> bool:
+    """Whether a disk of the domain is there, in the running guest or in the definition."""
+    forms = [root for root in _hotplug.forms_of(domain) if root is not None]
+    return any(disks.parse_disk(each)["source"] == source for root in forms for each in root.findall("devices/disk"))
 
 
 def _quoted(path: str) -> str:

@@ -17,11 +17,16 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.module_utils import _domain_metadata
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name
 from ansible_collections.drover.compute.plugins.module_utils._ownership import TEMPORARY
+from ansible_collections.drover.compute.plugins.module_utils._volumes import is_named_for
 
 #: The name of its element below drover's.
 ELEMENT = "disk_move"
 
-#: What a record has, beside ``made`` and ``old``: the device and the inode of a file.
+#: In place of the key of a volume: no volume is the one.
+NO_KEY = ""
+
+#: What a record has, beside ``made`` and ``old``: the device and the inode of a file; and if one of the two is a volume, ``made_volume`` and
+#: ``old_volume``: its pool, its name, and libvirt's key of it, None where it is not known.
 _TEXTS = ("host", "target", "source", "destination", "part", "order")
 
 
@@ -61,12 +66,27 @@ def inode_of(record: dict[str, Any], name: str) -> tuple[int, int] | None:
     return (found[0], found[1]) if found else None
 
 
+def volume_of(record: dict[str, Any], name: str) -> tuple[str, str] | None:
+    """Return the pool and the name of a volume of the record, None where that is a file.
+
+    :param name: made or old.
+    """
+    found = record.get(f"{name}_volume")
+    return (found[0], found[1]) if found else None
+
+
+def key_of(record: dict[str, Any], name: str) -> str | None:
+    """Return libvirt's key of a volume of the record."""
+    found = record.get(f"{name}_volume")
+    return found[2] if found else None
+
+
 def _checked(domain: Any, text: str) -> dict[str, Any]:
     try:
         record = json.loads(text)
     except ValueError:
         record = None
-    if isinstance(record, dict) and _is_whole(record):
+    if isinstance(record, dict) and _is_whole(record, domain.UUIDString()):
         return record
     raise LibvirtProblem(
         f"{domain.name()} on {host_name()} has a record of a move of a disk that cannot be read, so nothing was done. See what became of its disks, then "
@@ -78,13 +98,25 @@ def _is_inode(found: Any) -> bool:
     return found is None or (isinstance(found, list) and len(found) == 2 and all(isinstance(each, int) for each in found))
 
 
-def _is_whole(record: dict[str, Any]) -> bool:
-    if not all(isinstance(record.get(name), str) for name in _TEXTS) or not all(_is_inode(record.get(name)) for name in ("made", "old")):
+def _is_volume(found: Any) -> bool:
+    texts = isinstance(found, list) and len(found) == 3 and all(isinstance(each, str) for each in found[:2])
+    return found is None or (texts and isinstance(found[2], (str, type(None))))
+
+
+def _is_whole(record: dict[str, Any], uuid: str) -> bool:
+    if not all(isinstance(record.get(name), str) for name in _TEXTS) or not _is_number(record.get("began")):
+        return False
+    made, old = record.get("made_volume"), record.get("old_volume")
+    if not all(_is_inode(record.get(name)) for name in ("made", "old")) or not _is_volume(made) or not _is_volume(old):
         return False
     # Whoever may edit a domain may have written it.
+    if not old and not os.path.isabs(record["source"]):
+        return False
+    if made:
+        return is_named_for(made[1], uuid)
     folder, name = os.path.split(record["part"])
-    paths = all(os.path.isabs(record[each]) for each in ("source", "destination", "part"))
-    return paths and folder == os.path.dirname(record["destination"]) and name.startswith(TEMPORARY) and _is_number(record.get("began"))
+    paths = all(os.path.isabs(record[each]) for each in ("destination", "part"))
+    return paths and folder == os.path.dirname(record["destination"]) and name.startswith(TEMPORARY)
 
 
 def _is_number(found: Any) -> bool:

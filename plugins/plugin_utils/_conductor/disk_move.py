@@ -229,7 +229,9 @@ class DiskMove:
 
     def _refuse_used(self, connection: Connection, instance: NamedInstance, foreseen: Mapping[str, Any]) -> None:
         """Refuse a file that an instance of any host uses."""
-        used_files.refuse_taken(connection, instance["uuid"], instance["name"], self._host(instance), _names(foreseen))
+        where = (instance["uuid"], instance["name"], self._host(instance))
+        used_files.refuse_taken(connection, *where, _names(foreseen))
+        used_files.refuse_taken_origins(connection, *where, [foreseen["device"] or {}])
 
     # -- an abort --------------------------------------------------------------------------------
 

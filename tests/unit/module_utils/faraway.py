@@ -136,6 +136,21 @@ class Pool:
     def info(self):
         return [2, 1 << 40, 0, 1 << 40]
 
+    def listVolumes(self):
+        return sorted(self.known)
+
+    def listAllVolumes(self, flags=0):
+        return [Volume(self, name) for name in self.listVolumes()]
+
+    def UUIDString(self):
+        return "5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d03"
+
+    def autostart(self):
+        return 1
+
+    def isPersistent(self):
+        return 1
+
     def storageVolLookupByName(self, name):
         if name not in self.known:
             refuse(libvirt.VIR_ERR_NO_STORAGE_VOL, f"Storage volume not found: no storage vol with matching name '{name}'")

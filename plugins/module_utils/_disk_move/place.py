@@ -1,0 +1,125 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Where a disk is or comes to: a file, or a volume of a pool without files, which libvirt makes and removes.
+
+Private to the collection. The name of a volume that is made begins with the uuid of its instance, which proves whose it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+from xml.etree import ElementTree as ET
+
+from ansible_collections.drover.compute.plugins.module_utils import _attached_files, _block_volumes, _libvirt, _volumes
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_disk
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._needs import Needs
+from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+
+#: libvirt's format of a volume.
+RAW = "raw"
+
+
+class Place(NamedTuple):
+    """A place of a disk.
+
+    name: as the facts of a domain have its source. type: of the disk there, such as file. volume: pool and volume, None of a file. xml: a disk of a
+    domain that is there, None of a file.
+    """
+
+    name: str
+    type: str = "file"
+    volume: tuple[str, str] | None = None
+    xml: Any = None
+
+    @property
+    def origin(self) -> str | None:
+        """What tells it from all others on the network, None of what is not on it."""
+        return None if self.xml is None else parse_disk(self.xml).get("origin")
+
+
+def of_volume(conn: Any, pool: str, name: str) -> Place:
+    """Return the place that a volume of a pool is, or would be.
+
+    :raises LibvirtProblem: the pool is not there, or no domain can have a disk in it.
+    """
+    domain = ET.Element("domain")
+    disk = ET.SubElement(ET.SubElement(domain, "devices"), "disk", {"type": "volume", "device": "disk"})
+    ET.SubElement(disk, "driver", {"name": "qemu", "type": RAW})
+    ET.SubElement(disk, "source", {"pool": pool, "volume": name})
+    xml = next(parse(_volumes.with_sources(conn, ET.tostring(domain, encoding="unicode"))).iter("disk"))
+    found = parse_disk(xml)
+    return Place(str(found["source"]), str(found["type"]), (pool, name), xml)
+
+
+def refuse(conn: Any, uuid: str, place: Place) -> None:
+    """Refuse a volume that is there, or that somebody else names.
+
+    :param uuid: of the domain that gets it.
+    """
+    pool, name = place.volume or ("", "")
+    what = f"The volume {name} of the storage pool {pool} on {host_name()}"
+    found = _volumes.find_pool(conn, pool)
+    if not found.isActive():
+        raise LibvirtProblem(f"The storage pool {pool} on {host_name()} is not active: start it with virsh pool-start {pool}.")
+    found.refresh(0)
+    if name in found.listVolumes():
+        raise LibvirtProblem(
+            f"{what} exists already. Nothing was overwritten: if nobody needs it, remove it with virsh vol-delete {name} {pool}, or choose another "
+            "destination."
+        )
+    if place.type == "block":
+        _attached_files.refuse_used(conn, None, place.name, _attached_files.look_at(place.name), False)
+        return
+    why = Needs(conn, uuid).why_volume(name)
+    if why:
+        raise LibvirtProblem(f"{what} would be in use: {why}. Choose another destination.")
+
+
+def refuse_without_space(conn: Any, place: Place, size: int) -> None:
+    """Refuse a volume for which its pool has too little space."""
+    pool = place.volume[0] if place.volume else ""
+    free = int(_volumes.find_pool(conn, pool).info()[3])
+    if free < size:
+        raise LibvirtProblem(
+            f"The storage pool {pool} on {host_name()} has {free >> 20} MiB free, and the copy takes {-(-size // 2**20)} MiB: make room there, or choose "
+            "another destination."
+        )
+
+
+def create(conn: Any, place: Place, size: int) -> tuple[str, int]:
+    """Make the volume; libvirt refuses if there is one of its name.
+
+    :returns: libvirt's key of it, and its size.
+    """
+    pool, name = place.volume or ("", "")
+    text = _block_volumes.volume_xml(name, size) if place.type == "block" else _volumes.VOLUME.format(name=name, size=size)
+    volume = _volumes.find_pool(conn, pool).createXML(text, 0)
+    return str(volume.key()), int(volume.info()[1])
+
+
+def is_there(conn: Any, place: Place) -> bool:
+    """Whether there is a volume of that name, or it cannot be told."""
+    pool, name = place.volume or ("", "")
+    try:
+        found = conn.storagePoolLookupByName(pool)
+        found.refresh(0)
+        return name in found.listVolumes()
+    except libvirt.libvirtError:
+        return True
+
+
+def why_not(conn: Any, place: Place, key: str | None) -> str | None:
+    """Why a volume is not the one of this key, in words; None when it is."""
+    pool, name = place.volume or ("", "")
+    try:
+        found = conn.storagePoolLookupByName(pool)
+        found.refresh(0)
+        there = found.storageVolLookupByName(name).key()
+    except libvirt.libvirtError as exc:
+        if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_VOL:
+            return f"the copy is not at {place.name} any more"
+        return f"whether the copy is at {place.name} cannot be told ({_libvirt.text_of(exc)})"
+    return None if there == key else f"{place.name} is not the volume any more to which it was copied"
