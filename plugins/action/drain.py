@@ -55,7 +55,6 @@ class ActionModule(ConductorAction):
         given = {
             "drover_unmovable=shutdown": args["unmovable"] == SHUTDOWN,
             "drover_extra_moves": args["extra_moves"] > 0,
-            "drover_solver_seconds": args["solver_seconds"] > 0,
         }
         wrong = [name for name, is_set in given.items() if is_set]
         if wrong:

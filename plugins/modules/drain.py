@@ -27,7 +27,7 @@ description:
   - The next run finishes a run that was killed.
   - With O(pool) it empties a storage pool instead, on the hosts O(host) or on all that have a pool of that name. Every disk in it moves to another
     counted pool of its host, while its guest runs. The pool gets nothing new from then on, until M(drover.compute.undrain) brings it back. It is
-    empty if the hosts show no disk of any domain in it, nor an image behind one. The task fails if something remains.
+    empty if each host lists it, and nothing in it is needed by a domain or named for an instance. The task fails if something remains.
   - The role P(drover.compute.drain#role) and the playbook C(drover.compute.drain) call this module.
 options:
   host:

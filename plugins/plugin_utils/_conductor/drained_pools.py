@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_rule as capacity_rule
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, pool_drains, providers
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.pool_drain import GIB, Place, PoolDisk, PoolRoom, Taken
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.pool_drain import GIB, Place, PoolDisk, PoolSpace, Taken
 from ansible_collections.drover.compute.plugins.plugin_utils._store import pool_domains
 from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
@@ -137,7 +137,7 @@ class Contents:
         self.others: list[Other] = []
         for domain in self.domains:
             self._sort(domain)
-        self.rooms = self._rooms(connection)
+        self.spaces = self._spaces(connection)
         self.taken = self._taken(connection)
 
     def _sort(self, domain: DomainFacts) -> None:
@@ -190,13 +190,13 @@ class Contents:
     def _is_in(self, file: Mapping[str, Any], node: NodeFacts) -> bool:
         return storage_pools.pool_of(file, node.facts) == self._pools[node.id].name
 
-    def _rooms(self, connection: Connection) -> list[PoolRoom]:
+    def _spaces(self, connection: Connection) -> list[PoolSpace]:
         drained = {place for each in self._pools.values() for place in each.places}
         counted = [(node, pool) for node in self.nodes.values() for pool in _counted(node) if pool.name != self._pools[node.id].name]
         places = [place for _node, pool in counted for place in pool.places]
         found, reasons = pool_drains.read(connection, places), pool_drains.reasons(connection, places)
         traits = providers.traits_of(connection, {uuid for uuid, _name in places})
-        rooms = []
+        spaces = []
         for node, pool in counted:
             place = next((each for each in pool.places if each in found), None)
             facts: Mapping[str, Any] = next((each for each in node.facts.get("pools") or () if each["name"] == pool.name), {})
@@ -204,8 +204,8 @@ class Contents:
                 continue
             inventory, free = found[place], facts.get("available_gb")
             is_own = place[1] == DISK
-            rooms.append(
-                PoolRoom(
+            spaces.append(
+                PoolSpace(
                     node.id,
                     pool.name,
                     str(_path(node.facts)) if is_own else pool.name,
@@ -217,12 +217,12 @@ class Contents:
                     _refused(facts, reasons.get(place)),
                 )
             )
-        return rooms
+        return spaces
 
     def _taken(self, connection: Connection) -> Taken:
         """Return what the instances of the disks have in the pools where these can go."""
         uuids = {each.uuid for each in self.disks}
-        ids = providers.ids(connection, {room.place[0] for room in self.rooms})
+        ids = providers.ids(connection, {space.place[0] for space in self.spaces})
         by_id = {key: uuid for uuid, key in ids.items()}
         held = {
             (uuid, (by_id[provider], name)): amount
@@ -231,7 +231,7 @@ class Contents:
             if provider in by_id
             for name, amount in amounts.items()
         }
-        classes = {(room.node, room.place[1]): room.place for room in self.rooms}
+        classes = {(space.node, space.place[1]): space.place for space in self.spaces}
         size: dict[tuple[str, Place], int] = {}
         for domain in self.domains:
             if domain.uuid not in uuids:

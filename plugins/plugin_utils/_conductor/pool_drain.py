@@ -131,7 +131,7 @@ class PoolDrain:
         with self._store.read() as connection:
             contents = Contents(connection, pools)
         while True:
-            self.moves, unmovable = planner.plan(contents.disks, contents.rooms, contents.taken, self.request.destination, self._refused)
+            self.moves, unmovable = planner.plan(contents.disks, contents.spaces, contents.taken, self.request.destination, self._refused)
             if not self._check(contents):
                 break
         self.staying = [_staying(each) for each in unmovable]
@@ -148,16 +148,16 @@ class PoolDrain:
         """Have the hypervisors foretell each move that was not refused before; whether one is refused."""
         found = False
         for move in self.moves:
-            if (move.disk.key, move.room.name) in self._foretold:
+            if (move.disk.key, move.space.name) in self._foretold:
                 continue
             disk, node = move.disk, contents.nodes[move.disk.node]
-            given = {"uuid": disk.uuid, "target": disk.target, "pool": move.room.destination, "whole": disk.whole}
+            given = {"uuid": disk.uuid, "target": disk.target, "pool": move.space.destination, "whole": disk.whole}
             answer = self._hosts.hand(disk.host).foretell("_domain_disk_move", {"uri": node.uri or DEFAULT_URI, **given})
             if answer.get("failed"):
-                self._refused.setdefault(disk.key, {})[move.room.name] = str(answer.get("msg"))
+                self._refused.setdefault(disk.key, {})[move.space.name] = str(answer.get("msg"))
                 found = True
             else:
-                self._foretold.add((disk.key, move.room.name))
+                self._foretold.add((disk.key, move.space.name))
         return found
 
     def _refuse_unmovable(self) -> None:
@@ -180,7 +180,7 @@ class PoolDrain:
                     continue
                 if sum(each.host == move.disk.host for each in beside) < self.request.limit:
                     waiting.remove(move)
-                    self._say(f"{move.disk.name}: {move.disk.target} to {move.room.name} on {move.disk.host}, started")
+                    self._say(f"{move.disk.name}: {move.disk.target} to {move.space.name} on {move.disk.host}, started")
                     running.append((move, self._steps(move)))
             for each in list(running):
                 ended = self._advance(*each)
@@ -192,7 +192,7 @@ class PoolDrain:
     def _steps(self, move: PoolMove) -> Steps:
         disk = move.disk
         request = DiskMoveRequest(
-            disk.uuid, disk.target, move.room.destination, self.request.options, False, disk.whole, TURN if len(self.moves) > 1 else None
+            disk.uuid, disk.target, move.space.destination, self.request.options, False, disk.whole, TURN if len(self.moves) > 1 else None
         )
         return DiskMove(self._ports, request).steps()
 
@@ -217,7 +217,7 @@ class PoolDrain:
         except DroverError as problem:
             found.update(destination=None, status="failed", message=str(problem))
             if not problem.details.get("uncertain"):
-                self._refused.setdefault(disk.key, {})[move.room.name] = str(problem)
+                self._refused.setdefault(disk.key, {})[move.space.name] = str(problem)
             self._say(str(problem))
         self.disks.append(found)
         return found
@@ -281,8 +281,8 @@ def _shown(move: PoolMove, live: bool) -> dict[str, Any]:
         "host": disk.host,
         "source": disk.source,
         "size": disk.size,
-        "pool": move.room.name,
-        "folder": move.room.destination if os.path.isabs(move.room.destination) else None,
+        "pool": move.space.name,
+        "folder": move.space.destination if os.path.isabs(move.space.destination) else None,
         "live": live,
     }
 

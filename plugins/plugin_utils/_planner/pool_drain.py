@@ -49,7 +49,7 @@ class PoolDisk(NamedTuple):
         return self.uuid, self.target
 
 
-class PoolRoom(NamedTuple):
+class PoolSpace(NamedTuple):
     """A pool of a node, as a destination.
 
     destination: what the move gets, a name or a folder. capacity, used: GiB that may be promised, and that are. free: bytes that are there, None
@@ -71,7 +71,7 @@ class PoolMove(NamedTuple):
     """A disk and its destination."""
 
     disk: PoolDisk
-    room: PoolRoom
+    space: PoolSpace
 
 
 class Unmovable(NamedTuple):
@@ -91,26 +91,26 @@ class Taken(NamedTuple):
 
 def plan(
     disks: Iterable[PoolDisk],
-    rooms: Sequence[PoolRoom],
+    spaces: Sequence[PoolSpace],
     taken: Taken,
     wanted: str | None = None,
     refused: Mapping[DiskKey, Mapping[str, str]] | None = None,
 ) -> tuple[list[PoolMove], list[Unmovable]]:
     """Plan a destination for every disk.
 
-    :param rooms: without the pool that is drained.
+    :param spaces: without the pool that is drained.
     :param wanted: the name of the only pool that disks may go to.
     :param refused: why a disk cannot go to a pool, by the name of the pool.
     """
-    books = _Books(rooms, taken)
+    books = _Books(spaces, taken)
     moves, unmovable = [], []
     for disk in sorted(disks, key=lambda each: (-each.size, each.name, each.uuid, each.target)):
-        others = [room for room in rooms if room.node == disk.node]
-        near = [room for room in others if wanted in (None, room.name)]
-        whys = {room.name: (refused or {}).get(disk.key, {}).get(room.name) or books.why_not(disk, room) for room in near}
-        fitting = [room for room in near if whys[room.name] is None]
-        if fitting:
-            best = max(fitting, key=lambda room: (books.share_free(room), room.name))
+        others = [space for space in spaces if space.node == disk.node]
+        near = [space for space in others if wanted in (None, space.name)]
+        whys = {space.name: (refused or {}).get(disk.key, {}).get(space.name) or books.why_not(disk, space) for space in near}
+        suited = [space for space in near if whys[space.name] is None]
+        if suited:
+            best = max(suited, key=lambda space: (books.share_free(space), space.name))
             books.take(disk, best)
             moves.append(PoolMove(disk, best))
         else:
@@ -120,14 +120,14 @@ def plan(
 
 def _unmovable(
     disk: PoolDisk,
-    near: Collection[PoolRoom],
-    others: Collection[PoolRoom],
+    near: Collection[PoolSpace],
+    others: Collection[PoolSpace],
     whys: Mapping[str, str | None],
     wanted: str | None,
     refused: Mapping[str, str],
 ) -> Unmovable:
     if not near:
-        names = ", ".join(sorted(room.name for room in others))
+        names = ", ".join(sorted(space.name for space in others))
         there = f"{disk.host} has no other storage pool that is counted"
         if wanted is not None:
             there = f"{disk.host} has no storage pool {wanted} that is counted (it has {names or 'no other one'})"
@@ -147,45 +147,45 @@ def _or_leave(disk: PoolDisk) -> str:
 class _Books:
     """What is left while disks are placed."""
 
-    def __init__(self, rooms: Iterable[PoolRoom], taken: Taken) -> None:
+    def __init__(self, spaces: Iterable[PoolSpace], taken: Taken) -> None:
         self._size, self._held = dict(taken.size), dict(taken.held)
         self._used: dict[Place, int] = {}
         self._free: dict[Place, int | None] = {}
-        for room in rooms:
-            self._used[room.place] = max(room.used, self._used.get(room.place, 0))
-            known = [each for each in (room.free, self._free.get(room.place)) if each is not None]
+        for space in spaces:
+            self._used[space.place] = max(space.used, self._used.get(space.place, 0))
+            known = [each for each in (space.free, self._free.get(space.place)) if each is not None]
             # Of one storage that several hosts see, the least.
-            self._free[room.place] = min(known) if known else None
+            self._free[space.place] = min(known) if known else None
 
-    def share_free(self, room: PoolRoom) -> float:
-        return (room.capacity - self._used[room.place]) / room.capacity if room.capacity > 0 else 0.0
+    def share_free(self, space: PoolSpace) -> float:
+        return (space.capacity - self._used[space.place]) / space.capacity if space.capacity > 0 else 0.0
 
-    def why_not(self, disk: PoolDisk, room: PoolRoom) -> str | None:
-        if room.refused:
-            return room.refused
-        lacks = sorted(disk.traits - room.traits)
+    def why_not(self, disk: PoolDisk, space: PoolSpace) -> str | None:
+        if space.refused:
+            return space.refused
+        lacks = sorted(disk.traits - space.traits)
         if lacks:
             return f"it lacks {', '.join(lacks)}, which the disk asked for"
-        more, used, free = self._more(disk, room), self._used[room.place], self._free[room.place]
-        if more and not capacity_rule.has_room(used, more, room.capacity):
-            short = math.ceil(more + used - room.capacity)
-            return f"{more} GiB are needed and {max(0, math.floor(room.capacity - used))} of {room.capacity:g} are left, {short} short"
+        more, used, free = self._more(disk, space), self._used[space.place], self._free[space.place]
+        if more and not capacity_rule.has_room(used, more, space.capacity):
+            short = math.ceil(more + used - space.capacity)
+            return f"{more} GiB are needed and {max(0, math.floor(space.capacity - used))} of {space.capacity:g} are left, {short} short"
         if free is not None and disk.copied > free:
             return f"the copy takes up to {_mib(disk.copied)} MiB and {max(0, free) >> 20} MiB are free on the storage"
         return None
 
-    def take(self, disk: PoolDisk, room: PoolRoom) -> None:
-        key = (disk.uuid, room.place)
-        more, free = self._more(disk, room), self._free[room.place]
+    def take(self, disk: PoolDisk, space: PoolSpace) -> None:
+        key = (disk.uuid, space.place)
+        more, free = self._more(disk, space), self._free[space.place]
         self._size[key] = self._size.get(key, 0) + disk.size
         self._held[key] = self._held.get(key, 0) + more
-        self._used[room.place] += more
+        self._used[space.place] += more
         if free is not None:
-            self._free[room.place] = free - disk.copied
+            self._free[space.place] = free - disk.copied
 
-    def _more(self, disk: PoolDisk, room: PoolRoom) -> int:
+    def _more(self, disk: PoolDisk, space: PoolSpace) -> int:
         """Return the GiB that its instance needs more there; its disks in a place are added up and rounded once."""
-        key = (disk.uuid, room.place)
+        key = (disk.uuid, space.place)
         return max(0, math.ceil((self._size.get(key, 0) + disk.size) / GIB) - self._held.get(key, 0))
 
 

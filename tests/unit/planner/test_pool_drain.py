@@ -10,7 +10,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.pool_drain import GIB, PoolDisk, PoolRoom, Taken, plan
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.pool_drain import GIB, PoolDisk, PoolSpace, Taken, plan
 
 NOTHING = Taken({}, {})
 
@@ -31,40 +31,40 @@ def disk(name="web", gib=10.0, target="vda", node=1, copied=None, traits=(), **m
     )
 
 
-def room(name, capacity=100, used=0, node=1, free=10**15, traits=(), place=None, **more):
-    return PoolRoom(
+def space(name, capacity=100, used=0, node=1, free=10**15, traits=(), place=None, **more):
+    return PoolSpace(
         node, name, name, place or (f"{node}-{name}", f"CUSTOM_DISK_GB_{name}"), capacity, used, free, frozenset(traits), **more
     )
 
 
 def went(moves):
-    return {move.disk.key: move.room.name for move in moves}
+    return {move.disk.key: move.space.name for move in moves}
 
 
 def test_the_largest_goes_first_and_to_the_emptiest():
-    moves, left = plan([disk("a", 10), disk("b", 60)], [room("one", 100, 30), room("two", 200, 20)], NOTHING)
+    moves, left = plan([disk("a", 10), disk("b", 60)], [space("one", 100, 30), space("two", 200, 20)], NOTHING)
     assert not left and [move.disk.name for move in moves] == ["b", "a"]
     assert went(moves) == {("b", "vda"): "two", ("a", "vda"): "one"}
 
 
 def test_a_disk_goes_to_a_pool_of_its_own_host_that_has_its_traits():
-    rooms = [room("fast", traits=["STORAGE_DISK_SSD"], used=90), room("slow"), room("fast", node=2, traits=["STORAGE_DISK_SSD"])]
-    moves, left = plan([disk(traits=["STORAGE_DISK_SSD"])], rooms, NOTHING)
-    assert [(move.room.node, move.room.name) for move in moves] == [(1, "fast")] and not left
-    _moves, (lost,) = plan([disk(traits=["CUSTOM_X"])], rooms, NOTHING)
+    spaces = [space("fast", traits=["STORAGE_DISK_SSD"], used=90), space("slow"), space("fast", node=2, traits=["STORAGE_DISK_SSD"])]
+    moves, left = plan([disk(traits=["STORAGE_DISK_SSD"])], spaces, NOTHING)
+    assert [(move.space.node, move.space.name) for move in moves] == [(1, "fast")] and not left
+    _moves, (lost,) = plan([disk(traits=["CUSTOM_X"])], spaces, NOTHING)
     assert "slow: it lacks CUSTOM_X, which the disk asked for" in lost.reason
 
 
 def test_what_is_short_is_said():
-    _moves, (lost,) = plan([disk(gib=30)], [room("slow", 100, 80), room("full", free=1)], NOTHING)
+    _moves, (lost,) = plan([disk(gib=30)], [space("slow", 100, 80), space("full", free=1)], NOTHING)
     assert "slow: 30 GiB are needed and 20 of 100 are left, 10 short" in lost.reason
     assert "full: the copy takes up to 30720 MiB and 0 MiB are free on the storage" in lost.reason
 
 
 def test_the_wanted_pool_alone():
-    moves, left = plan([disk()], [room("slow", used=50), room("empty")], NOTHING, wanted="slow")
+    moves, left = plan([disk()], [space("slow", used=50), space("empty")], NOTHING, wanted="slow")
     assert went(moves) == {("web", "vda"): "slow"} and not left
-    _moves, (lost,) = plan([disk()], [room("slow")], NOTHING, wanted="other")
+    _moves, (lost,) = plan([disk()], [space("slow")], NOTHING, wanted="other")
     assert lost.reason == "kvm1 has no storage pool other that is counted (it has slow)"
 
 
@@ -76,14 +76,14 @@ def test_a_host_without_another_pool():
 def test_what_the_host_refuses_wherever_it_goes_is_its_own_sentence():
     words = "The disk vda of web on kvm1 is shareable."
     refused = {("web", "vda"): {"one": words, "two": words}}
-    moves, (lost,) = plan([disk()], [room("one"), room("two")], NOTHING, refused=refused)
+    moves, (lost,) = plan([disk()], [space("one"), space("two")], NOTHING, refused=refused)
     assert not moves and lost.reason == words
-    moves, _left = plan([disk()], [room("one"), room("two")], NOTHING, refused={("web", "vda"): {"one": words}})
+    moves, _left = plan([disk()], [space("one"), space("two")], NOTHING, refused={("web", "vda"): {"one": words}})
     assert went(moves) == {("web", "vda"): "two"}
 
 
 def test_the_disks_of_an_instance_are_added_up_before_they_are_rounded():
-    slow = room("slow", 1)
+    slow = space("slow", 1)
     moves, left = plan([disk(gib=0.5), disk(gib=0.5, target="vdb")], [slow], NOTHING)
     assert len(moves) == 2 and not left
     # It has a GiB there already, of which half is in use.
@@ -98,16 +98,16 @@ TRAITS = st.sets(st.sampled_from(["A", "B"]))
 @st.composite
 def worlds(draw):
     shared = ("shared", "S")
-    rooms = []
+    spaces = []
     for node in (1, 2):
         for name in draw(st.lists(st.sampled_from(["x", "y", "z"]), unique=True)):
-            rooms.append(
-                room(
+            spaces.append(
+                space(
                     name, draw(st.integers(0, 40)), draw(st.integers(0, 20)), node, draw(st.none() | st.integers(0, 40 * GIB)), draw(TRAITS)
                 )
             )
         if draw(st.booleans()):
-            rooms.append(room("s", 30, 5, node, 20 * GIB, ["A"], shared))
+            spaces.append(space("s", 30, 5, node, 20 * GIB, ["A"], shared))
     disks = [
         disk(
             f"i{draw(st.integers(0, 3))}-{node}",
@@ -119,22 +119,22 @@ def worlds(draw):
         )
         for number, node in enumerate(draw(st.lists(st.sampled_from([1, 2]), max_size=8)))
     ]
-    return disks, rooms
+    return disks, spaces
 
 
 @given(worlds(), st.sampled_from([None, "x", "s"]))
 def test_nothing_is_over_capacity_no_disk_is_lost_and_traits_are_kept(world, wanted):
-    disks, rooms = world
-    moves, left = plan(disks, rooms, NOTHING, wanted)
+    disks, spaces = world
+    moves, left = plan(disks, spaces, NOTHING, wanted)
     assert sorted([move.disk.key for move in moves] + [each.disk.key for each in left]) == sorted(each.key for each in disks)
     assert all(each.reason and each.way_out for each in left)
     taken, copied = {}, {}
     for move in moves:
-        assert move.room.node == move.disk.node and move.disk.traits <= move.room.traits and wanted in (None, move.room.name)
-        key = (move.disk.uuid, move.room.place)
+        assert move.space.node == move.disk.node and move.disk.traits <= move.space.traits and wanted in (None, move.space.name)
+        key = (move.disk.uuid, move.space.place)
         taken[key] = taken.get(key, 0) + move.disk.size
-        copied[move.room.place] = copied.get(move.room.place, 0) + move.disk.copied
-    for each in rooms:
+        copied[move.space.place] = copied.get(move.space.place, 0) + move.disk.copied
+    for each in spaces:
         more = sum(math.ceil(size / GIB) for (_uuid, place), size in taken.items() if place == each.place)
         assert not more or each.used + more <= each.capacity
         assert each.place not in copied or each.free is None or copied[each.place] <= each.free
