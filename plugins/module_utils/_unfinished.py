@@ -69,15 +69,15 @@ class Unfinished:
         made, kept = [], []
         for name, key in found.items():
             pool, dummy, volume = name.partition("/")
-            if not _block_volumes.is_device(conn, pool):
-                # Another host has it too, and may build on it. A build that finds data in it names it.
-                continue
-            if key is not None:
-                made.append(Candidate(name, by_use=True, volume=(pool, volume), key=key))
-            elif _block_volumes.key_of(conn, pool, volume) is not None:
-                kept.append(
-                    {"path": name, "reason": "the build was cut off while it made it, so nothing tells it from one that a person has made"}
-                )
+            if _block_volumes.is_device(conn, pool):
+                if key is not None:
+                    made.append(Candidate(name, by_use=True, volume=(pool, volume), key=key))
+                    continue
+                why = "the build was cut off while it made it, so nothing tells it from one that a person has made"
+            else:
+                why = "other hosts have its storage, and the next build of the instance may use it"
+            if _block_volumes.key_of(conn, pool, volume) is not None:
+                kept.append({"path": name, "reason": why})
         own = Ownership(conn, self._uuid, None, made)
         own.sort_out()
         own.remove(patient=True)

@@ -91,6 +91,14 @@ def test_it_stays_while_its_order_counts(killed, run_module, orders):
     assert pool.listVolumes() == [NAME]
 
 
+def test_one_that_other_hosts_have_stays_and_is_named(killed, run_module, monkeypatch):
+    """Another store may have a build of the same instance there."""
+    uri, pool = killed
+    monkeypatch.setattr(_block_volumes, "is_device", lambda conn, pool: False)
+    entry = withdraw(run_module, uri, "first")
+    assert pool.listVolumes() == [NAME] and "other hosts have its storage" in entry["kept_disks"][0]["reason"]
+
+
 @pytest.mark.parametrize("killed", [False], indirect=True)
 def test_one_of_which_only_the_intention_is_noted_stays_and_is_named(killed, run_module):
     uri, pool = killed
