@@ -43,7 +43,11 @@ class ActionModule(ConductorAction):
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         host = self.target(task_vars)
         building = Building(self.store(args, task_vars), Hand(self, host, task_vars), host, args["timeout"])
-        return self._built(building, host, args) if args["state"] == "built" else self._settled(building, args)
+        try:
+            return self._built(building, host, args) if args["state"] == "built" else self._settled(building, args)
+        finally:
+            for sentence in building.left:
+                self.warn(sentence)
 
     def _built(self, building: Building, host: str, args: dict[str, Any]) -> dict[str, Any]:
         keys = ("uuid", "name", "xml", "disks", "seed", "autostart", "mdevs", "graphics_password", "uri")

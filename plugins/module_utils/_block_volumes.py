@@ -66,6 +66,14 @@ def as_device(disk: Any, path: str) -> None:
     source.set("dev", path)
 
 
+def is_device(conn: Any, pool: str) -> bool:
+    """Whether the volumes of a pool are block devices of this host; False where that cannot be read."""
+    try:
+        return parse(conn.storagePoolLookupByName(pool).XMLDesc(0)).get("type") in POOLS
+    except libvirt.libvirtError:
+        return False
+
+
 def key_of(conn: Any, pool: str, name: str) -> str | None:
     """What tells a volume from a later one of its name: the uuid that LVM gives it; None where it cannot be found.
 

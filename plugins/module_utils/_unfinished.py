@@ -6,26 +6,37 @@
 
 Private to the collection. Of a volume that is a block device its content does not tell that it is new. One that is in this file, which is
 written before the volume is made, was never a disk of a guest: a build that was killed left it. Nor does it of a clone, which shows the data of
-its image. Whoever sees the domain removes the file.
+its image. Whoever sees the domain removes the file. When the order of the build is withdrawn, its volumes are removed: the instance may be built on
+another host then, and nobody would know of them.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Collection
+from typing import Any
 
+from ansible_collections.drover.compute.plugins.module_utils import _block_volumes
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
-from ansible_collections.drover.compute.plugins.module_utils._ownership import drop_state
+from ansible_collections.drover.compute.plugins.module_utils._ownership import Candidate, Ownership, drop_state
+
+#: The order of the build, beside the names of volumes, which have a slash.
+_ORDER = "order"
 
 #: In place of the key of a volume: it is a clone of an image.
 CLONE = "clone"
 
 
 class Unfinished:
-    """The file of one instance. The caller has the lock of the instance."""
+    """The file of one instance. The caller has the lock of the instance.
 
-    def __init__(self, records: Records, uuid: str) -> None:
-        self._records, self._path = records, os.path.join(records.folder, f"{uuid}.volumes")
+    :param order: of the build that makes volumes now.
+    """
+
+    def __init__(self, records: Records, uuid: str, order: str | None = None) -> None:
+        self._records, self._uuid, self._order = records, uuid, order
+        self._path = os.path.join(records.folder, f"{uuid}.volumes")
 
     def has(self, place: tuple[str, str], key: str | None) -> bool:
         """Whether a build has made this volume, and nothing else.
@@ -46,11 +57,45 @@ class Unfinished:
 
         :param clone: of an image. It is never filled by us, so nothing is lost where it is another one by now.
         """
-        self._write({**self._read(), _name(place): CLONE if clone else None})
+        self._write({**self._read(), _name(place): CLONE if clone else None, _ORDER: self._order})
 
     def made(self, place: tuple[str, str], key: str | None) -> None:
         """It was made."""
         self._write({**self._read(), _name(place): key})
+
+    def define(self) -> None:
+        """The domain is defined now. From there on the volumes may be disks of a guest, wherever that goes."""
+        found = self._read()
+        if found.pop(_ORDER, None) is not None:
+            self._write(found)
+
+    def drop(self, conn: Any, withdrawn: Collection[str]) -> list[dict[str, Any]]:
+        """Remove the volumes of a build whose order was withdrawn, and whose domain was not defined.
+
+        :returns: those that stay, dicts path and reason.
+        """
+        found = self._read()
+        if found.pop(_ORDER, None) not in withdrawn:
+            return []
+        made, kept = [], []
+        for name, key in found.items():
+            pool, dummy, volume = name.partition("/")
+            if _block_volumes.is_device(conn, pool):
+                if key is not None:
+                    made.append(Candidate(name, by_use=True, volume=(pool, volume), key=key))
+                    continue
+                why = "the build was cut off while it made it, so nothing tells it from one that a person has made"
+            else:
+                why = "other hosts have its storage, and the next build of the instance may use it"
+            if _block_volumes.key_of(conn, pool, volume) is not None:
+                kept.append({"path": name, "reason": why})
+        own = Ownership(conn, self._uuid, None, made)
+        own.sort_out()
+        own.remove(patient=True)
+        kept += own.kept
+        if not kept:
+            self.end()
+        return kept
 
     def end(self) -> None:
         """The domain is defined, or its volumes were removed."""

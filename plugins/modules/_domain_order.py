@@ -15,6 +15,7 @@ description:
     or a lost connection. It waits until no other call works on the domain, makes sure that the named orders can no longer begin,
     and then reads the domain.
   - Its result is therefore certain until the next order. Domains are not changed.
+  - If a named order was a build that was cut off before it defined the domain, the logical volumes that it had made are removed.
 options:
   uri:
     description: The libvirt URI of the hypervisor.
@@ -82,10 +83,16 @@ domains:
       returned: always
     domain: {description: The domain as M(drover.compute.hypervisor_info) describes it; none if there is no such domain., type: dict,
       returned: always}
+    kept_disks:
+      description: Volumes of a build that was cut off which are not removed, as dictionaries with C(path) and C(reason).
+      type: list
+      elements: dict
+      returned: always
   sample:
     - uuid: 5d3d4b9a-7a0c-4f7e-9d50-0d6c1a6a1a01
       busy: false
       domain: null
+      kept_disks: []
 """
 
 import time
@@ -97,12 +104,13 @@ from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _o
 from ansible_collections.drover.compute.plugins.module_utils._domains import read_domain
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
+from ansible_collections.drover.compute.plugins.module_utils._unfinished import Unfinished
 
 SPEC = {"uuid": {"type": "str", "required": True}, "withdraw": {"type": "list", "elements": "str", "default": []}}
 
 
 def _look(conn: Any, records: Records, wanted: dict[str, Any], patience: float, module: AnsibleModule) -> dict[str, Any]:
-    entry: dict[str, Any] = {"uuid": wanted["uuid"], "busy": False, "domain": None}
+    entry: dict[str, Any] = {"uuid": wanted["uuid"], "busy": False, "domain": None, "kept_disks": []}
     try:
         with _orders.alone(records, wanted["uuid"], wanted["uuid"], patience):
             if not module.check_mode:
@@ -110,6 +118,8 @@ def _look(conn: Any, records: Records, wanted: dict[str, Any], patience: float, 
             domain = _power.find(conn, uuid=wanted["uuid"])
             if domain is not None:
                 entry["domain"] = read_domain(domain, _libvirt.is_local(module.params["uri"]))
+            elif not module.check_mode and _libvirt.is_local(module.params["uri"]):
+                entry["kept_disks"] = Unfinished(records, wanted["uuid"]).drop(conn, wanted["withdraw"])
     except _orders.Busy:
         entry["busy"] = True
     return entry

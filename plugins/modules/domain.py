@@ -466,7 +466,7 @@ class DomainChange:
     def _run(self) -> dict[str, Any]:
         domain = self.find()
         if self.uuid is not None:
-            self._unfinished = Unfinished(Records(), self.uuid)
+            self._unfinished = Unfinished(Records(), self.uuid, self.params["order"])
             if domain is not None and not self.module.check_mode:
                 self._unfinished.end()
         before = self._picture(domain)
@@ -771,6 +771,8 @@ class DomainChange:
             if domain is None:
                 for each in self.params["mdevs"]:
                     _mdevs.make(self.conn, each)
+                if self._unfinished is not None:
+                    self._unfinished.define()
                 domain = _power.define(self.conn, self._definition())
                 self.defined_here = True
                 if self._unfinished is not None:

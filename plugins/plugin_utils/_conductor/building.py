@@ -68,10 +68,12 @@ class Building:
     """The builds on one host.
 
     :param timeout: seconds that a domain may take to run.
+    :ivar left: sentences on what a build that was cut off has made and what stays on the host.
     """
 
     def __init__(self, store: Store, hand: Hand, host: str, timeout: int) -> None:
         self.store, self.hand, self.host, self.timeout = store, hand, host, timeout
+        self.left: list[str] = []
 
     def build(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """Build an instance where its claim is.
@@ -150,9 +152,10 @@ class Building:
                 claim = claims.reclaim(connection, row.uuid, alternates, proof, time.time(), lifetime, actor)
                 return {"built": False, "claim": claim}
             claims.release(connection, [row.uuid], proof, time.time())
+        removed = " ".join([*self.left, "All else that was made was removed"]) if self.left else "What was made was removed"
         raise DroverError(
-            f"{message} Instance {row.name} could not be built and no alternate is left. What was made was removed and its room "
-            "given back: correct the cause and run again.",
+            f"{message} Instance {row.name} could not be built and no alternate is left. {removed} and its room given back: correct the cause and "
+            "run again.",
             uncertain=False,
         )
 
@@ -222,6 +225,8 @@ class Building:
         """Withdraw an order and look: return the Proof that nothing is there, or None, and the domain that is there, or None."""
         entry = self.hand.look(uri or DEFAULT_URI, {uuid: [order]}, self.timeout + GRACE)[uuid]
         proof = certainty.is_absent(self.host, entry)
+        kept = [] if entry is None else entry.get("kept_disks", [])
+        self.left += [f"The volume {each['path']} of a build that was cut off stays on {self.host}: {each['reason']}." for each in kept]
         return proof, None if entry is None or entry["busy"] else entry["domain"]
 
     def _record(self, uuid: str, order: str, facts: Facts) -> None:

@@ -114,11 +114,13 @@ class DomainLook(TypedDict):
 
     - busy: another call works on the domain, so nothing was withdrawn.
     - domain: as the module hypervisor_info describes it; None where there is none.
+    - kept_disks: volumes of a build that was cut off which stay, dicts path and reason.
     """
 
     uuid: str
     busy: bool
     domain: dict[str, Any] | None
+    kept_disks: list[dict[str, Any]]
 
 
 class DrainedHost(TypedDict):

@@ -100,11 +100,10 @@ class ModuleKilled(Fault):
     def again(self):
         """A volume that has data is nobody's to overwrite: the message says how a person removes it."""
         run = self.give()
-        left = re.search(r"If nobody needs it: (virsh vol-delete \S+ \w+)", run.said)
-        if not left:
-            return [run]
-        self.fleet.run(self.operation.at, left.group(1))
-        return [run, self.give()]
+        left = {command for each in self.world.runs for command in re.findall(r"If nobody needs it: (virsh vol-delete \S+ \w+)", each.said)}
+        for command in left:
+            self.fleet.run(self.operation.at, command)
+        return [run, self.give()] if left else [run]
 
 
 class TwiceAtOnce(Fault):

@@ -249,7 +249,7 @@ class Lvm(Files):
         return _promised(fleet, {f"{host}_pool_{self.pool}": host for host in fleet.hosts})
 
     def fill(self, host, folder):
-        self.fleet.run(host, f"lvcreate -qy -l 100%FREE --name full {self.pool}")
+        self.fleet.run(host, f"lvcreate -qy -l $(vgs --noheadings -o vg_free_count {self.pool}) --name full {self.pool}")
 
     def make_room(self, host, folder):
         self.fleet.run(host, f"lvremove -qf {self.pool}/full; virsh pool-refresh {self.pool}")

@@ -61,7 +61,7 @@ def test_suspected_3_what_was_withdrawn_begins_nothing(run_module, fake_host, or
     other = {**order, "uuid": "00000000-0000-4000-8000-000000000008", "name": "vm2", "xml": domain_xml("vm2", 8), "files": []}
     call = [{**other, "order": "first"}, {**order, "order": "first"}]
     looked = run_module("_domain_order", uri=uri, domains=[{"uuid": UUID, "withdraw": ["first"]}])
-    assert looked["domains"] == [{"uuid": UUID, "busy": False, "domain": None}]
+    assert looked["domains"] == [{"uuid": UUID, "busy": False, "domain": None, "kept_disks": []}]
     answers = run_module("_domain_restart", uri=uri, instances=call)["instances"]
     assert [each["status"] for each in answers] == ["restarted", "uncertain"] and "was withdrawn by a later run" in answers[1]["message"]
     assert names(connection) == ["vm2"]
@@ -81,7 +81,7 @@ def test_suspected_3_nothing_is_withdrawn_from_a_call_that_is_at_work(run_module
         looked = run_module("_domain_order", uri=uri, domains=[{"uuid": UUID, "withdraw": ["first"]}], patience=0)
     finally:
         os.close(lock)
-    assert looked["domains"] == [{"uuid": UUID, "busy": True, "domain": None}]
+    assert looked["domains"] == [{"uuid": UUID, "busy": True, "domain": None, "kept_disks": []}]
     assert run_module("_domain_restart", uri=uri, instances=[{**order, "order": "first"}])["instances"][0]["status"] == "restarted"
     looked = run_module("_domain_order", uri=uri, domains=[{"uuid": UUID, "withdraw": ["first"]}])
     assert looked["domains"][0]["domain"]["state"] == "running" and names(connection) == ["vm"]
