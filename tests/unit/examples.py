@@ -53,6 +53,8 @@ WHERE = {
     ("module", "drain"): (LAB,),
     ("module", "evacuate"): (HERE,),
     ("module", "flavor"): (HERE,),
+    ("module", "fleet_cpu"): (HERE, HERE),
+    ("module", "_cpu_baseline"): (LAB,),
     ("module", "image"): (HERE,),
     ("module", "host"): (HERE,),
     ("module", "host_info"): (HERE,),
