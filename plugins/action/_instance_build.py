@@ -14,6 +14,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.con
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.building import Building
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.fleet_cpu import FleetCpus
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import fleet_cpu_xml
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, selections
 from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
@@ -44,10 +46,20 @@ class ActionModule(ConductorAction):
         host = self.target(task_vars)
         building = Building(self.store(args, task_vars), Hand(self, host, task_vars), host, args["timeout"])
         try:
-            return self._built(building, host, args) if args["state"] == "built" else self._settled(building, args)
+            if args["state"] != "built":
+                return self._settled(building, args)
+            ports = self.ports(args, task_vars)
+            args["xml"] = self._with_fleet_cpu(FleetCpus(ports.store, ports.hosts), host, args)
+            return self._built(building, host, args)
         finally:
             for sentence in building.left:
                 self.warn(sentence)
+
+    def _with_fleet_cpu(self, cpus: FleetCpus, host: str, args: Mapping[str, Any]) -> str:
+        try:
+            return fleet_cpu_xml.resolved(args["xml"], lambda domain_type: cpus.of_guest(host, args["uri"], domain_type))
+        except DroverError as problem:
+            raise DroverError(f"Instance {args['name']} on {host}: {problem}", host=host, uncertain=False) from None
 
     def _built(self, building: Building, host: str, args: dict[str, Any]) -> dict[str, Any]:
         keys = ("uuid", "name", "xml", "disks", "seed", "autostart", "mdevs", "graphics_password", "uri")

@@ -22,7 +22,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lea
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.peers import ring
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import milestone
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import guest
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import guest, hardware_fields
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, compute_nodes, evacuations, leases, occupancy, services
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import checked_facts, node, node_data, record, recorded, sharing_facts
@@ -55,7 +55,7 @@ NODE_SPEC: dict[str, dict[str, Any]] = {
     "migration_address": {"type": "str"},
     "probe_kvm": {"type": "bool", "default": False},
     "domain_type": {"type": "str"},
-    "cpu": {"type": "dict"},
+    "cpu": {"type": "raw"},
     "shared_pools": {"type": "raw"},
     "shared_block_devices": {"type": "list", "elements": "str"},
     "storage_pools": {"type": "list", "elements": "raw"},
@@ -204,7 +204,8 @@ class ActionModule(DroverAction):
             "shared_pools": sorted(sharing_facts.declared(args["shared_pools"], f"Host {self.target(task_vars)}")),
         }
         if args["probe_kvm"] and args["domain_type"] != "qemu":
-            given.update(probe_kvm=True, **({"probe_cpu": args["cpu"]} if args["cpu"] else {}))
+            own = args["cpu"] and args["cpu"]["mode"] != hardware_fields.FLEET
+            given.update(probe_kvm=True, **({"probe_cpu": args["cpu"]} if own else {}))
         # Once for each host, as it is about SSH and not about a libvirt.
         if args["check_migration_trust"] and uri == args["uris"][0]:
             given["migration_trust"] = {"host": args["host"], "peers": self._peers(args, task_vars)}

@@ -195,9 +195,10 @@ options:
     - 'C(tpm.model) (C(tpm-tis), C(tpm-crb)). The interface: C(tpm-tis), or C(tpm-crb) with version 2.0 [C(tpm-tis), as in
       Nova].'
     - 'C(machine) (text). The machine type (Nova: C(hw_machine_type)) [C(q35) on x86_64, elsewhere libvirt''s].'
-    - 'C(cpu) (mapping). The CPU: a mode, a model, features [C(host-model) with KVM].'
-    - C(cpu.mode) (C(custom), C(host-model), C(host-passthrough), C(maximum)). C(host-model), C(host-passthrough), C(maximum),
-      or C(custom), which needs C(model).
+    - 'C(cpu) (text or mapping). The CPU: a mode, a model, features [C(host-model) with KVM]; or C(fleet), the one that all
+      hosts of its kind can run.'
+    - C(cpu.mode) (C(custom), C(host-model), C(host-passthrough), C(maximum), C(fleet)). C(host-model), C(host-passthrough),
+      C(maximum), C(fleet), or C(custom), which needs C(model).
     - C(cpu.model) (text). A model of C(virsh cpu-models x86_64).
     - 'C(cpu.features) (mapping). Features of the CPU, each with libvirt''s policy: C(require), C(disable), C(optional), C(force)
       or C(forbid).'

@@ -147,9 +147,11 @@ def parse_interface(element: Element) -> dict[str, Any]:
             if source.get(key):
                 plugged = source.get(key)
                 break
+    # Of a network that is a bridge, the running form has the type of the bridge.
+    of_network = source is not None and bool(source.get("network"))
     return {
         "mac": mac.get("address") if mac is not None else None,
-        "type": element.get("type"),
+        "type": "network" if of_network else element.get("type"),
         "source": plugged,
         "model": model.get("type") if model is not None else None,
         "target": target.get("dev") if target is not None else None,

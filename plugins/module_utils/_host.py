@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _block_devices, _host_addresses, _offered
+from ansible_collections.drover.compute.plugins.module_utils import _block_devices, _host_addresses, _host_model, _offered
 from ansible_collections.drover.compute.plugins.module_utils._capabilities import (
     cpu_element,
     features_of,
@@ -76,6 +76,7 @@ def read_hypervisor(
         "networks": read_networks(conn),
         "supported_instances": capabilities["supported_instances"],
         "guest_hardware": _offered.read(conn, capabilities["cpu"]["arch"], capabilities["supported_instances"]),
+        "host_model": _host_model.read(conn, capabilities["cpu"]["arch"], capabilities["supported_instances"]),
         **read_devices(conn),
         "domains": domains,
         "untold_domains": untold,

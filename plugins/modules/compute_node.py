@@ -179,8 +179,8 @@ options:
   cpu:
     description:
       - The CPU of instances on this host, with C(mode) (V(custom), V(host-model), V(host-passthrough), V(maximum)) and, with V(custom),
-        C(model). With KVM the default is V(host-model).
-    type: dict
+        C(model); or V(fleet), see M(drover.compute.fleet_cpu). With KVM the default is V(host-model).
+    type: raw
   shared_pools:
     description:
       - Storage pools that other hosts see too, if neither libvirt nor the kernel can recognise this.

@@ -287,6 +287,14 @@ hypervisor:
       returned: always
       sample: {disk_buses: [virtio, scsi, sata], firmware: [efi], secure_boot: ["yes", "no"], tpm_models: [tpm-tis, tpm-crb], tpm_versions: ["2.0"],
                video_models: [vga, virtio]}
+    host_model:
+      description:
+        - The CPU that C(host-model) stands for, of guests of the best domain type that the host offers. C(features) has all, also those of
+          the model, that a live migration can take along.
+        - Null if libvirt does not tell.
+      type: dict
+      returned: always
+      sample: {arch: x86_64, type: kvm, vendor: Intel, model: Haswell-noTSX, features: [aes, avx, vme]}
     kvm:
       description:
         - C(offered) is true if KVM is offered, C(works) if a guest started with it (null if not known), C(message) is the error.

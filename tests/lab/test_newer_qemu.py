@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import xml.etree.ElementTree as ET
 
 import pytest
 from lablib import layout as lab_layout
@@ -116,3 +117,42 @@ def test_an_evacuation_starts_what_the_older_hosts_can_run_and_names_the_rest(fl
     fleet.run("kvm3", "virsh undefine web 2>/dev/null; virsh start new")
     fleet.playbook(*discover)
     assert fleet.settled()["new"] == ("kvm3", "running")
+
+
+def cpu(fleet, host, name):
+    """The CPU that a domain was defined with: model, features."""
+    root = ET.fromstring(fleet.run(host, f"virsh dumpxml --inactive {name}")).find("cpu")
+    return root.get("mode"), root.findtext("model"), {each.get("name"): each.get("policy") for each in root.findall("feature")}
+
+
+def test_the_cpu_of_the_fleet_is_one_that_all_hosts_run(fleet, tmp_path):
+    machines = fleet.everywhere("virsh capabilities | grep -o 'pc-q35-[0-9.]*<' | tr -d '<' | sort -Vu")
+    alike = [name for name in machines["kvm1"].split() if name in machines["kvm3"].split()][-1]
+
+    def guest(name, host):
+        return newer(name, alike, cpu="fleet", **on(host))
+
+    # The store knows the newest host alone.
+    alone = Fleet(fleet.lab, tmp_path, f"sqlite:///{tmp_path / 'alone.db'}")
+    alone.playbook("discover", "--limit", "kvm3,localhost", "-e", json.dumps(SHARED_POOL))
+    alone.place([guest("one", "kvm3")], "-e", "drover_place_force=unread_hosts")
+    alone.playbook("discover", "-e", json.dumps(SHARED_POOL))
+    refused = alone.place([guest("two", "kvm1")], check=False)
+    assert refused.returncode != 0 and "kvm1 lacks " in said(refused) and "of the CPU of the fleet" in said(refused), said(refused)
+    shown = said(alone.playbook("fleet_cpu"))
+    assert "kvm1 lacks " in shown and "kvm2 lacks " in shown and "kvm3 lacks" not in shown, shown
+
+    before = alone.query("SELECT * FROM fleet_cpus")
+    foreseen = alone.playbook("fleet_cpu", "-e", "drover_fleet_cpu_renew=true", "--check")
+    assert changed(foreseen) == 1 and " lacks " not in said(foreseen) and alone.query("SELECT * FROM fleet_cpus") == before
+    assert changed(alone.playbook("fleet_cpu", "-e", "drover_fleet_cpu_renew=true")) == 1
+    assert changed(alone.playbook("fleet_cpu", "-e", "drover_fleet_cpu_renew=true")) == 0
+    done = alone.place([guest("two", "kvm1"), guest("three", "kvm3")])
+    assert cpu(alone, "kvm1", "two") == cpu(alone, "kvm3", "three") != cpu(alone, "kvm3", "one"), said(done)
+    mode, model, features = cpu(alone, "kvm1", "two")
+    assert mode == "custom" and model and features
+    # One that is there keeps its CPU, and a comparison says that it is another one.
+    again = alone.place([guest("one", "kvm3"), guest("two", "kvm1"), guest("three", "kvm3")], "--check", "--diff")
+    assert "one: cpu custom" in said(again) and "two: cpu" not in said(again), said(again)
+    alone.playbook("instance_migrate", "-e", "drover_instance=two", "-e", "drover_destination=kvm3")
+    assert alone.settled() == dict.fromkeys(("one", "two", "three"), ("kvm3", "running"))

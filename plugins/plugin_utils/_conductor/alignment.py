@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.fleet_cpu import FleetCpus
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_devices import DeviceRequest, InstanceDevices
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_operations import InstanceOperations
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize import Resize, ResizeRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_steps import ResizeSteps, has_arrived
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import ResizeSettings
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import differences
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import differences, hardware_fields
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions.devices_there import (
     DISK,
     GIB,
@@ -142,6 +143,9 @@ class Alignment:
         self, definition: Mapping[str, Any], known: _Known, facts: Mapping[str, Any] | None, of_store: Mapping[str, Mapping[str, Any]]
     ) -> list[Difference]:
         folder = FOLDER
+        if (definition.get("cpu") or {}).get("mode") == hardware_fields.FLEET:
+            # That of the fleet may be another one by now; without one there is nothing to compare with.
+            definition = {**definition, "cpu": FleetCpus(self._ports.store, self._ports.hosts).kept_for(known.named["host"] or "")}
         if facts is not None:
             folder = self._ports.hosts.variables(known.named["host"] or "").get("drover_instances_path") or FOLDER
         return differences.found(definition, known.listed, known.kept, facts, str(folder), of_store)

@@ -31,6 +31,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests impor
 BIOS, UEFI, SECURE_BOOT = "bios", "uefi", "uefi-secure-boot"
 TPM_VERSIONS = ("1.2", "2.0")
 TPM_MODELS = ("tpm-tis", "tpm-crb")
+#: The mode of a CPU that all hosts of its kind can run, see _conductor/fleet_cpu.py.
+FLEET = "fleet"
 FEATURE_POLICIES = ("force", "require", "optional", "disable", "forbid")
 VIDEO_MODELS = ("virtio", "vga", "qxl", "cirrus", "bochs", "ramfb", "vmvga", "none")
 WATCHDOG_MODELS = ("i6300esb", "ib700")
@@ -84,11 +86,18 @@ def _features(value: Mapping[str, Any], place: str) -> dict[str, str]:
     return dict(value)
 
 
-def cpu(value: Mapping[str, Any], place: str) -> dict[str, Any]:
+def cpu(value: Mapping[str, Any] | str, place: str) -> dict[str, Any]:
     """Check that the keys of a CPU fit together.
 
     :returns: mode, model (None where the mode has none), and features if there are any.
     """
+    if isinstance(value, str):
+        if value != FLEET:
+            raise DroverError(f"{place} must be {FLEET}, or a mapping with a mode or a model, not {validation.shown(value)}.")
+        value = {"mode": FLEET}
+    if value.get("mode") == FLEET and len(value) > 1:
+        others = " and ".join(sorted(set(value) - {"mode"}))
+        raise DroverError(f"{place}: the mode {FLEET} has a model and features of its own. Take {others} out.")
     model = value.get("model")
     mode = value.get("mode") or ("custom" if model else None)
     if mode is None:
@@ -240,7 +249,12 @@ TPM_FIELDS = {
 }
 
 CPU_FIELDS = {
-    "mode": Field(TEXT, "`host-model`, `host-passthrough`, `maximum`, or `custom`, which needs `model`.", "host-model", choices=CPU_MODES),
+    "mode": Field(
+        TEXT,
+        "`host-model`, `host-passthrough`, `maximum`, `fleet`, or `custom`, which needs `model`.",
+        "host-model",
+        choices=(*CPU_MODES, FLEET),
+    ),
     "model": Field(TEXT, "A model of `virsh cpu-models x86_64`.", "Skylake-Server-IBRS", check=_word),
     "features": Field(
         MAPPING,
@@ -309,8 +323,8 @@ INSTANCE_FIELDS = {
     ),
     "machine": Field(TEXT, "The machine type (Nova: `hw_machine_type`) [`q35` on x86_64, elsewhere libvirt's].", "pc-q35-7.2", check=_word),
     "cpu": Field(
-        MAPPING,
-        "The CPU: a mode, a model, features [`host-model` with KVM].",
+        (TEXT, MAPPING),
+        "The CPU: a mode, a model, features [`host-model` with KVM]; or `fleet`, the one that all hosts of its kind can run.",
         {"mode": "host-model", "features": {"pcid": "require"}},
         fields=CPU_FIELDS,
         check=cpu,

@@ -63,6 +63,8 @@ NODE_FIELDS = (
         signed=True,
     ),
     NodeField("cpu_info", (dict,), ("cpu",), given=True, read=ON_DEMAND),
+    # What guests can have of the CPU: arch, type, vendor, model, features; null where libvirt does not tell.
+    NodeField("host_model", (dict,), ("host_model",), attribute=False),
     # With the CPU sets and reserved pages of the host, see tracker.host_cells; null where the host tells no cells.
     NodeField("numa_cells", (list,), read=ON_DEMAND, attribute=False),
     # Of all cells; null where all CPUs serve all instances.

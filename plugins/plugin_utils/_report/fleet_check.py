@@ -8,6 +8,7 @@ Data in, data out. What hosts say is checked as any other input: a host whose an
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -69,15 +70,48 @@ def findings(answers: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
     return sorted(set(found), key=lambda each: (each.severity != ERROR, each))
 
 
+def recorded(hosts: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
+    """Return what can be found without a question to a host, by what the store has of all hosts.
+
+    :param hosts: {host: hypervisor_version, libvirt_version, host_uuid, hostname, addresses (None where they were not read),
+        migration_address, and further, pairs of what was found and a remedy}.
+    """
+    found = [*_versions(hosts), *_same_machine(hosts)]
+    for name, host in hosts.items():
+        found += [Finding(name, WARNING, *each) for each in host["further"]]
+        address = _address(host["migration_address"])
+        if address is not None and host["addresses"] is not None:
+            problems = _address_problems({"addresses": [address], "silent": []}, host["addresses"], ERROR)
+            found += [Finding(name, severity, f"its drover_migration_address {what}", remedy) for severity, what, remedy in problems]
+    return sorted(set(found), key=lambda each: (each.severity != ERROR, each))
+
+
+def _address(value: Any) -> str | None:
+    try:
+        return str(ipaddress.ip_address(value))
+    except ValueError:
+        # A name is resolved by the other hosts.
+        return None
+
+
+def sentences(found: Sequence[Finding]) -> list[str]:
+    """Return a sentence for what was found, with its hosts, and its remedy."""
+    return [f"{_some(names)}: {what}. {remedy}." for (dummy, what, remedy), names in _places(found).items()]
+
+
+def _places(found: Sequence[Finding]) -> dict[tuple[str, str, str], list[str]]:
+    places: dict[tuple[str, str, str], list[str]] = {}
+    for each in found:
+        places.setdefault((each.severity, each.what, each.remedy), []).append(each.host)
+    return places
+
+
 def lines(hosts: int, found: Sequence[Finding]) -> list[str]:
     """Return the table for people: two lines for what was found places at some hosts."""
     if not found:
         return [f"{hosts} {'host' if hosts == 1 else 'hosts'} checked: nothing was found."]
-    places: dict[tuple[str, str, str], list[str]] = {}
-    for each in found:
-        places.setdefault((each.severity, each.what, each.remedy), []).append(each.host)
     shown = []
-    for (severity, what, remedy), names in places.items():
+    for (severity, what, remedy), names in _places(found).items():
         shown += [f"{severity:7}  {_some(names)}: {what}.", f"{'':7}  {'':2}{remedy}."]
     errors = sum(each.severity == ERROR for each in found)
     ending = f"{hosts} {'host' if hosts == 1 else 'hosts'} checked: errors: {errors}, warnings: {len(found) - errors}."
@@ -197,8 +231,7 @@ def _same_machine(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
         for value, names in users.items():
             if len(names) > 1:
                 for name in names:
-                    others = _some(each for each in names if each != name)
-                    yield Finding(name, ERROR, f"it has the {what} {value}, as {others}: libvirt refuses moves between them", remedy)
+                    yield Finding(name, ERROR, f"they have the same {what} {value}: libvirt refuses moves between them", remedy)
     for name, host in hosts.items():
         other = host.get("hostname")
         if isinstance(other, str) and other != name and other in hosts:

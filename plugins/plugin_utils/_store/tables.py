@@ -437,6 +437,20 @@ if sa:
         sa.Column("verified_at", sa.Double),
     )
 
+    # The CPU that the guests of a group of hosts have. Empty texts stand for no cell and no vendor.
+    fleet_cpus = sa.Table(
+        "fleet_cpus",
+        metadata,
+        *(
+            sa.Column(name, sa.String(length), primary_key=True)
+            for name, length in (("cell", 255), ("arch", 64), ("domain_type", 64), ("vendor", 64))
+        ),
+        sa.Column("cpu", sa.JSON, nullable=False),
+        # Of which it was made.
+        sa.Column("hosts", sa.JSON, nullable=False),
+        columns.time("created_at"),
+    )
+
     # Decisions of the scheduler; the newest are kept, see decisions.py. No index, as each claim writes here.
     decisions = sa.Table(
         "decisions",

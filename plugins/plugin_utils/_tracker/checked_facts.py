@@ -97,6 +97,7 @@ def host(facts: Mapping[str, Any], where: str) -> None:
     for key, words in _mapping(facts, "guest_hardware", where).items():
         if not isinstance(words, list) or not all(_is_word(each) for each in words):
             raise DroverError(f"{where}: guest_hardware must have lists of words, and {shown(key)} is {shown(words)}.")
+    cpu_model(facts.get("host_model"), f"{where}: host_model")
     for key in ("numa_cells", "networks", "pci_devices", "mdev_types", "mdev_devices"):
         for each in _list(facts, key, where):
             if not isinstance(each, dict):
@@ -211,6 +212,23 @@ def pools(found: Any, where: str) -> None:
             if value is not None and not (is_number(value) and 0 <= value <= LARGEST):
                 raise DroverError(f"{place}: {key} must be a number of 0 or more, not {shown(value)}.")
         _plain(pool, place)
+
+
+def cpu_model(found: Any, where: str) -> None:
+    """See that a CPU is such as the modules hypervisor_info and _cpu_baseline return it, or not there.
+
+    :raises DroverError: it is not.
+    """
+    if found is None:
+        return
+    if not isinstance(found, dict) or not _is_word(found.get("model")) or found.get("type") not in (None, "kvm", "qemu"):
+        raise DroverError(f"{where} must be a mapping with the model of a CPU and a domain type, not {shown(found)}.")
+    for key in ("arch", "vendor"):
+        _word(found, key, where)
+    policies = _mapping(found, "policies", where)
+    names = [*_list(found, "features", where), *policies]
+    if not all(_is_word(each) for each in names) or not all(_is_word(each) for each in policies.values()):
+        raise DroverError(f"{where} must have names of CPU features.")
 
 
 def amount(data: Mapping[str, Any], name: str, where: str, most: int = MOST, least: int = 0) -> None:

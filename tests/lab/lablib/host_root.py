@@ -238,7 +238,9 @@ def make_etc(layout: Layout, host: Host, etc: pathlib.Path) -> None:
         write(etc / f"init.d/{name}", SERVICE.format(name=name), 0o755)
     for name in set(daemons) - {"virtlogd"}:
         write(etc / f"libvirt/{name}.conf", LIBVIRTD_CONF.format(uuid=host.uuid, name=name))
-    write(etc / "libvirt/qemu.conf", QEMU_CONF.format(address=host.address, stdio="logd" if host.split else "file"))
+    # A host without IPv4 sends guests to the others too.
+    address = host.address_6 if any(each.ipv6 for each in layout.hosts()) else host.address
+    write(etc / "libvirt/qemu.conf", QEMU_CONF.format(address=address, stdio="logd" if host.split else "file"))
     for name, path in POOLS.items():
         file = f"/etc/libvirt/storage/{name}.xml"
         write(etc / file[5:], POOL.format(name=name, path=path))

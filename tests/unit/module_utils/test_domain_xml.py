@@ -136,3 +136,12 @@ def test_other_documents_are_refused():
 
 def test_states():
     assert [state_name(number) for number in (0, 1, 3, 5, 7, 42)] == ["nostate", "running", "paused", "shutoff", "pmsuspended", "nostate"]
+
+
+def test_a_running_guest_on_a_network_that_is_a_bridge_needs_the_network():
+    """As libvirt 9.0 shows it; the definition has <interface type='network'>."""
+    text = (
+        "<domain><devices><interface type='bridge'><source network='lan' portid='5d0e0b1c-6f2e-4b0e-9d56-0d4c6c1d8a01' bridge='br0'/>"
+        "</interface><interface type='bridge'><source bridge='br1'/></interface></devices></domain>"
+    )
+    assert networks_of(text) == {"network": ["lan"], "bridge": ["br1"], "dev": []}

@@ -44,6 +44,7 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
         "networks",
         "supported_instances",
         "guest_hardware",
+        "host_model",
         "pci_devices",
         "mdev_types",
         "mdev_devices",

@@ -152,6 +152,12 @@ VALUES (1, 1, '{uuid_of("mdev")}', 'pci_0000_84_00_0', 'nvidia-35', true, 1);
 INSERT INTO numa_allocations (id, consumer_id, compute_node_id, cells)
 VALUES (1, 1, 1, '[{{"guest": 0, "host": 0, "memory_mb": 512, "page_kb": null, "shared": [], "pins": {{"0": 1}}, "reserved": []}}]');
 """,
+    "0019": """
+UPDATE compute_nodes SET host_model = '{"arch": "x86_64", "type": "kvm", "vendor": "Intel", "model": "Haswell", "features": ["aes"]}'
+ WHERE id = 1;
+INSERT INTO fleet_cpus (cell, arch, domain_type, vendor, cpu, hosts, created_at)
+VALUES ('c', 'x86_64', 'kvm', 'Intel', '{"vendor": "Intel", "model": "Haswell", "policies": {}, "features": ["aes"]}', '["kvm1"]', 1700000000.0);
+""",
     "0016": "UPDATE instances SET image_id = 'debian-12-2026', image_format = 'qcow2' WHERE id = 1;",
 }
 

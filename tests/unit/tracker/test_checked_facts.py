@@ -124,6 +124,10 @@ def test_names_that_hosts_have(name):
         (("pools", 0, "capacity_gb"), [-1, "x", float("nan"), float("inf")]),
         (("supported_instances",), [[["x86_64", "kvm"]], [5], "kvm", [["x86_64", "kvm' x='", "hvm"]]]),
         (("guest_hardware",), [[5], "x", {"firmware": "efi"}, {"firmware": [5]}, {"tpm_models": ["<x>"]}]),
+        (
+            ("host_model",),
+            [[5], "x", {"model": "<x>"}, {"model": "x", "type": "xen"}, {"model": "x", "features": ["<"]}, {"model": "x", "arch": 5}],
+        ),
         (("networks",), [[5], "x", [{"name": "\0"}]]),
         (("pci_devices",), [[{"a": [[[[[[[[[[1]]]]]]]]]]}], [{"a": 2**70}], [{"a": float("nan")}]]),
         (("pci_devices", 0, "address"), ["", None, "3b:00.0", "0000:3b:00.0\n", 5]),

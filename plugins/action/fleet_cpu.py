@@ -1,0 +1,29 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Show the CPUs that are kept for groups of hosts, and determine them anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, difference
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.fleet_cpu import FleetCpus
+from ansible_collections.drover.compute.plugins.plugin_utils._report.fleet_cpus import fleet_cpus_lines
+
+
+class ActionModule(ConductorAction):
+    ARGUMENT_SPEC = {"renew": {"type": "bool", "default": False}, **STORE_SPEC}
+    _requires_connection = False
+
+    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        ports = self.ports(args, task_vars)
+        cpus = FleetCpus(ports.store, ports.hosts)
+        before = cpus.listing()
+        after = cpus.renewed() if args["renew"] else before
+        result: dict[str, Any] = {"changed": after != before, "cpus": after, "lines": fleet_cpus_lines(after)}
+        if self._task.diff and result["changed"]:
+            result["diff"] = [difference("CPUs of the fleet", {"cpus": before}, {"cpus": after})]
+        return result

@@ -1,0 +1,108 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: _cpu_baseline
+short_description: Find the CPU that has only features which all hosts have
+author:
+  - The drover.compute authors (@drover-compute)
+description:
+  - Runs on a hypervisor and changes nothing. It takes the CPU of host-model of this hypervisor, without the features that other hosts lack,
+    and has libvirt find the nearest model (C(virConnectBaselineHypervisorCPU)).
+options:
+  uri:
+    description: The libvirt connection URI.
+    type: str
+    default: qemu:///system
+  arch:
+    description: The architecture of the guests.
+    type: str
+    required: true
+  domain_type:
+    description: The type of the guests' domains.
+    type: str
+    choices: [kvm, qemu]
+    required: true
+  features:
+    description: Names of the features that all hosts have.
+    type: list
+    elements: str
+    required: true
+extends_documentation_fragment:
+  - drover.compute.attributes
+  - drover.compute.attributes.platform
+  - drover.compute.attributes.info_module
+requirements:
+  - python3-libvirt on the hypervisor
+seealso:
+  - module: drover.compute.fleet_cpu
+"""
+
+EXAMPLES = r"""
+- name: Find a CPU
+  hosts: kvm1
+  gather_facts: false
+  tasks:
+    - name: Find the nearest model
+      drover.compute._cpu_baseline:
+        arch: x86_64
+        domain_type: kvm
+        features: [aes, avx, sse4.2]
+      register: found
+
+    - name: Show it
+      ansible.builtin.debug:
+        msg: "{{ found.cpu.model }}"
+"""
+
+RETURN = r"""
+cpu:
+  description:
+    - C(vendor) (null without one), C(model), C(policies) (features beside those of the model as V(require), and those of the model that it
+      lacks as V(disable)), C(features) (all that it has).
+  returned: success
+  type: dict
+  sample: {vendor: Intel, model: Haswell-noTSX, policies: {vme: require, hle: disable}, features: [aes, avx, vme]}
+"""
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.drover.compute.plugins.module_utils import _host_model, _libvirt
+from ansible_collections.drover.compute.plugins.module_utils._limits import Late, within
+
+READ_TIMEOUT = 120
+
+
+def main() -> None:
+    """Run the module."""
+    module = AnsibleModule(
+        argument_spec={
+            "uri": {"type": "str", "default": "qemu:///system"},
+            "arch": {"type": "str", "required": True},
+            "domain_type": {"type": "str", "choices": ["kvm", "qemu"], "required": True},
+            "features": {"type": "list", "elements": "str", "required": True},
+        },
+        supports_check_mode=True,
+    )
+    uri, arch, kind = (module.params[key] for key in ("uri", "arch", "domain_type"))
+    conn = _libvirt.connect(module, uri)
+    try:
+        found = within(READ_TIMEOUT, lambda: _host_model.baseline(conn, arch, kind, set(module.params["features"])))
+    except Late:
+        module.fail_json(
+            msg=f"libvirt of {uri} did not say within {READ_TIMEOUT} s which CPU it can give: look whether libvirtd hangs there."
+        )
+    except (_libvirt.libvirt.libvirtError, ValueError) as exc:
+        module.fail_json(msg=f"libvirt of {uri} finds no CPU model with the features that all hosts have: {_libvirt.text_of(exc)}.")
+    _libvirt.close(conn)
+    if found is None:
+        module.fail_json(msg=f"libvirt of {uri} has no host-model for {kind} guests of {arch}.")
+    module.exit_json(changed=False, cpu=found)
+
+
+if __name__ == "__main__":
+    main()

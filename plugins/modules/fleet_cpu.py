@@ -1,0 +1,95 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation only: the action plugin of the same name does the work, on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: fleet_cpu
+short_description: Show the CPU of the fleet, or make it anew
+version_added: 0.1.0
+author:
+  - The drover.compute authors (@drover-compute)
+description:
+  - The CPU of the fleet is what instances have whose definition says C(cpu) V(fleet). It has the features that all hosts of a group have, so
+    that each of these hosts can run each of these instances. A group is the hosts with the same vendor of CPU, architecture, domain type and
+    cell, also those that are disabled.
+  - The first such instance of a group makes it. libvirt of a host with the oldest QEMU of the group determines it
+    (C(virConnectBaselineHypervisorCPU)). Then it is kept in the store, and changes only by this module.
+  - In check mode the result is shown and nothing is kept.
+options:
+  renew:
+    description:
+      - Make each CPU anew, of the hosts that the group has now. One whose group has no host any more is forgotten.
+      - Instances that are there keep the CPU that they have.
+    type: bool
+    default: false
+extends_documentation_fragment:
+  - drover.compute.store
+  - drover.compute.attributes
+  - drover.compute.attributes.actiongroup
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: full
+seealso:
+  - module: drover.compute.compute_node
+"""
+
+EXAMPLES = r"""
+- name: Show the CPU of the fleet
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Read it
+      drover.compute.fleet_cpu:
+      register: found
+
+    - name: Show it
+      drover.compute.show:
+        lines: "{{ found.lines }}"
+
+- name: Make it anew after the last old host is gone
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Make it anew
+      drover.compute.fleet_cpu:
+        renew: true
+"""
+
+RETURN = r"""
+cpus:
+  description: One for each group of hosts that has a CPU.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    cell: {description: The cell of the hosts; null without one., type: str, returned: always, sample: null}
+    arch: {description: The architecture., type: str, returned: always, sample: x86_64}
+    domain_type: {description: V(kvm) or V(qemu)., type: str, returned: always, sample: kvm}
+    vendor: {description: The vendor of the CPUs; null where libvirt names none., type: str, returned: always, sample: Intel}
+    model: {description: The model of the CPU., type: str, returned: always, sample: Haswell-noTSX}
+    policies:
+      description: Features beside those of the model (V(require)), and those of the model that it does not have (V(disable)).
+      type: dict
+      returned: always
+      sample: {vme: require}
+    hosts: {description: The hosts of which it was made., type: list, elements: str, returned: always, sample: [kvm1, kvm2]}
+    lacking:
+      description: Hosts of the group that lack features of it, with these features. Instances with this CPU cannot run there.
+      type: dict
+      returned: always
+      sample: {kvm3: [avx2]}
+    created_at: {description: When it was made., type: float, returned: always, sample: 1790000000.5}
+lines:
+  description: The same for people.
+  returned: success
+  type: list
+  elements: str
+  sample: ['Intel, x86_64, kvm: Haswell-noTSX with vme', '  made on 2026-09-21 14:13 of kvm1, kvm2', '  kvm3 lacks avx2']
+"""

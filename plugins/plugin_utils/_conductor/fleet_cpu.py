@@ -1,0 +1,175 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The CPU that all hosts of a group can run: determined once by libvirt of one of them, then kept in the store."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypedDict
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hosts
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import fleet_cpus as planning
+from ansible_collections.drover.compute.plugins.plugin_utils._records.fleet_cpus import Cpu, FleetCpu, Group, HostModel
+from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, fleet_cpus
+from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import checked_facts
+
+
+class Listed(TypedDict):
+    """A CPU that is kept, for people. lacking: {host: names of features}."""
+
+    cell: str | None
+    arch: str
+    domain_type: str
+    vendor: str | None
+    model: str
+    policies: dict[str, str]
+    hosts: list[str]
+    lacking: dict[str, list[str]]
+    created_at: float
+
+
+class FleetCpus:
+    """The CPUs of all groups of hosts."""
+
+    def __init__(self, store: Store, hosts: Hosts) -> None:
+        self._store, self._hosts = store, hosts
+
+    def of_guest(self, host: str, uri: str | None, domain_type: str | None) -> dict[str, Any]:
+        """Return the CPU of a new guest on a host, and keep it for the others of its group.
+
+        :param uri: of libvirt there, where the host has several.
+        :param domain_type: of the guest.
+        :returns: a CPU as definitions have it (mode, model, features), with its vendor.
+        :raises DroverError: there is none, or the host lacks something of the one that is kept.
+        """
+        kept, models = self._read()
+        node = _node(host, uri, models)
+        group = node["group"]
+        if group is None:
+            # With a sentence for this host too.
+            planning.members(Group(node["cell"], node["arch"] or "", "", ""), models)
+            raise DroverError(f"The store does not have what guests of {host} can have: run drover.compute.discover.")
+        if domain_type != group.domain_type:
+            raise DroverError(
+                f"cpu: fleet is the CPU of {group.domain_type} guests on {host}, and the domain_type of this one is {domain_type}. Give it a "
+                "CPU model instead, or take its domain_type out."
+            )
+        found = kept.get(group)
+        if found is None:
+            cpu, hosts = self._determine(group, models)
+            with self._store.write() as connection:
+                # Another run may have been faster.
+                found = fleet_cpus.keep(connection, group, {"cpu": cpu, "hosts": hosts, "created_at": clock.now(connection)})
+        missing = planning.lacks(found, node["features"])
+        if missing:
+            raise DroverError(f"{host} {planning.what(found, missing)}. {planning.REMEDY}.")
+        return as_definition(found["cpu"])
+
+    def kept_for(self, host: str) -> dict[str, Any] | None:
+        """Return the CPU that is kept for the guests of a host, as definitions have it; None without one."""
+        kept, models = self._read()
+        groups = [each["group"] for each in models if each["host"] == host]
+        return next((as_definition(kept[group]["cpu"]) for group in groups if group is not None and group in kept), None)
+
+    def renewed(self) -> list[Listed]:
+        """Determine each kept CPU anew, of the hosts that are there now, and return them as listing() does.
+
+        Instances keep the CPU that they have. A CPU whose hosts are gone is forgotten.
+        """
+        kept, models = self._read()
+        with self._store.read() as connection:
+            now = clock.now(connection)
+        after: dict[Group, FleetCpu] = {}
+        for group, before in sorted(kept.items()):
+            nodes = [each for each in models if each["group"] == group]
+            if nodes:
+                cpu, hosts = self._determine(group, models)
+                same = (cpu, hosts) == (before["cpu"], before["hosts"])
+                after[group] = before if same else {"cpu": cpu, "hosts": hosts, "created_at": now}
+        with self._store.write() as connection:
+            for group in kept:
+                if group not in after:
+                    fleet_cpus.forget(connection, group)
+                elif after[group] != kept[group]:
+                    fleet_cpus.replace(connection, group, after[group])
+        return _listed(after, models)
+
+    def listing(self) -> list[Listed]:
+        """Return all that are kept, with the hosts that lack something of them."""
+        return _listed(*self._read())
+
+    def _read(self) -> tuple[dict[Group, FleetCpu], list[HostModel]]:
+        with self._store.read() as connection:
+            return fleet_cpus.read(connection), fleet_cpus.host_models(connection)
+
+    def _determine(self, group: Group, models: Sequence[HostModel]) -> tuple[Cpu, list[str]]:
+        """Have libvirt find the CPU of a group; return it and its hosts."""
+        nodes = planning.members(group, models)
+        return self._baseline(group, nodes), sorted({each["host"] for each in nodes})
+
+    def _baseline(self, group: Group, nodes: Sequence[HostModel]) -> Cpu:
+        features = planning.common_features(nodes)
+        wanted = {"arch": group.arch, "domain_type": group.domain_type, "features": features}
+        silent = []
+        for node in planning.oldest(nodes):
+            try:
+                answer = self._hosts.hand(node["host"]).read("_cpu_baseline", {"uri": node["uri"] or DEFAULT_URI, **wanted})
+            except Unreachable as problem:
+                silent.append(str(problem).rstrip("."))
+                continue
+            if answer.get("failed"):
+                raise DroverError(f"The CPU of the {group.label} cannot be determined on {node['host']}: {answer.get('msg')}")
+            found = answer.get("cpu") or {}
+            checked_facts.cpu_model(found, f"The CPU that {node['host']} found")
+            cpu: Cpu = {
+                "vendor": found.get("vendor"),
+                "model": found["model"],
+                "policies": found.get("policies") or {},
+                "features": sorted(found.get("features") or ()),
+            }
+            beyond = sorted(set(cpu["features"]) - set(features))
+            if beyond:
+                raise DroverError(
+                    f"libvirt of {node['host']} has no CPU model for the features that all {group.label} have: the nearest is "
+                    f"{cpu['model']}, with {', '.join(beyond)}. Give the instance a CPU model instead of cpu: fleet."
+                )
+            return cpu
+        raise DroverError(
+            f"The CPU of the {group.label} is determined on a host with their oldest QEMU, and none of these answers: {'; '.join(silent)}. "
+            "Start one, or take it out of the store (drover.compute.compute_node with nodes: [])."
+        )
+
+
+def as_definition(cpu: Cpu) -> dict[str, Any]:
+    """Return a CPU as definitions have it, with its vendor."""
+    features = {"features": cpu["policies"]} if cpu["policies"] else {}
+    return {"mode": "custom", "model": cpu["model"], "vendor": cpu["vendor"], **features}
+
+
+def _listed(kept: Mapping[Group, FleetCpu], models: Sequence[HostModel]) -> list[Listed]:
+    lacking = planning.lacking(kept, models)
+    return [
+        {
+            "cell": group.cell or None,
+            "arch": group.arch,
+            "domain_type": group.domain_type,
+            "vendor": group.vendor or None,
+            "model": each["cpu"]["model"],
+            "policies": each["cpu"]["policies"],
+            "hosts": each["hosts"],
+            "lacking": {host: list(missing) for host, missing in lacking.get(group, {}).items()},
+            "created_at": each["created_at"],
+        }
+        for group, each in sorted(kept.items())
+    ]
+
+
+def _node(host: str, uri: str | None, models: Sequence[HostModel]) -> HostModel:
+    nodes = [each for each in models if each["host"] == host]
+    if not nodes:
+        raise DroverError(f"cpu: fleet needs a host with QEMU that was read, and {host} is none: run drover.compute.discover.")
+    return next((each for each in nodes if each["uri"] == uri), nodes[0])

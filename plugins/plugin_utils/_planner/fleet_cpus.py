@@ -1,0 +1,67 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which hosts share a CPU, what all of them have, and which hosts lack something of the CPU that is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, some
+from ansible_collections.drover.compute.plugins.plugin_utils._records.fleet_cpus import FleetCpu, Group, HostModel
+
+#: What changes a CPU that is kept.
+RENEW = "ansible-playbook drover.compute.fleet_cpu -e drover_fleet_cpu_renew=true"
+
+
+def members(group: Group, models: Sequence[HostModel]) -> list[HostModel]:
+    """Return the nodes of a group.
+
+    :raises DroverError: a node may be one of them, and libvirt of its host has not said what it can give.
+    """
+    untold = sorted({each["host"] for each in models if each["group"] is None and (each["cell"], each["arch"]) == (group.cell, group.arch)})
+    if untold:
+        raise DroverError(
+            f"The CPU of the fleet cannot be determined, as the store does not have what guests of {some(untold)} can have. Run "
+            "drover.compute.discover. Where libvirt there has no host-model, give the instance a CPU model instead of cpu: fleet."
+        )
+    return [each for each in models if each["group"] == group]
+
+
+def oldest(nodes: Sequence[HostModel]) -> list[HostModel]:
+    """Return the nodes with the oldest QEMU, each of which may be asked for the CPU of all: what it knows the others know too."""
+    least = min(each["hypervisor_version"] for each in nodes)
+    return [each for each in nodes if each["hypervisor_version"] == least]
+
+
+def common_features(nodes: Sequence[HostModel]) -> list[str]:
+    """Return the features that all nodes have."""
+    return sorted(frozenset.intersection(*(each["features"] for each in nodes)))
+
+
+def lacking(kept: Mapping[Group, FleetCpu], models: Sequence[HostModel]) -> dict[Group, dict[str, tuple[str, ...]]]:
+    """Find the hosts that cannot run the guests of their group: {group: {host: features that it lacks}}."""
+    found: dict[Group, dict[str, tuple[str, ...]]] = {}
+    for each in models:
+        group = each["group"]
+        missing = lacks(kept[group], each["features"]) if group is not None and group in kept else ()
+        if group is not None and missing:
+            found.setdefault(group, {})[each["host"]] = missing
+    return found
+
+
+def lacks(kept: FleetCpu, features: Collection[str]) -> tuple[str, ...]:
+    """Return the features of a CPU that are not among those of a host."""
+    return tuple(sorted(set(kept["cpu"]["features"]).difference(features)))
+
+
+def what(kept: FleetCpu, missing: Sequence[str]) -> str:
+    """Say what a host lacks, as the end of a sentence about it."""
+    return f"lacks {some(missing)} of the CPU of the fleet ({kept['cpu']['model']})"
+
+
+#: What to do about it.
+REMEDY = (
+    "Bring firmware, QEMU and libvirt there up to date; or make a CPU that this host can run too, for new instances: "
+    f"{RENEW}; or keep instances with cpu: fleet off it"
+)

@@ -1,0 +1,64 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The CPU that the guests of a group of hosts have, so that each of these hosts can run each of them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypedDict
+
+
+class Group(NamedTuple):
+    """Hosts between which a guest can move live. The texts are empty where there is no cell, or no vendor."""
+
+    cell: str
+    arch: str
+    domain_type: str
+    vendor: str
+
+    @property
+    def label(self) -> str:
+        """Its name in a sentence."""
+        cell = f" of the cell {self.cell}" if self.cell else ""
+        return f"{self.vendor} hosts{cell} ({self.arch}, {self.domain_type})".strip()
+
+
+class Cpu(TypedDict):
+    """A CPU as the modules hypervisor_info and _cpu_baseline return it.
+
+    policies: of features beside or without those of the model. features: all that it has.
+    """
+
+    vendor: str | None
+    model: str
+    policies: dict[str, str]
+    features: list[str]
+
+
+class FleetCpu(TypedDict):
+    """A CPU that is kept, and the hosts of which it was made. created_at: seconds since 1970."""
+
+    cpu: Cpu
+    hosts: list[str]
+    created_at: float
+
+
+class HostModel(TypedDict):
+    """What a compute node can give its guests. group is None where libvirt does not tell it."""
+
+    host: str
+    node: str
+    uri: str | None
+    group: Group | None
+    #: Of a node without a group, too.
+    cell: str
+    arch: str | None
+    features: frozenset[str]
+    hypervisor_version: int
+
+
+def group_of(cell: str | None, model: dict[str, Any] | None) -> Group | None:
+    """Return the group of a node with this host_model."""
+    if not model:
+        return None
+    return Group(cell or "", model["arch"] or "", model["type"], model.get("vendor") or "")

@@ -1,0 +1,31 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The CPUs of the fleet for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import some
+from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
+
+EMPTY = "No CPU of the fleet is kept: the first instance with cpu: fleet makes it."
+
+
+def fleet_cpus_lines(cpus: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Write two lines for each CPU, and one for each host that lacks something of it.
+
+    :param cpus: as FleetCpus.listing() returns them.
+    """
+    lines = []
+    for each in cpus:
+        cell = f", cell {each['cell']}" if each["cell"] else ""
+        without = sorted(name for name, policy in each["policies"].items() if policy == "disable")
+        more = sorted(name for name, policy in each["policies"].items() if policy == "require")
+        parts = [each["model"], f"with {', '.join(more)}" if more else "", f"without {', '.join(without)}" if without else ""]
+        lines.append(f"{each['vendor'] or 'any vendor'}, {each['arch']}, {each['domain_type']}{cell}: {' '.join(filter(None, parts))}")
+        lines.append(f"  made on {formatting.moment(each['created_at'])} of {some(each['hosts'])}")
+        lines += [f"  {host} lacks {', '.join(names)}" for host, names in sorted(each["lacking"].items())]
+    return lines or [EMPTY]
