@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt
+from ansible_collections.drover.compute.plugins.module_utils import _distribution, _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
@@ -66,6 +66,7 @@ def reasons(conn: Any, text: str, where: str) -> list[str]:
         return [f"the hypervisor of {where} cannot run {what} ({_libvirt.text_of(exc)}): choose another host, or upgrade QEMU there"]
     found = [*_firmware(root, offered), *_devices(root, offered), *_cpu(root, offered)]
     sentences = [_sentence(where, *each) for each in found]
+    sentences += _distribution.reasons(conn, root, child_text(offered, "path"), where)
     if conn.getLibVersion() < VLAN_ON_BRIDGES and any(_is_vlan_on_bridge(nic) for nic in root.findall("devices/interface")):
         sentences.append(
             f"libvirt of {where} has no VLANs on a bridge of Linux, which came with libvirt 11.0: use a bridge of Open vSwitch, a libvirt network "

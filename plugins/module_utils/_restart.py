@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _files, _libvirt, _mdevs, _orders, _ownership, _power
+from ansible_collections.drover.compute.plugins.module_utils import _distribution, _files, _libvirt, _mdevs, _orders, _ownership, _power
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
     VNC_PASSWORD,
     devices_that_hold,
@@ -73,7 +73,7 @@ def _bring(conn: Any, order: Mapping[str, Any], timeout: float, check_mode: bool
         if domain is None:
             for each in order["mdevs"]:
                 _mdevs.make(conn, each)
-            domain = _power.define(conn, _locked(order["xml"]))
+            domain = _power.define(conn, _distribution.for_host(conn, _locked(order["xml"])))
         if bool(domain.autostart()) != bool(order["autostart"]):
             domain.setAutostart(bool(order["autostart"]))
         if order["running"]:

@@ -50,7 +50,7 @@ EXAMPLES = r"""
     - name: Find the nearest model
       drover.compute._cpu_baseline:
         arch: x86_64
-        domain_type: kvm
+        domain_type: qemu
         features: [aes, avx, sse4.2]
       register: found
 

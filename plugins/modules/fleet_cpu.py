@@ -69,7 +69,7 @@ cpus:
   type: list
   elements: dict
   contains:
-    cell: {description: The cell of the hosts; null without one., type: str, returned: always, sample: null}
+    cell: {description: The cell of the hosts; null without one., type: str, returned: always, sample: site1}
     arch: {description: The architecture., type: str, returned: always, sample: x86_64}
     domain_type: {description: V(kvm) or V(qemu)., type: str, returned: always, sample: kvm}
     vendor: {description: The vendor of the CPUs; null where libvirt names none., type: str, returned: always, sample: Intel}

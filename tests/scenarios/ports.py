@@ -192,6 +192,11 @@ class SimulatedHand(Modules):
             wait, until, news_within = args["within"], -1, None
         return {"moves": module(start, args.get("follow", ()), wait, until, abort, news_within, args.get("waiting") or ())}
 
+    def _stat(self, args):
+        """The module ansible.builtin.stat: the hosts have libvirtd."""
+        self.reach()
+        return {"stat": {"exists": False}}
+
     def _service(self, args):
         """The module ansible.builtin.service restarts libvirt."""
         self.reach()

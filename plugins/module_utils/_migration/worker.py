@@ -20,7 +20,15 @@ import xml.etree.ElementTree as ET
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _mdevs, _offered, _orders, _power, _snapshot_records
+from ansible_collections.drover.compute.plugins.module_utils import (
+    _distribution,
+    _libvirt,
+    _mdevs,
+    _offered,
+    _orders,
+    _power,
+    _snapshot_records,
+)
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration import checks, passthrough, rebinding, snapshots, state
 from ansible_collections.drover.compute.plugins.module_utils._migration.certificates import certificate_reasons
@@ -664,7 +672,8 @@ class Worker:
         :param flattened: targets of copied disks, which have nothing behind them any more.
         """
         numa = self.move.get("numa")
-        if numa is None and not flattened and not passthrough.names(self.devices):
+        emulator = _distribution.emulator_there(self.destination, domain.XMLDesc(0))
+        if numa is None and not flattened and not passthrough.names(self.devices) and emulator is None:
             return {}
         flags = {}
         if live:
@@ -677,6 +686,8 @@ class Worker:
         bind = confined if self.move.get("resized") else rebound
         there = {name: text if numa is None else bind(text, numa) for name, text in own.items()}
         there = {name: passthrough.with_devices_there(text, self.devices) for name, text in there.items()}
+        if emulator is not None:
+            there = {name: _distribution.with_emulator(text, emulator) for name, text in there.items()}
         if flattened:
             there = {name: _without_backing(text, flattened) for name, text in there.items()}
         return there if there != own else {}

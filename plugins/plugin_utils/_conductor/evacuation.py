@@ -32,6 +32,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.engine impor
 LEASE = 3600
 #: Seconds that the service manager of the host may take to restart libvirt.
 SERVICE = 120
+#: The socket of the modular daemon; virtproxyd has that of libvirtd.
+VIRTQEMUD = "/run/libvirt/virtqemud-sock"
 #: Seconds for which the last probe of the dead host counts. A start that comes later probes it again.
 SILENCE = 15
 #: How often, and how many seconds apart, a libvirt that was restarted is asked.
@@ -161,12 +163,16 @@ class Evacuation:
 
     def _restart_libvirt(self) -> None:
         """Guests do not need libvirt to run: restarting it harms none of them."""
-        service = self._hosts.variables(self.host).get("drover_libvirt_service") or "libvirtd"
-        answer = self._hosts.hand(self.host, SERVICE).act("ansible.builtin.service", {"name": service, "state": "restarted"})
+        hand = self._hosts.hand(self.host, SERVICE)
+        service = self._hosts.variables(self.host).get("drover_libvirt_service")
+        if not service:
+            found = hand.read("ansible.builtin.stat", {"path": VIRTQEMUD}).get("stat") or {}
+            service = "virtqemud" if found.get("exists") else "libvirtd"
+        answer = hand.act("ansible.builtin.service", {"name": service, "state": "restarted"})
         if "Could not find the requested service" in answer.message:
             raise DroverError(
                 f"{self.host} answers over SSH and has no service {service} that could be restarted, so its instances may run. Set "
-                "drover_libvirt_service in its variables (virtqemud where the daemons are split). Nothing was started elsewhere."
+                "drover_libvirt_service in its variables. Nothing was started elsewhere."
             )
         for _dummy in range(TRIES):
             self._refuse_alive(

@@ -131,11 +131,11 @@ class FleetCpus:
                 "policies": found.get("policies") or {},
                 "features": sorted(found.get("features") or ()),
             }
-            beyond = sorted(set(cpu["features"]) - set(features))
-            if beyond:
+            further = sorted(set(cpu["features"]) - set(features))
+            if further:
                 raise DroverError(
                     f"libvirt of {node['host']} has no CPU model for the features that all {group.label} have: the nearest is "
-                    f"{cpu['model']}, with {', '.join(beyond)}. Give the instance a CPU model instead of cpu: fleet."
+                    f"{cpu['model']}, with {', '.join(further)}. Give the instance a CPU model instead of cpu: fleet."
                 )
             return cpu
         raise DroverError(

@@ -1,0 +1,78 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What drover.compute.check and discover find between hosts, made to happen: names, uuids, addresses of migrations."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from test_fleet import said
+
+pytest_plugins = ["test_fleet"]
+pytestmark = pytest.mark.long
+
+RESTART = "service $(basename $(ls /etc/init.d/virtqemud /etc/init.d/libvirtd 2>/dev/null)) restart && virsh list"
+
+
+def address(fleet, host):
+    return fleet.run(host, "hostname -I").split()[0]
+
+
+def with_address(fleet, host, other):
+    """The variables of a run in which one host has this drover_migration_address, and the others their own."""
+    own = {name: address(fleet, name) for name in fleet.hosts}
+    return ("-e", json.dumps({"drover_migration_address": f"{{{{ { ({**own, host: other})!r}.get(inventory_hostname, '') }}}}"}))
+
+
+def test_an_address_that_is_not_of_its_host(fleet):
+    own, other = address(fleet, "kvm1"), address(fleet, "kvm2")
+    assert "migration_address" not in said(fleet.playbook("check", *with_address(fleet, "kvm1", own)))
+    done = fleet.playbook("check", *with_address(fleet, "kvm1", other), check=False)
+    assert f"error kvm1: its drover_migration_address {other} is {other}, which is no address of it (seen from kvm2, kvm3)." in said(done)
+    assert done.returncode == 2
+    done = fleet.playbook("check", *with_address(fleet, "kvm1", "nowhere.invalid"), check=False)
+    assert "error kvm1: its drover_migration_address nowhere.invalid cannot be resolved (seen from kvm2, kvm3)." in said(done), said(done)
+
+    seen = said(fleet.playbook("discover", *with_address(fleet, "kvm1", other)))
+    assert f"kvm1: its drover_migration_address is {other}, which is no address of it." in seen, seen
+    assert "migration_address" not in said(fleet.playbook("discover"))
+
+
+def test_an_address_that_does_not_answer(fleet):
+    """A second address of kvm1, whose port of SSH nobody hears."""
+    fleet.run("kvm1", "ip address add 198.51.100.7/32 dev lo")
+    try:
+        done = fleet.playbook("check", *with_address(fleet, "kvm1", "198.51.100.7"))
+        assert "warning kvm1: its drover_migration_address 198.51.100.7 does not answer (seen from kvm2, kvm3)." in said(done), said(done)
+    finally:
+        fleet.run("kvm1", "ip address del 198.51.100.7/32 dev lo")
+
+
+def test_hosts_that_libvirt_takes_for_one(fleet):
+    uuid = fleet.run("kvm1", "virsh capabilities | grep -m1 -o '<uuid>[^<]*' | cut -d'>' -f2").strip()
+    fleet.run(
+        "kvm2",
+        f"cp /etc/libvirt/libvirtd.conf /root/kept.conf && sed -i 's/^host_uuid.*/host_uuid = \"{uuid}\"/' /etc/libvirt/libvirtd.conf",
+    )
+    name = fleet.run("kvm3", "hostname").strip()
+    fleet.run("kvm3", "hostname kvm1")
+    fleet.everywhere(RESTART, ["kvm2", "kvm3"])
+    try:
+        done = fleet.playbook("check", check=False)
+        seen = said(done)
+        assert (
+            done.returncode == 2 and f"error kvm1, kvm2: they have the same host uuid {uuid}: libvirt refuses moves between them." in seen
+        ), seen
+        assert "error kvm1, kvm3: they have the same host name kvm1: libvirt refuses moves between them." in seen, seen
+        assert "warning kvm3: its host name is kvm1, which is another host of the inventory." in seen, seen
+        seen = said(fleet.playbook("discover", check=False))
+        assert f"kvm1, kvm2: they have the same host uuid {uuid}" in seen, seen
+    finally:
+        fleet.run("kvm2", "cp /root/kept.conf /etc/libvirt/libvirtd.conf")
+        fleet.run("kvm3", f"hostname {name}")
+        fleet.everywhere(RESTART, ["kvm2", "kvm3"])
+    done = fleet.playbook("check")
+    assert "same host" not in said(done) and "host name is" not in said(done), said(done)
+    fleet.playbook("discover")
