@@ -117,7 +117,7 @@ VALUES ('kvm1', 'reboot', '[{"node": "kvm1"}]', 1700000000.0, 1700000001.0);
 INSERT INTO storage_fences (host, fence, addresses, cut, created_at, verified_at)
 VALUES ('kvm2', 'ceph', '["192.0.2.12"]', '["rbd:mon1:/vms/web"]', 1700000000.0, 1700000001.0);
 """,
-    "0018": "UPDATE inventories SET reserved_before_drain = reserved, drain_reason = 'new disks' WHERE id = 1;",
+    "0018": "UPDATE inventories SET reserved_before_drain = reserved, drain_reason = 'new disks' WHERE id = 4;",
     "0007": f"""
 INSERT INTO decisions (id, created_at, purpose, actor, instance_uuid, instance_name, host, node, alternates, explanation)
 VALUES (1, 1700000000.5, 'place', 'admin@ctrl, process 7', '{uuid_of("web")}', 'web', 'kvm1', 'kvm1',
