@@ -146,13 +146,13 @@ def decide(evidence: Evidence, limits: Limits = Limits(), lifted: Collection[str
         return Decision(
             SOFT_FENCE, None, f"{host} answers over SSH, only its libvirt does not: libvirt is restarted there, and its instances run on."
         )
-    held_back = _first(_lives(evidence, reached), lifted)
-    if held_back is None and evidence.power == "none":
-        sentence = f"{host} has no power driver that can tell whether it is off: look at the machine"
-        return Decision(WORD, "no_driver", f"{sentence}{', and switch it off, as it answers over SSH' if evidence.ssh else ''}.")
-    held_back = held_back or _first(_not_now(evidence, limits), lifted)
+    # These hold for a fence of its storage too, which needs no driver.
+    held_back = _first([*_lives(evidence, reached), *_not_now(evidence, limits)], lifted)
     if held_back is not None:
         return held_back
+    if evidence.power == "none":
+        sentence = f"{host} has no power driver that can tell whether it is off: look at the machine"
+        return Decision(WORD, "no_driver", f"{sentence}{', and switch it off, as it answers over SSH' if evidence.ssh else ''}.")
     says = "says that it is on" if evidence.power == "on" else "does not say, and must confirm that it is off afterwards"
     return Decision(HARD_FENCE, None, f"The power of {host} is cut: its power driver {says}.")
 

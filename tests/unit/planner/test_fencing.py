@@ -108,6 +108,16 @@ def test_a_persons_word_is_taken_unless_something_speaks_against_it(network, sto
 
 
 @pytest.mark.parametrize("rule", sorted(CLOCK))
+def test_not_now_without_a_power_driver(rule):
+    """The host may be shut out of its storage instead of switched off: rule S3 holds for that too."""
+    known = evidence(**{**CALM, **CLOCK[rule], "power": "none"})
+    assert (decide(known).act, decide(known).rule) == (WAIT, rule)
+    assert decide(known, lifted=[rule]).act == WORD
+    # A person who says that it is off need not wait.
+    assert decide(evidence(**{**CALM, **CLOCK[rule], "power": "none", "said": True})).act == RESTART
+
+
+@pytest.mark.parametrize("rule", sorted(CLOCK))
 def test_not_now(rule):
     """Rule S3: each of them holds fencing back by itself."""
     assert decide(evidence(**CALM)).act == HARD_FENCE
