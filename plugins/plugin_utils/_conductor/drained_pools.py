@@ -248,7 +248,9 @@ def _refused(facts: Mapping[str, Any], reason: str | None) -> str | None:
     if reason is not None:
         return f"it is drained itself ({reason})"
     if facts.get("type") not in _FOLDERS:
-        return f"it is of the type {facts.get('type')}, and a disk is moved to files only"
+        return (
+            f"it is of the type {facts.get('type')}, and a drain sends disks to pools of files only (instance_disk_move takes them there)"
+        )
     if facts.get("state", "running") not in _RUNNING:
         return "it does not run: virsh pool-start"
     return None
