@@ -390,7 +390,7 @@ class DrainAfterCopies(Drain):
     midst = f"ls {folder}/.drover-backup-* > /dev/null 2>&1"
     variables = {
         **Drain.variables,
-        "drover_before_drain": str(PLAYBOOKS / "before_drain.yml"),
+        "drover_before_drain": str(PLAYBOOKS / "tasks/before_drain.yml"),
         "drover_backup_folder": folder,
     }
 
