@@ -30,12 +30,8 @@ options:
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.attributes
+  - drover.compute.attributes.full
   - drover.compute.attributes.actiongroup
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: full
 seealso:
   - module: drover.compute.compute_node
 """
