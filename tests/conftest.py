@@ -17,14 +17,25 @@ SAMPLED = (
     "tests/matrix/test_matrix.py::test_cell[",
     "tests/scenarios/test_scenarios.py::test_scenario[",
     "tests/unit/test_layering.py::test_contract_breaks[",
-    # A run of ansible-playbook each.
+    # Runs of ansible-playbook, or much waiting, each.
+    "tests/unit/action/test_aggregate_and_flavor.py::",
+    "tests/unit/action/test_delegation.py::",
+    "tests/unit/action/test_hanging_host.py::",
     "tests/unit/action/test_instance_labels.py::",
     "tests/unit/action/test_limit.py::",
     "tests/unit/action/test_migration_trust_",
     "tests/unit/action/test_no_selector.py::",
     "tests/unit/action/test_plans_as_modules.py::",
+    "tests/unit/action/test_resize_of_pinned.py::",
+    "tests/unit/action/test_resize_without_domain.py::",
+    "tests/unit/action/test_rolling_role.py::",
     "tests/unit/action/test_tags.py::",
     "tests/unit/action/test_wrong_input.py::",
+    "tests/unit/inventory/test_fleet_inventory.py::",
+    "tests/unit/module_utils/test_files.py::",
+    "tests/unit/store/test_least_privilege.py::",
+    "tests/unit/test_pages_current.py::test_output_is_what_the_command_prints[",
+    "tests/unit/test_security.py::",
 )
 
 

@@ -118,7 +118,7 @@ instances:
         (["memory_mb: 64", "server_group: [a]"], "server_group must be a text"),
         (["memory_mb: 64", "host: 2024-01-01"], "host must be a text"),
         (["memory_mb: 64", "domain_type: xen"], "domain_type must be kvm or qemu, not 'xen'"),
-        (["memory_mb: 64", "cpu: qemu64"], "cpu must be a mapping"),
+        (["memory_mb: 64", "cpu: qemu64"], "cpu must be fleet, or a mapping with a mode or a model"),
         (["memory_mb: 64", "labels: [a]"], "labels must be a mapping"),
         (["memory_mb: 64", "labels: {rack: 7}"], "the label rack cannot be 7.*Put it into quotes"),
         (["memory_mb: 64", "labels: {a b: c}"], "'a b' cannot be the key of a label"),
