@@ -16,6 +16,7 @@ import pytest
 SAMPLED = (
     "tests/matrix/test_matrix.py::test_cell[",
     "tests/scenarios/test_scenarios.py::test_scenario[",
+    "tests/scenarios/test_order.py::test_a_change_in_the_order_changes_a_scenario[",
     "tests/unit/test_layering.py::test_contract_breaks[",
     # Runs of ansible-playbook, or much waiting, each.
     "tests/unit/action/test_aggregate_and_flavor.py::",

@@ -115,6 +115,7 @@ def test_local_disks_are_copied_and_a_disabled_host_stays_disabled(fleet):
     assert fleet.service("kvm1") == {"disabled": True, "reason": "bad fan", "maintenance": False, "forced_down": False, "last_error": None}
 
 
+@pytest.mark.long
 def test_two_hosts_at_once(fleet):
     """Each of them has room for what is on the other one, and gets none of it."""
     fleet.make("kvm1", Domain("one", boots=True), Domain("cold", state="shutoff"))

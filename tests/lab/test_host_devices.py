@@ -20,6 +20,7 @@ GONE = """
     <memballoon"""
 
 
+@pytest.mark.long
 def test_a_device_that_is_not_there_leaves_nothing_on_any_host(fleet, tmp_path):
     """libvirt refuses the start on one host after the other; what each build made is removed, and its room given back."""
     template = tmp_path / "domain.xml.j2"
