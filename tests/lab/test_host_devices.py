@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import pathlib
 
+import pytest
 from test_fleet import LOCAL
 
 pytest_plugins = ["test_fleet"]
