@@ -148,6 +148,7 @@ def fill(fleet):
     fleet.run("kvm1", f"head -c 400K /dev/zero > {ISO}")
 
 
+@pytest.mark.long
 def test_each_key_is_in_a_domain_that_runs(fleet):
     """And the password of the console is with libvirt of the host, and nowhere else."""
     fill(fleet)
