@@ -19,7 +19,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _ownership
+from ansible_collections.drover.compute.plugins.module_utils import _ownership, _qemu_img
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import host_name
 
 GIB = 2**30
@@ -108,7 +108,7 @@ def holds_data(module: AnsibleModule, path: str, found: Mapping[str, Any]) -> bo
     """
     if found.get("actual-size", 0) > FRESH or found.get("snapshots"):
         return True
-    extents = json.loads(_qemu_img(module, ["map", "--output=json", "-U", path], f"reading {path}"))
+    extents = json.loads(_run_qemu_img(module, ["map", "--output=json", "-U", path], f"reading {path}"))
     written = [each for each in extents if each["data"] and not each["depth"]]
     if found["format"] != "raw":
         return bool(written)
@@ -128,12 +128,12 @@ def image_info(module: AnsibleModule, path: str, image_format: str | None = None
     :param image_format: None to have QEMU find it out.
     """
     known = ["-f", image_format] if image_format else []
-    return json.loads(_qemu_img(module, ["info", "--output=json", "-U", *known, path], f"reading {path}"))
+    return json.loads(_run_qemu_img(module, ["info", "--output=json", "-U", *known, path], f"reading {path}"))
 
 
 def needed(module: AnsibleModule, path: str, image_format: str) -> int:
     """The bytes that an image takes which has all data of another one, and of what is behind that."""
-    answer = _qemu_img(module, ["measure", "--output=json", "-U", "-f", image_format, "-O", image_format, path], f"measuring {path}")
+    answer = _run_qemu_img(module, ["measure", "--output=json", "-U", "-f", image_format, "-O", image_format, path], f"measuring {path}")
     return int(json.loads(answer)["required"])
 
 
@@ -148,7 +148,7 @@ def make_empty(
     """
     arguments = ["create", "-q", "-f", image_format, *(["-o", options] if options else [])]
     arguments += ["-b", backing[0], "-F", backing[1]] if backing else []
-    _qemu_img(module, [*arguments, path, str(size)], f"making {path}")
+    _run_qemu_img(module, [*arguments, path, str(size)], f"making {path}")
 
 
 def make_disk(module: AnsibleModule, disk: Mapping[str, Any]) -> _ownership.Candidate:
@@ -163,7 +163,7 @@ def make_disk(module: AnsibleModule, disk: Mapping[str, Any]) -> _ownership.Cand
     if disk["size_gb"] is not None:
         arguments.append(str(disk["size_gb"] * GIB))
     try:
-        _qemu_img(module, arguments, f"making the disk {path}")
+        _run_qemu_img(module, arguments, f"making the disk {path}")
         os.chmod(part, 0o600)
         return put_in_place(part, path)
     finally:
@@ -191,18 +191,18 @@ def copy_image(
     arguments = ["convert", "-q", "-t", "writeback", "-f", source[1], "-O", source[1], *(["-o", options] if options else [])]
     arguments += ["-B", backing[0], "-F", backing[1]] if backing else []
     arguments += ["-r", f"{mib}M"] if mib else []
-    _qemu_img(module, [*arguments, source[0], part], f"copying {source[0]}", why_not)
+    _run_qemu_img(module, [*arguments, source[0], part], f"copying {source[0]}", why_not)
 
 
 def copy_to_device(module: AnsibleModule, source: tuple[str, str], device: str, mib: int | None, why_not: Callable[[], str | None]) -> None:
     """Copy all data of an image that no domain has open into a block device of its size; see copy_image()."""
     arguments = ["convert", "-q", "-n", "-t", "none", "-f", source[1], "-O", "raw", *(["-r", f"{mib}M"] if mib else [])]
-    _qemu_img(module, [*arguments, source[0], device], f"copying {source[0]}", why_not)
+    _run_qemu_img(module, [*arguments, source[0], device], f"copying {source[0]}", why_not)
 
 
 def grow(module: AnsibleModule, path: str, image_format: str, size: int) -> None:
     """Make an image that no domain has open larger; qemu-img itself refuses to make it smaller."""
-    _qemu_img(module, ["resize", "-q", "-f", image_format, path, str(size)], f"making {path} larger")
+    _run_qemu_img(module, ["resize", "-q", "-f", image_format, path, str(size)], f"making {path} larger")
 
 
 def commit(module: AnsibleModule, path: str, limit: float) -> None:
@@ -210,7 +210,7 @@ def commit(module: AnsibleModule, path: str, limit: float) -> None:
 
     :param limit: seconds; one that is cut off can be done again.
     """
-    _qemu_img(module, ["commit", "-q", "-d", "-f", "qcow2", path], f"merging {path} into the image behind it", limit=limit)
+    _run_qemu_img(module, ["commit", "-q", "-d", "-f", "qcow2", path], f"merging {path} into the image behind it", limit=limit)
 
 
 def rebase(module: AnsibleModule, path: str, base: tuple[str, str]) -> None:
@@ -218,7 +218,7 @@ def rebase(module: AnsibleModule, path: str, base: tuple[str, str]) -> None:
 
     :param base: its path and its format.
     """
-    _qemu_img(module, ["rebase", "-q", "-u", "-f", "qcow2", "-b", base[0], "-F", base[1], path], f"putting {path} over {base[0]}")
+    _run_qemu_img(module, ["rebase", "-q", "-u", "-f", "qcow2", "-b", base[0], "-F", base[1], path], f"putting {path} over {base[0]}")
 
 
 def check_seed(path: str, content: bytes) -> bool:
@@ -287,7 +287,7 @@ def put_in_place(part: str, path: str) -> _ownership.Candidate:
         raise ImageProblem(f"The file {path} cannot be made on {host_name()}: {exc.strerror}.") from exc
 
 
-def _qemu_img(
+def _run_qemu_img(
     module: AnsibleModule,
     arguments: Sequence[str],
     doing: str,
@@ -315,10 +315,12 @@ def _run(
     :param why_not: says when to give it up, in place of that limit.
     """
     pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    # A copy that takes long must not go on without the module, which has the lock of the instance.
+    before = None if why_not is None else _qemu_img.ending_with_caller()
     try:
         # Not run_command: it has no limit of time, and waits for a program that hangs on dead storage.
-        # pylint: disable-next=ansible-bad-function,consider-using-with
-        program = subprocess.Popen(command, encoding="utf-8", errors="surrogateescape", **pipes)
+        # pylint: disable-next=ansible-bad-function,consider-using-with,subprocess-popen-preexec-fn
+        program = subprocess.Popen(command, encoding="utf-8", errors="surrogateescape", preexec_fn=before, **pipes)  # noqa: PLW1509
     except OSError as exc:
         raise ImageProblem(f"On {host_name()}, {doing} failed: {exc.strerror}.") from exc
     try:

@@ -26,6 +26,11 @@ from ansible_collections.drover.compute.plugins.module_utils import _rbd
 pool = types.SimpleNamespace(XMLDesc=lambda flags: "<pool type='rbd'><source><host name='ceph'/><name>vms</name></source></pool>")
 _rbd.fill(None, pool, 'volume', 'image', 'raw')
 """
+DISK = """
+from ansible_collections.drover.compute.plugins.module_utils import _images
+module = type("Module", (), {"get_bin_path": lambda self, name: name})()
+_images.copy_to_device(module, ("image", "raw"), "/dev/none", None, lambda: None)
+"""
 
 
 def _is_alive(pid: int) -> bool:
@@ -35,7 +40,7 @@ def _is_alive(pid: int) -> bool:
         return False
 
 
-@pytest.mark.parametrize("filling", [BLOCK, RBD], ids=["block", "rbd"])
+@pytest.mark.parametrize("filling", [BLOCK, RBD, DISK], ids=["block", "rbd", "disk move"])
 def test_a_copy_into_a_volume_ends_with_the_module_that_makes_it(tmp_path, filling):
     program = tmp_path / "qemu-img"
     program.write_text(WRITER.format(tmp_path))

@@ -72,7 +72,7 @@ def make(run_module, fake_host, domain_xml, tmp_path, monkeypatch):
         path = qemu_img(tmp_path / "vda.qcow2", size=size)
         uri, connection = fake_host(domain_xml("vm", 7, devices=element or disk(path)), *others)
         vm = OfVolumes(run_module, uri, connection, tmp_path, devices.Devices(monkeypatch))
-        monkeypatch.setattr(_rbd, "_qemu_img", vm.ceph.qemu_img)
+        monkeypatch.setattr(_rbd, "_with_qemu_img", vm.ceph.qemu_img)
         monkeypatch.setattr(libvirt.virDomain, "blockInfo", lambda domain, target, flags=0: [64 * MIB, 64 * MIB, 64 * MIB])
         if not running and vm.domain.isActive():
             vm.domain.destroy()
