@@ -15,6 +15,7 @@ import os
 import posixpath
 import shutil
 import subprocess
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,21 +24,25 @@ from ansible_collections.drover.compute.plugins.module_utils._rbd import secret_
 from ansible_collections.drover.compute.plugins.module_utils._shared_storage import pool_id
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
-#: Seconds that the command may take for an image.
-PATIENCE = 10
+#: Seconds that the command may take for all images: who asks about the host wants to know if it answers, too.
+PATIENCE = 20
 
 
 def watched(conn: Any, images: Sequence[str]) -> list[str]:
     """Those of the images that somebody is seen to have open for writing; the others may be open too.
 
-    A storage pool of this host says with which key Ceph is asked. Without one, or without the command ``rbd``, nothing is seen.
+    The key comes from a storage pool of this host. Without such a pool, or without the command ``rbd``, nothing is seen.
 
     :param images: texts as _shared_storage.disk_id() has them, ``rbd:SERVERS:/POOL/IMAGE``.
     """
     if not images or shutil.which("rbd") is None:
         return []
-    pools = _pools(conn)
-    return sorted(image for image in images if (pool := pools.get(posixpath.dirname(image))) is not None and _is_watched(conn, pool, image))
+    pools, deadline, found = _pools(conn), time.monotonic() + PATIENCE, []
+    for image in images:
+        pool, left = pools.get(posixpath.dirname(image)), deadline - time.monotonic()
+        if pool is not None and left > 0 and _is_watched(conn, pool, image, left):
+            found.append(image)
+    return sorted(found)
 
 
 def _pools(conn: Any) -> dict[str, Any]:
@@ -54,7 +59,7 @@ def _pools(conn: Any) -> dict[str, Any]:
     return found
 
 
-def _is_watched(conn: Any, pool: Any, image: str) -> bool:
+def _is_watched(conn: Any, pool: Any, image: str, seconds: float) -> bool:
     servers = [f"{each.get('name')}:{each.get('port') or '6789'}" for each in pool.findall("source/host")]
     auth, key = pool.find("source/auth"), None
     command = ["rbd", "--conf", "/dev/null", "--mon-host", ",".join(servers)]
@@ -72,7 +77,7 @@ def _is_watched(conn: Any, pool: Any, image: str) -> bool:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=True,
-            timeout=PATIENCE,
+            timeout=seconds,
             pass_fds=[] if key is None else [key],
         )
         return bool(json.loads(done.stdout)["watchers"])

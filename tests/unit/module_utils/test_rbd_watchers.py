@@ -49,6 +49,14 @@ def test_of_another_cluster_or_pool_nothing_is_known(host, tmp_path, other):
     assert not (tmp_path / "calls").exists()
 
 
+def test_a_cluster_that_does_not_answer_takes_no_longer_for_many_images(host, tmp_path, monkeypatch):
+    """The same call says if the dead host answers, and has 60 seconds for all."""
+    monkeypatch.setattr(_rbd_watchers, "PATIENCE", 0.5)
+    (tmp_path / "rbd").write_text(f"#!/bin/sh\necho call >> {tmp_path}/calls\nexec sleep 60\n")
+    assert _rbd_watchers.watched(host, [f"rbd:10.99.0.254:/vms/{number}" for number in range(32)]) == []
+    assert (tmp_path / "calls").read_text().count("call") == 1
+
+
 def test_without_the_command_nothing_is_known(host, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     assert _rbd_watchers.watched(host, [USED]) == []
