@@ -9,7 +9,7 @@ away, and a guest is shut down for a resize only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.fleet_cpu import FleetCpus
@@ -65,6 +65,8 @@ class Alignment:
         self.changes: list[tuple[str, dict[str, Any], dict[str, Any]]] = []
         #: What failed, a sentence for each.
         self.failed: list[str] = []
+        #: The CPU of the fleet at hosts of instances that ask for it, as definitions have it.
+        self._fleet_cpus: dict[str, dict[str, Any]] = {}
 
     def run(self, definitions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """Carry it out; an instance that fails stops no other.
@@ -75,6 +77,7 @@ class Alignment:
         wanted = {each["uuid"]: each for each in definitions if each["state"] not in NOT_THERE}
         known, of_store = self._known(list(wanted))
         looks = self._look([each.named for each in known.values()])
+        self._read_fleet_cpus([each for uuid, each in known.items() if _asks_for_fleet_cpu(wanted[uuid])])
         lines, changed, left = [], False, False
         for uuid, definition in wanted.items():
             if uuid not in known:
@@ -93,6 +96,7 @@ class Alignment:
                 if done and not self._settings.check_mode:
                     # What is shown is what is there, not what was asked for.
                     again, of_store = self._known([uuid])
+                    self._read_fleet_cpus(again.values() if _asks_for_fleet_cpu(definition) else [])
                     facts, why = self._look([again[uuid].named])[uuid] if uuid in again else (None, "it is gone")
                     found = self._compare(definition, again[uuid], facts, of_store) if facts is not None else []
             left = left or any(one.change is not None for one in found)
@@ -110,6 +114,11 @@ class Alignment:
             kept = instances.kept(connection, uuids)
             of_store = flavors.read_all(connection)
         return {each["uuid"]: _Known(each, listed[each["uuid"]], kept[each["uuid"]]) for each in named if each["host"]}, of_store
+
+    def _read_fleet_cpus(self, asking: Iterable[_Known]) -> None:
+        hosts = {each.named["host"] or "" for each in asking}
+        if hosts:
+            self._fleet_cpus.update(FleetCpus(self._ports.store, self._ports.hosts).kept_for(hosts))
 
     def _look(self, named: Sequence[NamedInstance]) -> dict[str, tuple[dict[str, Any] | None, str]]:
         """Look at instances, with one call for each host.
@@ -143,9 +152,9 @@ class Alignment:
         self, definition: Mapping[str, Any], known: _Known, facts: Mapping[str, Any] | None, of_store: Mapping[str, Mapping[str, Any]]
     ) -> list[Difference]:
         folder = FOLDER
-        if (definition.get("cpu") or {}).get("mode") == hardware_fields.FLEET:
+        if _asks_for_fleet_cpu(definition):
             # That of the fleet may be another one by now; without one there is nothing to compare with.
-            definition = {**definition, "cpu": FleetCpus(self._ports.store, self._ports.hosts).kept_for(known.named["host"] or "")}
+            definition = {**definition, "cpu": self._fleet_cpus.get(known.named["host"] or "")}
         if facts is not None:
             folder = self._ports.hosts.variables(known.named["host"] or "").get("drover_instances_path") or FOLDER
         return differences.found(definition, known.listed, known.kept, facts, str(folder), of_store)
@@ -216,6 +225,10 @@ class Alignment:
             return bool(result["changed"])
         request = DeviceRequest(wanted, change.kind, change.given, True, self._settings.timeout)
         return bool(InstanceDevices(self._ports, request, self._settings.check_mode).run()["changed"])
+
+
+def _asks_for_fleet_cpu(definition: Mapping[str, Any]) -> bool:
+    return (definition.get("cpu") or {}).get("mode") == hardware_fields.FLEET
 
 
 def _steps(found: Sequence[Difference]) -> list[tuple[list[str], Change]]:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hosts
@@ -46,12 +46,13 @@ class FleetCpus:
         :returns: a CPU as definitions have it (mode, model, features), with its vendor.
         :raises DroverError: there is none, or the host lacks something of the one that is kept.
         """
-        kept, models = self._read()
+        # That of all hosts is large, and needed once.
+        kept, models = self._read(host)
         node = _node(host, uri, models)
         group = node["group"]
         if group is None:
             # With a sentence for this host too.
-            planning.members(Group(node["cell"], node["arch"] or "", "", ""), models)
+            planning.members(Group(node["cell"], node["arch"] or "", "", ""), self._read()[1])
             raise DroverError(f"The store does not have what guests of {host} can have: run drover.compute.discover.")
         if domain_type != group.domain_type:
             raise DroverError(
@@ -60,7 +61,7 @@ class FleetCpus:
             )
         found = kept.get(group)
         if found is None:
-            cpu, hosts = self._determine(group, models)
+            cpu, hosts = self._determine(group, self._read()[1])
             with self._store.write() as connection:
                 # Another run may have been faster.
                 found = fleet_cpus.keep(connection, group, {"cpu": cpu, "hosts": hosts, "created_at": clock.now(connection)})
@@ -69,11 +70,14 @@ class FleetCpus:
             raise DroverError(f"{host} {planning.what(found, missing)}. {planning.REMEDY}.")
         return as_definition(found["cpu"])
 
-    def kept_for(self, host: str) -> dict[str, Any] | None:
-        """Return the CPU that is kept for the guests of a host, as definitions have it; None without one."""
-        kept, models = self._read()
-        groups = [each["group"] for each in models if each["host"] == host]
-        return next((as_definition(kept[group]["cpu"]) for group in groups if group is not None and group in kept), None)
+    def kept_for(self, hosts: Collection[str]) -> dict[str, dict[str, Any]]:
+        """Return the CPUs that are kept for the guests of hosts, as definitions have them, by host, without hosts that have none."""
+        kept, models = self._read(*hosts)
+        found: dict[str, dict[str, Any]] = {}
+        for each in models:
+            if each["group"] in kept:
+                found.setdefault(each["host"], as_definition(kept[each["group"]]["cpu"]))
+        return found
 
     def renewed(self) -> list[Listed]:
         """Determine each kept CPU anew, of the hosts that are there now, and return them as listing() does.
@@ -102,9 +106,10 @@ class FleetCpus:
         """Return all that are kept, with the hosts that lack something of them."""
         return _listed(*self._read())
 
-    def _read(self) -> tuple[dict[Group, FleetCpu], list[HostModel]]:
+    def _read(self, *hosts: str) -> tuple[dict[Group, FleetCpu], list[HostModel]]:
+        """Read what is kept, and what these hosts can give, or all."""
         with self._store.read() as connection:
-            return fleet_cpus.read(connection), fleet_cpus.host_models(connection)
+            return fleet_cpus.read(connection), fleet_cpus.host_models(connection, hosts or None)
 
     def _determine(self, group: Group, models: Sequence[HostModel]) -> tuple[Cpu, list[str]]:
         """Have libvirt find the CPU of a group; return it and its hosts."""

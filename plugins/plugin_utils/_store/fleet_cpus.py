@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ansible_collections.drover.compute.plugins.plugin_utils._records.fleet_cpus import FleetCpu, Group, HostModel, group_of
-from ansible_collections.drover.compute.plugins.plugin_utils._store import tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
 
 #: The hypervisor_type of hosts whose libvirt has models of CPUs.
@@ -42,17 +44,17 @@ def forget(connection: Connection, group: Group) -> None:
     connection.execute(sa.delete(table).where(*(table.c[name] == value for name, value in group._asdict().items())))
 
 
-def host_models(connection: Connection) -> list[HostModel]:
-    """Read what all compute nodes of QEMU can give their guests, by host and node."""
+def host_models(connection: Connection, hosts: Collection[str] | None = None) -> list[HostModel]:
+    """Read what compute nodes of QEMU can give their guests, by host and node.
+
+    :param hosts: of these; None for all hosts.
+    """
     table = tables.compute_nodes
     names = ("host", "hypervisor_hostname", "uri", "cell", "hypervisor_version", "host_model")
     # The architecture of a node that has it nowhere else, and nothing more of its large cpu_info.
     arch = sa.case((table.c.host_model.is_(None), table.c.cpu_info["arch"].as_string()))
-    query = (
-        sa.select(*(table.c[name] for name in names), arch.label("arch"))
-        .where(table.c.hypervisor_type == _QEMU, table.c.reported)
-        .order_by(table.c.host, table.c.hypervisor_hostname)
-    )
+    query = sa.select(*(table.c[name] for name in names), arch.label("arch")).where(table.c.hypervisor_type == _QEMU, table.c.reported)
+    rows = connection.execute(query).all() if hosts is None else bulk.among(connection, query, table.c.host, hosts)
     return [
         {
             "host": row.host,
@@ -64,5 +66,5 @@ def host_models(connection: Connection) -> list[HostModel]:
             "features": frozenset((row.host_model or {}).get("features") or ()),
             "hypervisor_version": row.hypervisor_version or 0,
         }
-        for row in connection.execute(query)
+        for row in sorted(rows, key=lambda row: (row.host, row.hypervisor_hostname))
     ]

@@ -65,6 +65,14 @@ def test_nothing_differs(url):
     assert align(url, {}, apply=True) == {"changed": False, "lines": [], "problems": []}
 
 
+def test_without_a_cpu_of_the_fleet_there_is_none_to_compare_with(url):
+    """Of the host of the instance, and of one that the definition does not name."""
+    before = fleets.snapshot(url)
+    wanted = [{"cpu": "fleet"}, {"name": "db", "uuid": uuid_of("db"), "cpu": "fleet"}]
+    assert align(url, *wanted, apply=True)["problems"] == []
+    assert align(url, *wanted)["lines"] == [] and fleets.snapshot(url) == before
+
+
 def test_differences_are_those_of_the_host_and_not_of_the_store(url, there):
     before = fleets.snapshot(url)
     domain(there).setAutostart(1)

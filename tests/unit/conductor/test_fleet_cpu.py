@@ -80,6 +80,16 @@ def test_a_host_that_comes_later_and_lacks_something_is_named_and_lowers_nothing
     cpus(prepared_url).of_guest("kvm2", None, "kvm")
 
 
+def test_what_is_kept_for_hosts(prepared_url):
+    fleets.discover(
+        prepared_url, host("kvm1", model(NEW)), host("kvm2", model(OLD)), host("kvm3", model(NEW), cell="b"), host("kvm4", None, cell="c")
+    )
+    assert cpus(prepared_url).kept_for(["kvm1"]) == {}
+    found = cpus(prepared_url).of_guest("kvm1", None, "kvm")
+    assert cpus(prepared_url).kept_for(["kvm1", "kvm2", "kvm3", "kvm4", "kvm9", ""]) == {"kvm1": found, "kvm2": found}
+    assert cpus(prepared_url).kept_for(["kvm2"]) == {"kvm2": found}
+
+
 def test_one_without_hosts_is_forgotten(prepared_url):
     fleets.discover(prepared_url, host("kvm1", model(NEW)))
     cpus(prepared_url).of_guest("kvm1", None, "kvm")
