@@ -4,10 +4,11 @@
 
 """The volumes that a build has begun to make for an instance that is not defined yet: one JSON file beside the records of moves.
 
-Private to the collection. Of a volume that is a block device its content does not tell that it is new. One that is in this file, which is
-written before the volume is made, was never a disk of a guest: a build that was killed left it. Nor does it of a clone, which shows the data of
-its image. Whoever sees the domain removes the file. When the order of the build is withdrawn, its volumes are removed: the instance may be built on
-another host then, and nobody would know of them.
+Private to the collection. A new block device may have old data, and a clone has the data of its image: the content of neither shows that no guest
+has used it. So the file names each volume before it is made. A volume that it names was never a disk of a guest.
+
+Once the domain is there, the file is removed. If the order of the build is withdrawn first, the volumes are removed too, as the instance may be
+built on another host then.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Storage pools that are drained, in the caller's transaction: all of one is reserved, so that no claim and no plan gets more of it.
+"""Drained storage pools, in the caller's transaction: all space of one is reserved, so that no claim and no plan gets any of it.
 
 What was reserved before stands beside it, and is given back. Discovery writes there too while the pool is drained, see
 inventory.while_drained().

@@ -145,7 +145,7 @@ def _or_leave(disk: PoolDisk) -> str:
 
 
 class _Books:
-    """What is left while disks are placed."""
+    """The space that each pool has left after the disks that the plan has assigned."""
 
     def __init__(self, spaces: Iterable[PoolSpace], taken: Taken) -> None:
         self._size, self._held = dict(taken.size), dict(taken.held)

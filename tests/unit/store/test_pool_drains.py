@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Storage pools that are drained: nothing new gets space there, whoever asks, until they have back what they had."""
+"""No claim gets space in a drained storage pool. The undrain gives back the space that was reserved before."""
 
 from __future__ import annotations
 
