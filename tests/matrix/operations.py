@@ -24,7 +24,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import p
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, files, flavors, instances, numa, rolling, services
 from ansible_collections.drover.compute.tests.matrix import volumes
 from ansible_collections.drover.compute.tests.matrix.world import Run, TimedOut, Violation
-from ansible_collections.drover.compute.tests.unit import devices, hypervisors
+from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
@@ -60,6 +60,21 @@ class Operation:
         if self.place is not None:
             assert places[0][0] == self.place, places
         assert world.fleet.where()["beside"] == [("kvm1", "running")]
+
+    @staticmethod
+    def check_disks(world, wanted):
+        """The domain of web on kvm1, as it runs and at its next start, and the store have these disks, and no other."""
+        domain = world.fleet.hosts["kvm1"].domains()[uuid_of("web")]
+        for flags in (0, libvirt.VIR_DOMAIN_XML_INACTIVE):
+            assert hypervisors.disks_of(domain, flags) == wanted, flags
+        with Store.open(world.url).read() as connection:
+            assert set(wanted) == {path for path, dummy in files.of_instances(connection, [uuid_of("web")])[uuid_of("web")]}
+
+    @staticmethod
+    def check_no_move_is_open(world):
+        """No disk of web is being moved, by the definition."""
+        domain = world.fleet.hosts["kvm1"].domains()[uuid_of("web")]
+        assert "disk_move" not in domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
 
 
 class Place(Operation):
@@ -522,12 +537,7 @@ class AttachDisk(Operation):
     def check(self, world):
         """It is in the running domain, in its definition and in the store, or in none of them."""
         super().check(world)
-        domain = world.fleet.hosts["kvm1"].domains()[uuid_of("web")]
-        wanted = [os.path.join(world.disks, name) for name in self.disks]
-        for flags in (0, libvirt.VIR_DOMAIN_XML_INACTIVE):
-            assert hypervisors.disks_of(domain, flags) == wanted, flags
-        with Store.open(world.url).read() as connection:
-            assert set(wanted) == {path for path, dummy in files.of_instances(connection, [uuid_of("web")])[uuid_of("web")]}
+        self.check_disks(world, [os.path.join(world.disks, name) for name in self.disks])
 
 
 class BringIntoLine(AttachDisk):
@@ -618,13 +628,9 @@ class MoveDisk(Operation):
     def check(self, world):
         """The running domain, its definition and the store have the new file, or all of them the old one; nothing is left of the other."""
         super().check(world)
-        domain = world.fleet.hosts["kvm1"].domains()[uuid_of("web")]
-        for flags in (0, libvirt.VIR_DOMAIN_XML_INACTIVE):
-            assert hypervisors.disks_of(domain, flags) == [self.new], flags
-        with Store.open(world.url).read() as connection:
-            assert {self.new} == {path for path, dummy in files.of_instances(connection, [uuid_of("web")])[uuid_of("web")]}
-        assert not os.path.exists(self.old) and os.listdir(os.path.dirname(self.new)) == ["web.qcow2"]
-        assert "disk_move" not in domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+        self.check_disks(world, [self.new])
+        assert not os.path.exists(self.old) and os.listdir(os.path.dirname(self.new)) == [os.path.basename(self.new)]
+        self.check_no_move_is_open(world)
 
 
 class MoveDiskCold(MoveDisk):
@@ -660,13 +666,10 @@ class DrainPool(Operation):
     def check(self, world):
         """The pool is empty and closed; the running domain, its definition and the store have the new file."""
         super().check(world)
-        domain = world.fleet.hosts["kvm1"].domains()[uuid_of("web")]
-        for flags in (0, libvirt.VIR_DOMAIN_XML_INACTIVE):
-            assert hypervisors.disks_of(domain, flags) == [self.new], flags
+        self.check_disks(world, [self.new])
         assert os.listdir(os.path.dirname(self.old)) == []
-        assert "disk_move" not in domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+        self.check_no_move_is_open(world)
         with Store.open(world.url).read() as connection:
-            assert {self.new} == {path for path, dummy in files.of_instances(connection, [uuid_of("web")])[uuid_of("web")]}
             (pool,) = drained_pools.find(connection, "ssd", ["kvm1"])
             assert pool_drains.reasons(connection, pool.places) == {pool.places[0]: "new disks"}
 
@@ -688,16 +691,6 @@ class MoveDiskToVolume(MoveDisk):
 
     def run(self, run):
         run.task("localhost", "_disk_move", instance="web", disk="vda", pool="zfs")
-
-    def check(self, world):
-        Operation.check(self, world)
-        domain = world.fleet.hosts["kvm1"].domains()[uuid_of("web")]
-        for flags in (0, libvirt.VIR_DOMAIN_XML_INACTIVE):
-            assert [devices.source_of(each) for each in parse(domain.XMLDesc(flags)).iter("disk")] == [self.new], flags
-        with Store.open(world.url).read() as connection:
-            assert {self.new} == {path for path, dummy in files.of_instances(connection, [uuid_of("web")])[uuid_of("web")]}
-        assert not os.path.exists(self.old) and os.listdir(os.path.dirname(self.new)) == [os.path.basename(self.new)]
-        assert "disk_move" not in domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
 
 
 class Snapshot(Operation):

@@ -467,9 +467,9 @@ class Fleet:
 
 
 def disks_of(domain, flags=0):
-    """The files of a domain's disks, or the images of Ceph."""
+    """The files or devices of a domain's disks, or the images of Ceph."""
     sources = ET.fromstring(domain.XMLDesc(flags)).iterfind("devices/disk/source")
-    return [each.get("file") or each.get("name") for each in sources if each.get("file") or each.get("name")]
+    return [found for each in sources if (found := each.get("file") or each.get("dev") or each.get("name"))]
 
 
 def _require_active(domain):
