@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS
+from ansible_collections.drover.compute.plugins.module_utils._volumes import POOLS as VOLUME_POOLS
 from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_rule as capacity_rule
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, pool_drains, providers
@@ -20,8 +22,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils._tracker import rec
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.record_sharing import DISK
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import did_you_mean
 
-#: Types of pools that a disk is moved to.
-_FOLDERS = ("dir", "fs", "netfs")
 _RUNNING = ("running", "degraded")
 
 
@@ -215,6 +215,7 @@ class Contents:
                     None if free is None else int(float(free) * GIB),
                     frozenset(traits.get(place[0], ())),
                     _refused(facts, reasons.get(place)),
+                    facts.get("type") in VOLUME_POOLS,
                 )
             )
         return spaces
@@ -231,15 +232,17 @@ class Contents:
             if provider in by_id
             for name, amount in amounts.items()
         }
-        classes = {(space.node, space.place[1]): space.place for space in self.spaces}
+        classes: dict[tuple[int, str | None], Place] = {(space.node, space.place[1]): space.place for space in self.spaces}
         size: dict[tuple[str, Place], int] = {}
         for domain in self.domains:
             if domain.uuid not in uuids:
                 continue
             for disk in domain.facts.get("disks") or ():
                 name = storage_pools.counted_as(disk, self.nodes[domain.node_id].facts)
-                place = classes.get((domain.node_id, DISK if name is None else name))
-                if place is not None and disk.get("type") != "network":
+                # A disk on the network is in no pool but one that counts it.
+                of_host = None if disk.get("type") == "network" else DISK
+                place = classes.get((domain.node_id, name or of_host))
+                if place is not None:
                     size[domain.uuid, place] = size.get((domain.uuid, place), 0) + (disk.get("capacity_bytes") or 0)
         return Taken(size, held)
 
@@ -247,10 +250,8 @@ class Contents:
 def _refused(facts: Mapping[str, Any], reason: str | None) -> str | None:
     if reason is not None:
         return f"it is drained itself ({reason})"
-    if facts.get("type") not in _FOLDERS:
-        return (
-            f"it is of the type {facts.get('type')}, and a drain sends disks to pools of files only (instance_disk_move takes them there)"
-        )
+    if facts.get("type") not in (*FOLDER_POOLS, *VOLUME_POOLS):
+        return f"it is of the type {facts.get('type')}, to which no disk is moved"
     if facts.get("state", "running") not in _RUNNING:
         return "it does not run: virsh pool-start"
     return None

@@ -53,7 +53,7 @@ class PoolSpace(NamedTuple):
     """A pool of a node, as a destination.
 
     destination: what the move gets, a name or a folder. capacity, used: GiB that may be promised, and that are. free: bytes that are there, None
-    where nobody knows. refused: why nothing goes there, in words.
+    where nobody knows. refused: why nothing goes there, in words. of_volumes: a disk there is a volume, which must have space for its virtual size.
     """
 
     node: int
@@ -65,6 +65,11 @@ class PoolSpace(NamedTuple):
     free: int | None
     traits: frozenset[str]
     refused: str | None = None
+    of_volumes: bool = False
+
+    def copied(self, disk: PoolDisk) -> int:
+        """Return the bytes that the copy of a disk takes here at most."""
+        return disk.size if self.of_volumes else disk.copied
 
 
 class PoolMove(NamedTuple):
@@ -170,8 +175,8 @@ class _Books:
         if more and not capacity_rule.has_room(used, more, space.capacity):
             short = math.ceil(more + used - space.capacity)
             return f"{more} GiB are needed and {max(0, math.floor(space.capacity - used))} of {space.capacity:g} are left, {short} short"
-        if free is not None and disk.copied > free:
-            return f"the copy takes up to {_mib(disk.copied)} MiB and {max(0, free) >> 20} MiB are free on the storage"
+        if free is not None and space.copied(disk) > free:
+            return f"the copy takes up to {_mib(space.copied(disk))} MiB and {max(0, free) >> 20} MiB are free on the storage"
         return None
 
     def take(self, disk: PoolDisk, space: PoolSpace) -> None:
@@ -181,7 +186,7 @@ class _Books:
         self._held[key] = self._held.get(key, 0) + more
         self._used[space.place] += more
         if free is not None:
-            self._free[space.place] = free - disk.copied
+            self._free[space.place] = free - space.copied(disk)
 
     def _more(self, disk: PoolDisk, space: PoolSpace) -> int:
         """Return the GiB that its instance needs more there; its disks in a place are added up and rounded once."""
