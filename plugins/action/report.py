@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -16,6 +15,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.act
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import SCHEDULER_SPEC, policy_of
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import report_data
 from ansible_collections.drover.compute.plugins.plugin_utils._report import html
+from ansible_collections.drover.compute.plugins.plugin_utils._report.output_file import OutputFile
 from ansible_collections.drover.compute.plugins.plugin_utils._report.summary import report_lines
 
 
@@ -31,8 +31,9 @@ class ActionModule(DroverAction):
     _requires_connection = False
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
-        path, now = os.path.abspath(os.path.expanduser(args["path"])), time.time()
-        before = html.read(path)
+        # Only its owner reads a new page, as it shows what runs where.
+        file, now = OutputFile("report", "drover_report", args["path"], 0o600), time.time()
+        before = file.read()
         policy = policy_of(args, task_vars)
         with self.store(args, task_vars).read() as connection:
             view = report_data.read(connection, policy, now, args["service_down_time"], args["plans"])
@@ -44,10 +45,10 @@ class ActionModule(DroverAction):
         for line in lines:
             self.show(line)
         if not self._task.check_mode:
-            html.write(path, after)
-        result = {"changed": changed, "path": path, "summary": _plain(view), "table": lines}
+            file.write(after)
+        result = {"changed": changed, "path": file.path, "summary": _plain(view), "table": lines}
         if changed and self._task.diff:
-            result["diff"] = [_difference(path, before, after)]
+            result["diff"] = [_difference(file.path, before, after)]
         return result
 
 

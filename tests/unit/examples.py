@@ -76,6 +76,7 @@ WHERE = {
     ("module", "instance_snapshot"): (LAB,),
     ("module", "_ipmi_power_info"): (HERE,),
     ("module", "lease"): (HERE,),
+    ("module", "metrics"): (HERE,),
     ("module", "_migration"): (LAB, LAB),
     ("module", "_migration_trust"): (LAB,),
     ("module", "_pool_contents"): (LAB,),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._arrays import IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import packing
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.destinations import CandidateBuilder, packing_state_of
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.migration_candidates import MigrationCandidate
@@ -110,6 +111,20 @@ def more(packing_state: PackingState, new: int) -> tuple[IntArray, IntArray]:
     return counts, needed[by_class.argmin(axis=1)]
 
 
+def unbearable_losses(fleet: FleetColumns, policy: Policy, instances: Iterable[InstanceAmounts]) -> list[str]:
+    """Return the hosts of which not all instances fit on the others, each lost alone, sorted.
+
+    It answers for each host what worst_loss() answers for the worst one.
+    """
+    packing_state, _items = packing_state_of(HostStates(fleet), policy, ())
+    if not packing_state.size:
+        return []
+    none = np.zeros(packing_state.size, dtype=np.int64)
+    losses = _Losses(packing_state, [each for each in instances if each["state"] != "missing"], none, None)
+    found = [losses.name[host] for host in losses.order if not losses.sure[host] and losses.beside(host, lambda: none) is None]
+    return sorted(found, key=natural)
+
+
 #: So many hosts are examined; the bounds decide about the others.
 EXAMINED = 16
 #: Fleets of more nodes get one way of placing only.
@@ -155,7 +170,7 @@ class _Losses:
     bound: of the count. sure: whether all its instances fit elsewhere in any case. order: hosts that are not sure come first, then by bound.
     """
 
-    def __init__(self, packing_state: PackingState, instances: Iterable[InstanceAmounts], counts: IntArray, new: int) -> None:
+    def __init__(self, packing_state: PackingState, instances: Iterable[InstanceAmounts], counts: IntArray, new: int | None) -> None:
         self.packing_state = packing_state
         states = packing_state.states
         count = int(packing_state.host_of.max()) + 1
@@ -210,9 +225,11 @@ class _Losses:
             *[packing_state.states.kept(instance["uuid"], packing_state.classes[number]) for number in packing_state.provided],
         )
 
-    def _harm(self, item: int, new: int) -> int:
+    def _harm(self, item: int, new: int | None) -> int:
         """Return the most by which an item that is placed somewhere reduces the count."""
         packing_state = self.packing_state
+        if new is None:
+            return 0
         needed = np.flatnonzero(packing_state.need[new])
         harm = (-(-packing_state.need[item][needed] // packing_state.need[new][needed])).max(initial=0)
         return max(int(harm), 1 if packing_state.groups[new] else 0)

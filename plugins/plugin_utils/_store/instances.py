@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -153,6 +154,18 @@ def newest_migrations(connection: Connection, uuid: str, most: int) -> list[dict
 def state_of(row: Row) -> str:
     """Return the state of an instance of located(): that of its domain, or building or missing."""
     found: str = row.domain_state if row.state == "active" and row.domain_state else row.state
+    return found
+
+
+def counts(connection: Connection) -> Counter[tuple[str | None, str]]:
+    """Count all instances by their host (None for none) and state."""
+    query = located().with_only_columns(
+        tables.compute_nodes.c.host, tables.instances.c.state, tables.domains.c.state.label("domain_state"), sa.func.count()
+    )
+    query = query.group_by(tables.compute_nodes.c.host, tables.instances.c.state, tables.domains.c.state)
+    found: Counter[tuple[str | None, str]] = Counter()
+    for row in connection.execute(query):
+        found[row.host, state_of(row)] += row[-1]
     return found
 
 

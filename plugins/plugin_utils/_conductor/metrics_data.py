@@ -1,0 +1,64 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""From the store to the figures of metrics."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import quotas
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit import audit
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import unbearable_losses
+from ansible_collections.drover.compute.plugins.plugin_utils._report import view
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store import hosts, instances, recent, totals
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import ALL, ColumnQuery
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_amounts
+
+#: Seconds of the past that rates, durations and refusals are of.
+WINDOW = 86400
+
+
+def read(connection: Connection, policy: Policy, now: float, service_down_time: float = 0) -> dict[str, Any]:
+    """Collect the figures of one moment, see metrics.text().
+
+    :param policy: by which the instances of a lost host would be placed.
+    """
+    placed = read_amounts(connection)
+    query = ColumnQuery(groups=ALL, instances=placed, classes=scheduling.classes_of(placed))
+    columns = scheduling.read_all_columns(connection, now, service_down_time, query)
+    found = hosts.listing(connection, now, service_down_time, columns=columns)
+    lost = set(unbearable_losses(columns, policy, placed))
+    zones = {each["host"]: totals.zone_of(each["zones"]) for each in found}
+    recently = recent.read(connection, now - WINDOW)
+    return {
+        "hosts": [
+            {key: each[key] for key in ("host", "state", "status", "maintenance", "last_seen_up", "zones", "instances")}
+            | {"kind": view.kind(each)}
+            for each in found
+        ],
+        "totals": [each._asdict() for each in totals.read(connection, {each["host"] for each in found if view.takes_instances(each)})],
+        "projects": quotas.listing(connection),
+        "instances": _by_zone(instances.counts(connection), zones),
+        "unbearable": {zone: sum(zones[host] == zone for host in lost) for zone in sorted(set(zones.values()))},
+        "migrations": recently.migrations,
+        "open_migrations": recently.open_migrations,
+        "durations": {key: (len(each), sum(each), statistics.median(each)) for key, each in recently.durations.items()},
+        "decisions": recently.decisions,
+        "refusals": recently.refusals,
+        "findings": Counter((each["kind"], each["level"]) for each in audit(connection, now)["findings"]),
+        "time": now,
+    }
+
+
+def _by_zone(counts: Mapping[tuple[str | None, str], int], zones: Mapping[str, str]) -> dict[tuple[str, str], int]:
+    found: Counter[tuple[str, str]] = Counter()
+    for (host, state), count in counts.items():
+        found[totals.NO_ZONE if host is None else zones.get(host, totals.NO_ZONE), state] += count
+    return found
