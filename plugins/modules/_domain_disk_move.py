@@ -114,6 +114,11 @@ destination:
   returned: success
   type: str
   sample: /srv/fast/web1.qcow2
+pool:
+  description: O(pool), or that of the move that is aborted. The storage pool of a volume, the folder of a file. Null with RV(status=none).
+  returned: success
+  type: str
+  sample: /srv/fast
 percent:
   description: How much is copied.
   returned: success

@@ -34,17 +34,23 @@ _KINDS = {
 class Disk:
     """A disk by its target, as libvirt has it now.
 
-    :ivar live: it in the running domain, None where that is off. config: it in the definition.
+    :param partly: whether it may be in one of the running domain and the definition only.
+    :ivar live: it in the running domain, None where that is off. config: it in the definition. split: which of the two lacks it, in words, or None.
     :raises LibvirtProblem: the domain has no such disk.
     """
 
-    def __init__(self, domain: Any, target: str) -> None:
+    def __init__(self, domain: Any, target: str, partly: bool = False) -> None:
         self.domain, self.target = domain, target
         self.where = f"{domain.name()} on {host_name()}"
         self.forms = _hotplug.forms_of(domain)
         found = [None if root is None else find(root, target) for root in self.forms]
         self.live, self.config = found[0], found[1]
-        if self.config is None or (self.forms[0] is not None and self.live is None):
+        self.split: str | None = None
+        if self.live is not None and self.config is None:
+            self.split = "the definition"
+        elif self.config is not None and self.live is None and self.forms[0] is not None:
+            self.split = "the running guest"
+        if (self.config is None and self.live is None) or (self.split and not partly):
             known = sorted(_device_xml.targets([self.forms[1]]))
             missing = (
                 "has no disk"
@@ -66,9 +72,10 @@ class Disk:
         return parse_disk(self._defined())
 
     def _defined(self) -> Element:
-        if self.config is None:
+        found = self.live if self.config is None else self.config
+        if found is None:
             raise LibvirtProblem(f"{self.where} has no disk {self.target}.")
-        return self.config
+        return found
 
     @property
     def mirror(self) -> Element | None:

@@ -78,6 +78,12 @@ class DiskMove:
             raise LibvirtProblem(
                 f"The move of the disk {self.params['target']} of {self.domain.name()} on {host_name()} was ended by another run."
             )
+        if record is not None and self._is_ours(record):
+            why = self._end_if_split(record)
+            if why and self.pretend:
+                return self._step(ABORTED, record["source"], record["destination"])
+            if why:
+                raise LibvirtProblem(why)
         disk = Disk(self.domain, self.params["target"])
         self.place = place = self._place(disk)
         path = place.name
@@ -110,18 +116,20 @@ class DiskMove:
     def abort(self) -> Step:
         """Give an unfinished move up: the guest stays on the old disk, and the copy goes."""
         record = records.read(self.domain)
-        if record is None or record["host"] != host_name() or record["target"] != self.params["target"]:
+        if record is None or not self._is_ours(record):
             return self._step(NONE)
-        disk = Disk(self.domain, record["target"])
         if not self.pretend:
             _orders.withdraw(Records(), self.domain.UUIDString(), [record["order"]])
+        if self._end_if_split(record):
+            return self._step(ABORTED, record["source"], record["destination"], records.volume_of(record, "made"))
+        disk = Disk(self.domain, record["target"])
         if record["destination"] in disk.sources:
             # It came too late: the disk is there, or half of it.
             return self._finish(record)
         if not self.pretend:
             self._end_job(disk, record)
             self._undo(record)
-        return self._step(ABORTED, record["source"], record["destination"])
+        return self._step(ABORTED, record["source"], record["destination"], records.volume_of(record, "made"))
 
     # -- steps ---------------------------------------------------------------------------------
 
@@ -132,6 +140,37 @@ class DiskMove:
             return places.of_volume(self.conn, self.params["pool"], f"{self.domain.UUIDString()}-{disk.target}")
         folder = destinations.folder(self.conn, self.params["pool"])
         return Place(os.path.join(folder, os.path.basename(str(disk.facts["source"]))))
+
+    def _is_ours(self, record: Mapping[str, Any]) -> bool:
+        return bool(record["host"] == host_name() and record["target"] == self.params["target"])
+
+    def _end_if_split(self, record: dict[str, Any]) -> str | None:
+        """End the move of a disk that somebody has detached meanwhile from the running guest, the definition or both.
+
+        :returns: what became of it, in words; None when the disk is in both, or in the definition of a guest that is off.
+        """
+        target = record["target"]
+        disk: Disk | None = None
+        where = f"{self.domain.name()} on {host_name()} has no disk {target} any more"
+        with contextlib.suppress(LibvirtProblem):
+            disk = Disk(self.domain, target, partly=True)
+            if disk.split is None:
+                return None
+            where = f"The disk {target} of {disk.where} was detached from {disk.split}"
+        is_there = disk is not None and record["destination"] in disk.sources
+        left = record["destination"] if is_there else record["source"]
+        if not self.pretend:
+            if is_there:
+                self.kept.append({"path": record["source"], "reason": f"its data are in {record['destination']} since the disk has moved"})
+                self._clear()
+            else:
+                if disk is not None:
+                    self._end_job(disk, record)
+                self._undo(record)
+        return (
+            f"{where} while it was moved, so the move was given up. All its data are in {left}. Attach or detach it in both, with virsh attach-disk or "
+            f"detach-disk and --live or --config, then run this again if it is still to be moved.{self._words_of_kept()}"
+        )
 
     def _made(self, record: Mapping[str, Any]) -> Place:
         """Return the destination of a record."""
@@ -280,6 +319,9 @@ class DiskMove:
         """Watch the job for ``wait`` seconds, and switch over once both disks are the same."""
         deadline = time.monotonic() + self.params["wait"]
         while True:
+            why = self._end_if_split(record)
+            if why:
+                raise LibvirtProblem(why)
             disk = Disk(self.domain, record["target"])
             if disk.mirror is None:
                 self.params["goes_on"] = True
@@ -329,11 +371,11 @@ class DiskMove:
             )
         self.domain.blockJobAbort(disk.target, 0)
         deadline = time.monotonic() + ABORT
-        while Disk(self.domain, disk.target).mirror is not None:
+        while Disk(self.domain, disk.target, partly=True).mirror is not None:
             if time.monotonic() > deadline:
                 raise LibvirtProblem(f"The copy of the disk {disk.target} of {disk.where} did not end within {ABORT} s: run this again.")
             time.sleep(POLL)
-        if record["destination"] in Disk(self.domain, disk.target).sources:
+        if record["destination"] in Disk(self.domain, disk.target, partly=True).sources:
             raise LibvirtProblem(f"The disk {disk.target} of {disk.where} was switched over just now: run this again, which ends the move.")
 
     # -- while it is off -------------------------------------------------------------------------
@@ -398,7 +440,8 @@ class DiskMove:
         self._remove(old)
         self._refresh(record)
         self._clear()
-        return {**self._step(MOVED, record["source"], record["destination"]), "seconds": max(0.0, time.time() - record["began"])}
+        done = self._step(MOVED, record["source"], record["destination"], records.volume_of(record, "made"))
+        return {**done, "seconds": max(0.0, time.time() - record["began"])}
 
     def _why_not_copy(self, record: Mapping[str, Any]) -> str | None:
         """Why the file at the destination is not the copy that was made, None when it is. A process goes on writing to a file that has lost its name."""
@@ -476,8 +519,9 @@ class DiskMove:
     def _words_of_kept(self) -> str:
         return "".join(f" The file {each['path']} stays: {each['reason']}." for each in self.kept)
 
-    def _step(self, status: str, source: str | None = None, destination: str | None = None) -> Step:
+    def _step(self, status: str, source: str | None = None, destination: str | None = None, volume: tuple[str, str] | None = None) -> Step:
         return {
+            "pool": self.params["pool"] or (volume[0] if volume else None if destination is None else os.path.dirname(destination)),
             "status": status,
             "changed": status not in (UNCHANGED, NONE),
             "source": source,

@@ -52,19 +52,27 @@ class DiskSettling:
     def _settle(self, node: pool_domains.NodeFacts, domain: pool_domains.DomainFacts, pool: str) -> bool:
         disks = {each["target"]: each for each in domain.facts.get("disks") or () if each.get("source")}
         hand = self._ports.hosts.hand(node.host)
-        folder, target = None, None
+        place, target = None, None
         for name in disks:
             given = {"uri": node.uri or DEFAULT_URI, "uuid": domain.uuid, "target": name, "state": "aborted"}
             foreseen = hand.foretell("_domain_disk_move", given)
             if not foreseen.get("failed") and foreseen.get("destination"):
-                folder, target = posixpath.dirname(foreseen["destination"]), name
+                place, target = foreseen["pool"], name
         if target is None:
             # Nothing is left of it on the host, only its order in the store: where the disk is now, it is to be.
-            target = next((name for name, each in disks.items() if each.get("type") == "file"), None)
+            places = {name: _place_of(each, node.facts) for name, each in disks.items()}
+            target = next((name for name, each in places.items() if each), None)
             if target is None:
                 return False
-            folder = posixpath.dirname(disks[target]["source"])
+            place = places[target]
         whole = any(storage_pools.pool_of(each, node.facts) == pool for each in disks[target].get("chain") or ())
         self._ports.say(f"{domain.name}: the move of {target} that an earlier run began on {node.host} goes on")
-        request = DiskMoveRequest(domain.uuid, str(target), str(folder), self._options, False, whole)
+        request = DiskMoveRequest(domain.uuid, str(target), str(place), self._options, False, whole)
         return bool(DiskMove(self._ports, request).run()["changed"])
+
+
+def _place_of(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
+    """Return where a disk is, as the destination of a move: the folder of a file, the pool of a volume."""
+    if disk.get("type") == "file":
+        return posixpath.dirname(disk["source"])
+    return storage_pools.pool_of(disk, node)

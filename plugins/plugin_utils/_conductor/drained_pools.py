@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -130,6 +131,8 @@ class Contents:
         self.nodes = {
             node.id: node for node in pool_domains.nodes(connection, {each.node.host for each in pools}) if node.id in self._pools
         }
+        #: By node, the names of the pool and of all others that have the same folder.
+        self._names = {node.id: _names_of(node, self._pools[node.id].name) for node in self.nodes.values()}
         self.domains = pool_domains.domains(connection, self.nodes)
         #: The disks that may move.
         self.disks: list[PoolDisk] = []
@@ -162,7 +165,11 @@ class Contents:
             path = str(found.get("source") or found.get("path"))
             if found and path not in named:
                 what = f"it needs {path}, which is no disk of its definition"
-                way = "delete its snapshots or its saved memory if that is what needs it; else move the file, and change the definition with virsh edit"
+                way = (
+                    "if only the running guest has it as a disk (virsh domblklist), detach it there, or attach it with virsh attach-disk --config "
+                    "too and run this again; delete its snapshots or its saved memory if these need it; of a guest that is off, move the file and "
+                    "change the definition with virsh edit"
+                )
                 self._add_other(domain, None, path, what, way)
 
     def _disk(self, domain: DomainFacts, drive: Mapping[str, Any], whole: bool) -> PoolDisk:
@@ -188,7 +195,7 @@ class Contents:
         self.others.append(Other(domain.uuid, domain.name, target, host, path, reason, way_out))
 
     def _is_in(self, file: Mapping[str, Any], node: NodeFacts) -> bool:
-        return storage_pools.pool_of(file, node.facts) == self._pools[node.id].name
+        return storage_pools.pool_of(file, node.facts) in self._names[node.id]
 
     def _spaces(self, connection: Connection) -> list[PoolSpace]:
         drained = {place for each in self._pools.values() for place in each.places}
@@ -214,11 +221,23 @@ class Contents:
                     inventory.used,
                     None if free is None else int(float(free) * GIB),
                     frozenset(traits.get(place[0], ())),
-                    _refused(facts, reasons.get(place)),
+                    self._refused(node, facts, reasons.get(place)),
                     facts.get("type") in VOLUME_POOLS,
                 )
             )
         return spaces
+
+    def _refused(self, node: NodeFacts, pool: Mapping[str, Any], reason: str | None) -> str | None:
+        if reason is not None:
+            return f"it is drained itself ({reason})"
+        if pool.get("type") not in (*FOLDER_POOLS, *VOLUME_POOLS):
+            return f"it is of the type {pool.get('type')}, to which no disk is moved"
+        if pool.get("state", "running") not in _RUNNING:
+            return "it does not run: virsh pool-start"
+        drained = {each for other in node.facts.get("pools") or () if other["name"] in self._names[node.id] for each in _folders(other)}
+        if any(f"{folder}/".startswith(f"{each.rstrip('/')}/") for folder in _folders(pool) for each in drained):
+            return "its folder is in the pool that is drained"
+        return None
 
     def _taken(self, connection: Connection) -> Taken:
         """Return what the instances of the disks have in the pools where these can go."""
@@ -247,14 +266,15 @@ class Contents:
         return Taken(size, held)
 
 
-def _refused(facts: Mapping[str, Any], reason: str | None) -> str | None:
-    if reason is not None:
-        return f"it is drained itself ({reason})"
-    if facts.get("type") not in (*FOLDER_POOLS, *VOLUME_POOLS):
-        return f"it is of the type {facts.get('type')}, to which no disk is moved"
-    if facts.get("state", "running") not in _RUNNING:
-        return "it does not run: virsh pool-start"
-    return None
+def _folders(pool: Mapping[str, Any]) -> set[str]:
+    """Return the folder of a pool, as it is named and as it really is."""
+    return {posixpath.normpath(path) for path in (pool.get("path"), pool.get("real_path")) if path}
+
+
+def _names_of(node: NodeFacts, name: str) -> set[str]:
+    pools = node.facts.get("pools") or ()
+    folders = {folder for each in pools if each["name"] == name and each.get("type") in FOLDER_POOLS for folder in _folders(each)}
+    return {name} | {str(each["name"]) for each in pools if each.get("type") in FOLDER_POOLS and folders & _folders(each)}
 
 
 def _traits(extra_specs: Mapping[str, str], name: str) -> frozenset[str]:

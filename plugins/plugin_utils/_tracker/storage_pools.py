@@ -224,13 +224,15 @@ def _pool_of(disk: Mapping[str, Any], node: Mapping[str, Any], chosen: Iterable[
     if disk.get("type", "file") not in ("file", "block", "dir") or (text and not str(text).startswith(storage_identity.DEVICE)):
         return None
     paths = [path for path in (disk.get("path") or disk["source"], disk.get("real_path")) if path]
+    # Of two names of one folder the one that is counted.
+    wanted = {pool["name"] for pool in chosen}
     above = [
-        (len(folder), str(pool["name"]))
+        (len(pool.get("real_path") or folder), pool["name"] in wanted, str(pool["name"]))
         for pool in node.get("pools") or ()
         for folder in (pool.get("path"), pool.get("real_path"))
         if folder and any(_covers(folder, path) for path in paths)
     ]
-    return max(above)[1] if above else None
+    return max(above)[2] if above else None
 
 
 def _covers(folder: str | None, path: str | None) -> bool:

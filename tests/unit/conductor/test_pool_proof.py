@@ -14,6 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._errors import Late
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
+from ansible_collections.drover.compute.tests.unit.store.test_sharing import held
 from ansible_collections.drover.compute.tests.unit.store.test_storage_pools import disk, guest, machine, pool
 
 NFS = "nfs:filer:/export/ssd"
@@ -103,3 +104,38 @@ def test_an_instance_that_is_missing_may_have_its_disk_there(prepared_url):
     fleets.discover(prepared_url, machine("kvm1"))
     left = look(prepared_url, {})["kvm1"]
     assert left.doubts == ["where the disks of the instance web are, which has space in the pool and is missing on kvm1"]
+
+
+def contents_of(url, name="ssd"):
+    with Store.open(url).read() as connection:
+        return drained_pools.Contents(connection, drained_pools.find(connection, name, []))
+
+
+def test_a_pool_inside_the_drained_one_is_no_destination(prepared_url):
+    pools = [
+        pool("ssd"),
+        pool("inside", path="/srv/ssd/inside"),
+        pool("linked", path="/srv/linked", real_path="/srv/ssd/other"),
+        pool("hdd"),
+    ]
+    fleets.discover(
+        prepared_url, machine("kvm1", guest("web", disk("/srv/ssd/a", 1)), pools=pools, wanted=("ssd", "inside", "linked", "hdd"))
+    )
+    refused = {space.name: space.refused for space in contents_of(prepared_url).spaces if space.name in ("inside", "linked", "hdd")}
+    assert refused == {
+        "inside": "its folder is in the pool that is drained",
+        "linked": "its folder is in the pool that is drained",
+        "hdd": None,
+    }
+    # The other way round it is one.
+    assert {space.name: space.refused for space in contents_of(prepared_url, "inside").spaces}["ssd"] is None
+
+
+def test_a_disk_by_another_name_of_the_pool_is_in_it(prepared_url):
+    """A second pool of libvirt, which is not counted, has the same folder by a link; its name comes last, and first."""
+    for alias in ("zz", "aa"):
+        pools = [pool("ssd"), pool(alias, path="/srv/alias", real_path="/srv/ssd"), pool("hdd")]
+        named = disk("/srv/alias/a", 1, real_path="/srv/ssd/a")
+        fleets.discover(prepared_url, machine("kvm1", guest("web", named), pools=pools, wanted=("ssd", "hdd")))
+        assert [each.source for each in contents_of(prepared_url).disks] == ["/srv/alias/a"]
+        assert held(prepared_url)["web"]["kvm1_pool_ssd"] == {"CUSTOM_DISK_GB_SSD": 1}

@@ -144,6 +144,24 @@ def test_an_abort_takes_everything_back(make):
     vm.is_as_before()
 
 
+@pytest.mark.parametrize("aborted", [True, False])
+def test_a_disk_that_is_detached_from_the_definition_meanwhile_ends_the_move(make, aborted):
+    """Libvirt refuses to detach it from the running guest, which it copies, and not from the definition."""
+    vm = make()
+    vm.guests.ready = False
+    vm.done("copying", order="one")
+    element = ET.fromstring(vm.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)).find("devices/disk")
+    vm.domain.detachDeviceFlags(ET.tostring(element, encoding="unicode"), libvirt.VIR_DOMAIN_AFFECT_CONFIG)
+    if aborted:
+        assert vm.done("aborted", state="aborted")["removed"] == [vm.new]
+    else:
+        assert vm.done("aborted", check_mode=True)["changed"] and vm.recorded
+        told = vm.refuses(order="one", goes_on=True)
+        assert "was detached from the definition" in told and f"All its data are in {vm.old}" in told
+    assert os.path.exists(vm.old) and os.listdir(vm.fast) == [] and not vm.recorded
+    assert "has only in one of the running guest and the definition" in vm.refuses()
+
+
 def test_a_switch_that_libvirt_refuses_leaves_the_guest_on_the_old_disk(make):
     vm = make()
     vm.guests.pivots = False
