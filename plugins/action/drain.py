@@ -63,7 +63,7 @@ class ActionModule(ConductorAction):
                 "done: leave it out."
             )
         if args["rounds"] < 1 or args["max_migrations"] < 1:
-            raise DroverError("rounds and max_migrations must be at least 1, or nothing would ever move.")
+            raise DroverError("drover_drain_rounds and drover_max_migrations must be at least 1, or nothing would ever move.")
         return PoolDrainRequest(
             args["pool"],
             host_names(args["host"]) if args["host"] else [],

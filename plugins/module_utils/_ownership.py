@@ -403,7 +403,7 @@ def _remove_volume(conn: Any, place: tuple[str, str], key: str | None = None) ->
     :param place: pool and volume.
     :param key: what libvirt's key of it has to be; None for whatever is there.
     """
-    is_device = False
+    is_device, pool = False, None
     try:
         pool = conn.storagePoolLookupByName(place[0])
         pool.refresh(0)
@@ -419,6 +419,9 @@ def _remove_volume(conn: Any, place: tuple[str, str], key: str | None = None) ->
         if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_STORAGE_VOL:
             # libvirt does not list a logical volume that is not active.
             return "its pool does not list it: it is gone, or not active" if is_device else None
+        if pool is not None and parse(pool.XMLDesc(0)).get("type") == "rbd":
+            # libvirt says of an image with snapshots that there is none.
+            return f"Ceph does not remove it, because it is open somewhere, or has snapshots or clones (rbd status, rbd snap ls): {_libvirt.text_of(exc)}"
         return f"libvirt does not remove it: {_libvirt.text_of(exc)}"
     return None
 

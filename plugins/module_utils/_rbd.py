@@ -33,7 +33,7 @@ def is_empty(conn: Any, pool: Any, image: str) -> bool:
     :param pool: libvirt's handle of the pool.
     :raises LibvirtProblem: that cannot be read.
     """
-    extents = json.loads(_with_qemu_img(conn, pool, image, ["map", "--output=json"], ["--image-opts"], LOOKING))
+    extents = json.loads(_with_qemu_img(conn, pool, image, ["map", "--output=json"], ["--image-opts"], LOOKING) or "[]")
     return not any(each["data"] for each in extents)
 
 
@@ -48,12 +48,22 @@ def fill(conn: Any, pool: Any, image: str, file: str, file_format: str, held: Se
     _with_qemu_img(conn, pool, image, command, ["--target-image-opts"], FILLING, held)
 
 
+def has_content(conn: Any, pool: Any, image: str, snapshot: str, file: str, file_format: str) -> bool:
+    """Whether a snapshot of an image has the content of an image file; where one of them is longer, it has nothing there.
+
+    :raises LibvirtProblem: that cannot be read.
+    """
+    text = f"driver={file_format},file.driver=file,file.filename={_escaped(file)}"
+    command = ["compare", "-q", "--image-opts", text]
+    return _with_qemu_img(conn, pool, image, command, [], FILLING, snapshot=snapshot, may_differ=True) is not None
+
+
 def snapshots(conn: Any, pool: Any, image: str) -> list[str]:
     """The names of the snapshots of an image.
 
     :raises LibvirtProblem: they cannot be read.
     """
-    found = json.loads(_with_qemu_img(conn, pool, image, ["info", "--output=json"], ["--image-opts"], LOOKING))
+    found = json.loads(_with_qemu_img(conn, pool, image, ["info", "--output=json"], ["--image-opts"], LOOKING) or "{}")
     return [each["name"] for each in found.get("snapshots", ())]
 
 
@@ -66,8 +76,20 @@ def make_snapshot(conn: Any, pool: Any, image: str, name: str) -> None:
 
 
 def _with_qemu_img(
-    conn: Any, pool: Any, image: str, before: Sequence[str], options: Sequence[str], seconds: int, held: Sequence[int] = ()
-) -> str:
+    conn: Any,
+    pool: Any,
+    image: str,
+    before: Sequence[str],
+    options: Sequence[str],
+    seconds: int,
+    held: Sequence[int] = (),
+    snapshot: str | None = None,
+    may_differ: bool = False,
+) -> str | None:
+    """Run qemu-img with an image as its last operand.
+
+    :param may_differ: whether the program says by its exit status 1 that contents differ, for which None is returned.
+    """
     root = parse(pool.XMLDesc(0))
     words = {"driver": "raw", "file.driver": "rbd", "file.pool": child_text(root, "source/name") or "", "file.image": image}
     for number, server in enumerate(root.findall("source/host")):
@@ -77,7 +99,9 @@ def _with_qemu_img(
     key = secret_key(conn, auth) if auth is not None else None
     if auth is not None and key is not None:
         words.update({"file.user": auth.get("username") or "", "file.key-secret": "key", "file.auth-client-required.0": "cephx"})
-    target = ",".join(f"{name}={value.replace(',', ',,')}" for name, value in words.items())
+    if snapshot is not None:
+        words["file.snapshot"] = snapshot
+    target = ",".join(f"{name}={_escaped(value)}" for name, value in words.items())
     reader, writer = os.pipe()
     try:
         os.write(writer, key or b"")
@@ -88,6 +112,8 @@ def _with_qemu_img(
         raise LibvirtProblem(f"The image {image} of Ceph cannot be read or written on {host_name()}: {exc}.") from exc
     finally:
         os.close(reader)
+    if may_differ and done.returncode == 1:
+        return None
     if done.returncode:
         why = (done.stderr.strip() or f"exit status {done.returncode}").rpartition("\n")[2]
         raise LibvirtProblem(
@@ -95,6 +121,10 @@ def _with_qemu_img(
             "package qemu-block-extra)."
         )
     return done.stdout
+
+
+def _escaped(value: str) -> str:
+    return value.replace(",", ",,")
 
 
 def secret_key(conn: Any, auth: Any) -> bytes | None:

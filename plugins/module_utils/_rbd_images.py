@@ -5,8 +5,9 @@
 """Images in a pool of Ceph of which the disks of instances are clones: filled once, never written to again.
 
 Private to the collection. The name of such an image has the digits of the checksum of its file and a random end, so that it has one writer for
-ever: the build that has made it. When it is filled, that build makes the snapshot WHOLE, and only what has this snapshot is cloned. libvirt
-clones from it and protects it. Until then a note is on this host, and a lock which qemu-img has too, so that the next build here knows what was
+ever: the build that has made it. When it is filled, that build makes the snapshot WHOLE, and only what has this snapshot is cloned. Names prove
+nothing of content: before its first clone of an image that another host has filled, a host compares the two. libvirt clones from the snapshot and
+protects it. Until then a note is on this host, and a lock which qemu-img has too, so that the next build here knows what was
 left by a build that was killed, and removes it.
 """
 
@@ -29,8 +30,8 @@ WHOLE = "drover-whole"
 #: Ceph itself needs names shorter than 96.
 DIGITS = 64
 
-#: The ending of the note of an image that is being filled.
-_NOTE = ".image"
+#: The endings of the notes of an image that is being filled, and of one whose content this host has seen to be right.
+_NOTE, _SEEN = ".image", ".image-seen"
 
 
 def can_clone(conn: Any, pool: str) -> bool:
@@ -51,7 +52,7 @@ def bring(conn: Any, pool: str, digits: str, file: str, file_format: str, size: 
     try:
         records.prepare()
         _drop_left(conn, records)
-        there = _whole(conn, found, digits)
+        there = _whole(conn, found, records, digits, file, file_format)
         if there is not None:
             return there
         lock = records.lock(_lock(name))
@@ -63,9 +64,10 @@ def bring(conn: Any, pool: str, digits: str, file: str, file_format: str, size: 
                 found.createXML(VOLUME.format(name=name, size=size), 0)
                 _rbd.fill(conn, found, name, file, file_format, [lock])
                 # Another host may have been quicker.
-                there = _whole(conn, found, digits)
+                there = _whole(conn, found, records, digits, file, file_format)
                 if there is None:
                     _rbd.make_snapshot(conn, found, name, WHOLE)
+                    _write_note(records, name, pool, _SEEN)
             except BaseException:
                 _drop(conn, records, pool, name)
                 raise
@@ -114,10 +116,18 @@ def finish(conn: Any, pool: str, name: str, size_gb: int) -> bool:
     return not _rbd.is_empty(conn, found, name)
 
 
-def _whole(conn: Any, pool: Any, digits: str) -> str | None:
+def _whole(conn: Any, pool: Any, records: Records, digits: str, file: str, file_format: str) -> str | None:
+    """Find a whole image whose content is that of the file."""
     pool.refresh(0)
-    names = sorted(each for each in pool.listVolumes() if each.startswith(f"{_rbd.IMAGE}{digits[:DIGITS]}-"))
-    return next((each for each in names if WHOLE in _rbd.snapshots(conn, pool, each)), None)
+    for name in sorted(each for each in pool.listVolumes() if each.startswith(f"{_rbd.IMAGE}{digits[:DIGITS]}-")):
+        if WHOLE not in _rbd.snapshots(conn, pool, name):
+            continue
+        if os.path.exists(_note(records, name, _SEEN)):
+            return name
+        if _rbd.has_content(conn, pool, name, WHOLE, file, file_format):
+            _write_note(records, name, pool.name(), _SEEN)
+            return name
+    return None
 
 
 def kept(conn: Any) -> list[dict[str, Any]]:
@@ -177,12 +187,12 @@ def _lock(name: str) -> str:
     return f"image-{name.rpartition('-')[2]}"
 
 
-def _note(records: Records, name: str) -> str:
-    return os.path.join(records.folder, name + _NOTE)
+def _note(records: Records, name: str, ending: str = _NOTE) -> str:
+    return os.path.join(records.folder, name + ending)
 
 
-def _write_note(records: Records, name: str, pool: str) -> None:
-    with open(_note(records, name), "w", encoding="utf-8") as file:
+def _write_note(records: Records, name: str, pool: str, ending: str = _NOTE) -> None:
+    with open(_note(records, name, ending), "w", encoding="utf-8") as file:
         json.dump({"pool": pool}, file)
         file.flush()
         os.fsync(file.fileno())

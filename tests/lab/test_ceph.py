@@ -392,6 +392,25 @@ def test_disks_from_one_image_are_clones_of_it(on_ceph):
     assert on_ceph.parent(volumes_of(fleet)["web"]) == (image, "drover-whole") and len(on_ceph.images()) == 3
 
 
+def test_an_image_with_the_name_and_the_mark_of_another_content_is_not_cloned(on_ceph):
+    """A stranger has made it. Each host compares what others have filled, once."""
+    fleet = on_ceph.fleet
+    on_ceph.playbook("discover")
+    images = an_image(fleet)
+    strange = f"drover-image-{images[0]['checksum'][7:]}-00000000"
+    on_ceph.cluster.rbd("create", "--size", "2G", strange)
+    on_ceph.cluster.rbd("bench", "--io-type", "write", "--io-size", "4K", "--io-total", "64K", strange)
+    on_ceph.cluster.rbd("snap", "create", f"{strange}@drover-whole")
+    on_ceph.cluster.rbd("snap", "protect", f"{strange}@drover-whole")
+    for name in ("web", "db"):
+        place_from(on_ceph, images, name)
+    volumes = volumes_of(fleet)
+    (image,) = set(on_ceph.images()) - set(volumes.values()) - {strange}
+    assert on_ceph.parent(volumes["web"]) == on_ceph.parent(volumes["db"]) == (image, "drover-whole")
+    assert on_ceph.content(volumes["web"], 2**20 + 8)[-8:] == b"Z" * 8
+    assert len({host for host, dummy in fleet.settled().values()}) == 2, "the image was compared by no host but the one that filled it"
+
+
 def test_a_dead_hosts_clones_run_elsewhere(on_ceph):
     fleet = on_ceph.fleet
     on_ceph.playbook("discover")

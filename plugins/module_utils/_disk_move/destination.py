@@ -17,9 +17,14 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.drover.compute.plugins.module_utils import _attached_files, _backing, _files, _images, _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._mounts import all_mounts, mount_of
 from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS, folder_of
 from ansible_collections.drover.compute.plugins.module_utils._volumes import POOLS as VOLUME_POOLS
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+
+
+#: File systems that are empty after a reboot.
+MEMORY = ("tmpfs", "ramfs", "devtmpfs", "hugetlbfs")
 
 
 class Image(NamedTuple):
@@ -63,6 +68,12 @@ def folder(conn: Any, pool: str) -> str:
         raise LibvirtProblem(f"The folder of the destination cannot be looked at: {exc}") from exc
     if found is None or not is_there:
         raise LibvirtProblem(f"The folder {found} does not exist on {host_name()}: make or mount it first, or choose another destination.")
+    mount = mount_of(_files.call(os.path.realpath, found), all_mounts())
+    if mount is not None and mount[2] in MEMORY:
+        raise LibvirtProblem(
+            f"The folder {found} on {host_name()} is in memory ({mount[2]}), and a disk there would be lost when the host reboots: choose another "
+            "destination."
+        )
     return found
 
 

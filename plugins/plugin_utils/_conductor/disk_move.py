@@ -18,6 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils import _certainty a
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations.options import Options
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, instance_lookup, leases, orders
 from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
@@ -60,6 +61,7 @@ class DiskMove:
     def __init__(self, ports: Ports, request: DiskMoveRequest, check_mode: bool = False) -> None:
         self._store, self._hosts, self._leasing, self._clock, self._say = ports.store, ports.hosts, ports.leasing, ports.clock, ports.say
         self._request, self._check_mode = request, check_mode
+        self._options: dict[str, Any] = {}
 
     def run(self) -> dict[str, Any]:
         """Carry it out, see steps()."""
@@ -77,7 +79,7 @@ class DiskMove:
             _domain_disk_move.
         :raises DroverError: it is refused, it failed, or what became of it is not certain.
         """
-        self._refuse_options()
+        self._options = self._checked_options()
         instance = self._find()
         host = self._host(instance)
         if self._request.abort:
@@ -96,10 +98,11 @@ class DiskMove:
             self._say(f"{instance['name']}: the file {each['path']} on {host} stays: {each['reason']}.")
         return {**found, **{key: value for key, value in result.items() if key in shown}}
 
-    def _refuse_options(self) -> None:
-        wrong = move_options.contradictions(self._request.options)
-        if wrong:
-            raise DroverError(f"{NOT_DONE}, because of drover_migration: {'; '.join(wrong)}.")
+    def _checked_options(self) -> dict[str, Any]:
+        try:
+            return Options(self._request.options).of({"uuid": "", "name": self._request.instance})
+        except DroverError as problem:
+            raise DroverError(f"{NOT_DONE}, because of drover_migration: {problem}") from problem
 
     def _find(self) -> NamedInstance:
         with self._store.read() as connection:
@@ -154,7 +157,7 @@ class DiskMove:
             self._refuse_used(connection, instance, foreseen)
             given["used_elsewhere"] = used_files.elsewhere(connection, uuid, host, [foreseen["source"], foreseen["destination"]])
         limit = self._limit(foreseen)
-        given.update(timeout=limit, bandwidth_mib=self._request.options.get("bandwidth_mib"), looked_up=names)
+        given.update(timeout=limit, bandwidth_mib=self._options.get("bandwidth_mib"), looked_up=names)
         order = bulk.new_uuid()
         with self._store.write() as connection:
             orders.begin(connection, uuid, orders.MOVING_DISK, order, instead_of=earlier)
@@ -225,7 +228,7 @@ class DiskMove:
     def _limit(self, foreseen: Mapping[str, Any]) -> int:
         """The seconds that the move may take, by the size of the disk."""
         size = ((foreseen.get("device") or {}).get("capacity_bytes") or 0) / GIB
-        return round((self._request.options.get("timeout_per_gib") or move_options.TIMEOUT_PER_GIB) * max(2, size))
+        return round((self._options.get("timeout_per_gib") or move_options.TIMEOUT_PER_GIB) * max(2, size))
 
     def _refuse_used(self, connection: Connection, instance: NamedInstance, foreseen: Mapping[str, Any]) -> None:
         """Refuse a file that an instance of any host uses."""

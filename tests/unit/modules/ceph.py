@@ -33,6 +33,8 @@ class Ceph:
         self.images, self.known = {}, set()
         #: Called before a convert is done, and before a clone is made.
         self.before_fill = self.before_clone = lambda: None
+        #: The images that were compared with a file.
+        self.compared = []
 
     def name(self):
         return "ceph"
@@ -87,9 +89,15 @@ class Ceph:
         self.known.add(name)
         return Volume(self, name)
 
-    def qemu_img(self, conn, pool, name, before, options, seconds, held=()):
+    def qemu_img(self, conn, pool, name, before, options, seconds, held=(), snapshot=None, may_differ=False):
         """In place of _rbd._with_qemu_img()."""
         image = self.images[name]
+        if before[0] == "compare":
+            assert before[1:3] == ["-q", "--image-opts"] and may_differ
+            self.compared.append(name)
+            path = before[3].partition("file.filename=")[2]
+            with open(path, "rb") as file:
+                return "" if image.snapshots[snapshot][0] == f"converted from {file.read(4)!r}" else None
         if before[0] == "convert":
             self.before_fill()
             with open(before[-1], "rb") as file:

@@ -79,6 +79,27 @@ def test_the_image_is_filled_once_and_each_disk_is_a_clone_of_its_own_size(host,
     assert notes(records) == []
 
 
+def test_an_image_of_another_host_is_compared_once(host, records):
+    host.build(1)
+    (image,) = host.for_clones()
+    assert host.ceph.compared == []
+    os.unlink(os.path.join(records.folder, f"{image}.image-seen"))
+    host.build(2)
+    host.build(3)
+    assert host.for_clones() == [image] and host.ceph.compared == [image]
+
+
+def test_what_has_the_name_and_the_mark_and_other_content_is_not_cloned(host):
+    """A stranger has made it, or it was written to before its snapshot."""
+    strange = f"{PREFIX}aaaaaaaa"
+    host.ceph.images[strange] = Image(64 * 2**20, "strange", snapshots={"drover-whole": ("strange", True)})
+    for number in (1, 2):
+        assert host.build(number)["rc"] == 0
+    (image,) = set(host.for_clones()) - {strange}
+    assert {host.ceph.images[volume(number)].parent for number in (1, 2)} == {(image, "drover-whole")}
+    assert host.ceph.images[strange].data == "strange"
+
+
 def test_the_image_stays_when_an_instance_is_removed(host):
     host.build(1)
     host.build(2)

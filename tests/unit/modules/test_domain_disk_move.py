@@ -263,6 +263,12 @@ def test_a_destination_that_another_domain_names_is_refused(make, domain_xml, tm
     assert "in use" in vm.refuses() and "domain other" in vm.refuses()
 
 
+def test_a_folder_in_memory_is_refused(make):
+    vm = make()
+    assert "is in memory (tmpfs), and a disk there would be lost" in vm.refuses(pool="/dev/shm")
+    vm.is_as_before()
+
+
 def test_a_destination_without_space_is_refused(make, monkeypatch):
     vm = make()
     stats = types.SimpleNamespace(f_bavail=1, f_frsize=4096)
