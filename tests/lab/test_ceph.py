@@ -402,8 +402,9 @@ def test_an_image_with_the_name_and_the_mark_of_another_content_is_not_cloned(on
     on_ceph.cluster.rbd("bench", "--io-type", "write", "--io-size", "4K", "--io-total", "64K", strange)
     on_ceph.cluster.rbd("snap", "create", f"{strange}@drover-whole")
     on_ceph.cluster.rbd("snap", "protect", f"{strange}@drover-whole")
-    for name in ("web", "db"):
-        place_from(on_ceph, images, name)
+    place_from(on_ceph, images, "web")
+    on_ceph.playbook("host_disable", drover_host=fleet.settled()["web"][0])
+    place_from(on_ceph, images, "db")
     volumes = volumes_of(fleet)
     (image,) = set(on_ceph.images()) - set(volumes.values()) - {strange}
     assert on_ceph.parent(volumes["web"]) == on_ceph.parent(volumes["db"]) == (image, "drover-whole")

@@ -24,6 +24,7 @@ import sqlalchemy as sa
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
 from ansible_collections.drover.compute.plugins.module_utils import _hotplug, _power
+from ansible_collections.drover.compute.plugins.module_utils._disk_move import destination as disk_destination
 from ansible_collections.drover.compute.plugins.module_utils._domain_numa import parse_numa, pinned_cpus
 from ansible_collections.drover.compute.plugins.module_utils._migration import record as migration_record
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
@@ -172,6 +173,8 @@ class World:
         patch.setattr(building, "GRACE", 5)
         patch.setattr(instance_devices, "GRACE", 5)
         patch.setattr(instance_snapshots, "GRACE", 5)
+        # The hosts' disks are in memory here, so that the matrix is fast.
+        patch.setattr(disk_destination, "MEMORY", ())
         patch.setattr(_hotplug, "POLL", 0.002)
         patch.setattr(_power, "POLL", 0.002)
         lock = migration_record.Records.lock

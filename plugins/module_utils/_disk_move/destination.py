@@ -22,7 +22,6 @@ from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDE
 from ansible_collections.drover.compute.plugins.module_utils._volumes import POOLS as VOLUME_POOLS
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
-
 #: File systems that are empty after a reboot.
 MEMORY = ("tmpfs", "ramfs", "devtmpfs", "hugetlbfs")
 

@@ -110,3 +110,12 @@ def test_a_run_without_hosts_is_no_success(tmp_path, words, sentence):
     name, *options = words
     status, output = ansible(tmp_path, "playbook", "-i", "hosts.yml", f"drover.compute.{name}", *options)
     assert status != 0 and sentence in " ".join(output.split()), output
+
+
+@pytest.mark.parametrize("playbook", ["drain", "undrain"])
+@pytest.mark.parametrize("pool", ['""', "null", "[]", "true"])
+def test_an_empty_pool_is_no_drain_of_the_whole_host(playbook, pool, tmp_path):
+    (tmp_path / "hosts.yml").write_text("hypervisors: {hosts: {kvm1: {}, kvm2: {}}}\n", encoding="utf-8")
+    given = f'{{"drover_pool": {pool}, "drover_host": "kvm1"}}'
+    status, output = ansible(tmp_path, "playbook", "-i", "hosts.yml", f"drover.compute.{playbook}", "-e", given)
+    assert status != 0 and "it is not known if a storage pool or a whole host is meant" in " ".join(output.split()), output
