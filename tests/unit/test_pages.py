@@ -181,7 +181,7 @@ def test_target_or_file_exists(command):
 def test_variables_exist(page):
     text = re.sub(r"`_\w+`|drover_\w*\*\w*|drover_\{.*?\}\w*", "", page.read_text())
     named = set(re.findall(r"(?<![/\w.])drover_[a-z0-9_]+(?![\w*-])", text))
-    others = {"drover_owner", "drover_run", "drover_read", "drover_awx"}
+    others = {"drover_owner", "drover_run", "drover_read", "drover_awx", "drover_notice"}
     # Metrics have the prefix too; that the dashboard and the alerts have the right names, test_metrics.py sees.
     others |= set(re.findall(r"drover_[a-z_]+", (ROOT / "docs" / "metrics.md").read_text().partition("## The figures")[2]))
     assert {name for name in named if not name.endswith("_")} - known_variables.KNOWN - others == set()

@@ -1,0 +1,89 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The task file of drover_notify: when it runs, what it gets, and that it stops nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import pytest
+
+from ansible_collections.drover.compute.tests.unit.action.running import ansible
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host
+
+WRITE = """
+- name: Keep it
+  ansible.builtin.shell: 'printf "%s\\n" "$NOTICE" >> FOLDER/notices'
+  environment:
+    NOTICE: "{{ drover_notice | to_json }}"
+  changed_when: false
+"""
+FAIL = """
+- name: Fail
+  ansible.builtin.fail:
+    msg: the mail server is down
+"""
+INVENTORY = """
+all:
+  hosts:
+    localhost: {ansible_connection: local, ansible_python_interpreter: PYTHON}
+  children:
+    hypervisors: {hosts: {kvm1: {}, kvm2: {}}, vars: {ansible_host: 127.0.0.1, ansible_port: 9}}
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run a playbook; returns (exit code, what it said, the notices)."""
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    fleets.discover(url, host("kvm1", domain("web")), host("kvm2"), now=time.time())
+    (tmp_path / "hosts.yml").write_text(INVENTORY.replace("PYTHON", sys.executable))
+
+    def ran(playbook, *words, tasks=WRITE):
+        (tmp_path / "notify.yml").write_text(tasks.replace("FOLDER", str(tmp_path)))
+        given = ("-e", f"drover_store_url={url}", "-e", "drover_notify=notify.yml", "-i", "hosts.yml")
+        code, said = ansible(tmp_path, "playbook", *given, f"drover.compute.{playbook}", *words)
+        kept = tmp_path / "notices"
+        notices = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
+        kept.unlink(missing_ok=True)
+        return code, said, notices
+
+    return ran
+
+
+def test_a_drain_that_fails(run):
+    code, said, notices = run("drain", "-e", "drover_host=kvm1")
+    assert code != 0 and [(each["run"], each["stage"], each["host"]) for each in notices] == [
+        ("drain", "began", "kvm1"),
+        ("drain", "failed", "kvm1"),
+    ], said
+    assert "kvm1" in notices[1]["message"] and notices[1]["time"].endswith("Z")
+    assert run("drain", "-e", "drover_host=kvm1", "--check")[2] == []
+
+
+def test_a_notice_that_fails_hides_nothing(run):
+    """The run fails for its own reason, and ends well where it would have."""
+    code, said, _notices = run("drain", "-e", "drover_host=kvm1", tasks=FAIL)
+    assert code != 0 and "No notice was given that the drain began: the mail server is down" in said and "failed=1" in said, said
+    code, said, _notices = run("audit", tasks=FAIL)
+    assert code == 0, said
+
+
+def test_an_evacuation_that_is_refused_needs_a_person(run):
+    code, said, notices = run("evacuate", "-e", "drover_host=kvm1")
+    assert code != 0 and [each["stage"] for each in notices] == ["began", "needs a person"], said
+    assert "restarted nothing" in notices[1]["message"] and "up" in notices[1]["message"]
+
+
+def test_an_audit_without_problems_gives_none(run):
+    code, said, notices = run("audit")
+    assert code == 0 and notices == [], said
+
+
+def test_a_rolling_maintenance_that_fails(run):
+    code, said, notices = run("rolling_maintenance")
+    assert code != 0 and [each["stage"] for each in notices] == ["began", "failed"], said
