@@ -13,6 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.act
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.storage_fencing import StorageFencing
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.fencing import rules_lifted
 from ansible_collections.drover.compute.plugins.plugin_utils._store import storage_fences
 
 #: Those whose tasks are in the role evacuate.
@@ -29,6 +30,8 @@ class ActionModule(ConductorAction):
         "addresses": {"type": "list", "elements": "str", "default": []},
         "disks": {"type": "list", "elements": "str", "default": []},
         "cut": {"type": "list", "elements": "str", "default": []},
+        "others": {"type": "list", "elements": "str", "default": []},
+        "force": {"type": "list", "elements": "str", "default": []},
         **STORE_SPEC,
     }
     REQUIREMENTS = {
@@ -51,7 +54,7 @@ class ActionModule(ConductorAction):
                     f"The tasks of the fence say that {args['host']} is cut off from {unknown[0]}, which is none of the disks that they were given. "
                     "Nothing was started. Correct evacuate_fence_cut in verify: it has items of evacuate_fence_disks."
                 )
-            fencing.verified(args["cut"])
+            fencing.verified(args["cut"], args["others"], rules_lifted(args["force"]))
             return {"changed": True}
         if args["state"] == "returned":
             fence = fencing.returned()

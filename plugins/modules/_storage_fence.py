@@ -49,6 +49,16 @@ options:
     type: list
     elements: str
     default: []
+  others:
+    description: With O(state=verified), the other hypervisors. Some of them look if a client still has one of the images of Ceph open.
+    type: list
+    elements: str
+    default: []
+  force:
+    description: With O(state=verified), names of rules to lift; V(storage_active) records the disks although a client has one open.
+    type: list
+    elements: str
+    default: []
 attributes:
   check_mode:
     support: full

@@ -232,3 +232,30 @@ def test_two_hosts_are_shut_out_one_after_the_other(on_ceph):
         assert (":0/0" in on_ceph.cluster.ceph("osd", "blocklist", "ls")) == others
     assert {name: state for name, (host, state) in fleet.where().items()} == {"web": "running", "db": "running"}
     assert content(on_ceph, "web-root") == b"\4" * 65536 and content(on_ceph, "db-root") == bytes(65536)
+
+
+def test_the_word_of_a_fence_that_cuts_nothing_is_not_believed(on_ceph):
+    """Its tasks say that all is cut off, and the guest writes on: nothing is started a second time."""
+    fleet = on_ceph.fleet
+    on_ceph.make("kvm1", "web", ("web-root", 1))
+    own = fleet.folder / "own.yml"
+    own.write_text(
+        '- name: Say what is not so\n  ansible.builtin.set_fact:\n    evacuate_fence_cut: "{{ evacuate_fence_disks }}"\n'
+        "  when: evacuate_fence_action == 'verify'\n"
+    )
+    on_ceph.playbook("discover")
+    inside = Inside(fleet, "kvm1")
+    for rule in CUT_OFF:
+        inside.run("ip", *rule.split())
+    try:
+        fleet.playbook("discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost", check=False)
+        inside.write("web", 2)
+        refused = on_ceph.playbook("evacuate", check=False, drover_host="kvm1", drover_storage_fence=str(own))
+        assert refused.returncode != 0 and "but Ceph still has a client that writes there" in said(refused), said(refused)
+        assert set(fleet.where(["kvm2", "kvm3"])) == set() and content(on_ceph, "web-root") == b"\2" * 65536
+    finally:
+        for rule in reversed(CUT_OFF):
+            inside.run("ip", *rule.replace("add", "del", 1).split())
+    on_ceph.playbook("discover", check=False)
+    on_ceph.playbook("undrain", drover_host="kvm1", drover_storage_fence=str(own))
+    assert fleet.where()["web"] == ("kvm1", "running")

@@ -62,11 +62,16 @@ def witnesses(connection: Connection, host: str, others: Iterable[str], variable
     :raises DroverError: the store does not know the host.
     """
     services.get(connection, host)
-    others = sorted(set(others) - {host})
-    up = sorted(services.up_hosts(connection, others, clock.now(connection)))
     # Whom its storage shuts out is known from the storage, and has its images open until then.
     disks = _disks(connection, host, with_images=not variables.get("drover_storage_fence"))
-    return Witnesses((up or others)[:WITNESSES], _addresses(connection, host, variables), disks[:DISKS])
+    return Witnesses(peers(connection, host, others), _addresses(connection, host, variables), disks[:DISKS])
+
+
+def peers(connection: Connection, host: str, others: Iterable[str]) -> list[str]:
+    """Return some of the other hypervisors: those that were up when they were last read, where there are any."""
+    others = sorted(set(others) - {host})
+    up = sorted(services.up_hosts(connection, others, clock.now(connection)))
+    return (up or others)[:WITNESSES]
 
 
 def gather(

@@ -14,13 +14,16 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import is_written
 from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import evidence
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, some
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Late, Unreachable, some
 from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, evacuations, storage_fences
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
 #: Seconds that a host may take to be read before it is let in again.
 READ = 200
+#: Seconds after which Ceph has forgotten a client that is gone (30), with some to spare; between two looks.
+FORGOTTEN, LOOK = 45, 5
 
 
 class StorageFencing:
@@ -63,17 +66,50 @@ class StorageFencing:
             if disk.get("source") and is_written(disk) and (text := storage_identity.anywhere(disk, nodes[each["node"]]))
         }
 
-    def verified(self, cut: Collection[str]) -> None:
+    def verified(self, cut: Collection[str], others: Collection[str] = (), lifted: Collection[str] = ()) -> None:
         """Record the disks that the host was seen to be cut off from.
 
-        :raises DroverError: it is cut off from none.
+        The tasks of a fence say so, and they may be wrong. So other hypervisors look for clients that still have images of Ceph open.
+
+        :param others: the other hypervisors of the inventory.
+        :param lifted: the rules of fencing.LIFTABLE that the operator lifts.
+        :raises DroverError: it is cut off from none, or somebody still has one open.
         """
         if not cut:
             raise DroverError(f"{self.host} was seen to be cut off from no disk of its instances.")
+        if "storage_active" not in lifted:
+            self._refuse_open(cut, others)
         with self._ports.store.write() as connection:
             self._ports.leasing.renew(connection, self.host)
             storage_fences.verified(connection, self.host, cut, clock.now(connection))
         self._ports.say(f"{self.host} is cut off from its storage: {some(sorted(cut), 5)}.")
+
+    def _refuse_open(self, cut: Collection[str], others: Collection[str]) -> None:
+        images = sorted(each for each in cut if each.startswith(storage_identity.RBD))
+        if not images:
+            return
+        with self._ports.store.read() as connection:
+            peers = evidence.peers(connection, self.host, others)
+        deadline = self._ports.clock.monotonic() + FORGOTTEN
+        while True:
+            found = {image for peer in peers for image in self._open(peer, images)}
+            if not found:
+                return
+            if self._ports.clock.monotonic() >= deadline:
+                raise DroverError(
+                    f"The tasks of the fence say that {self.host} is cut off from {some(sorted(found), 3)}, but Ceph still has a client that writes there: "
+                    "its instances run. Nothing was started. Correct the tasks so that they cut it off, and run this again. To go on all the same: -e "
+                    "drover_evacuate_force=storage_active, which lifts just this rule."
+                )
+            self._ports.clock.sleep(LOOK)
+
+    def _open(self, peer: str, images: list[str]) -> set[str]:
+        """Return the images that somebody has open, as another hypervisor sees it."""
+        try:
+            seen = self._ports.hosts.hand(peer, evidence.PROBE).read("_host_probe", {"addresses": [], "disks": images})
+        except (Unreachable, Late):
+            return set()
+        return set(seen.get("in_use") or ())
 
     def returned(self) -> Mapping[str, Any] | None:
         """Read the host, and see that it may be let in again: what shuts it out, None if nothing does.

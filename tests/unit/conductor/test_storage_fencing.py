@@ -11,6 +11,7 @@ import time
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import storage_fencing
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.storage_fencing import StorageFencing
@@ -171,3 +172,39 @@ def test_another_fence_does_not_hide_the_first(prepared_url):
     world.cut()
     with pytest.raises(DroverError, match="shut out of its storage by the fence ceph already, not by /srv/iscsi.yml"):
         world.fencing().begin("/srv/iscsi.yml")
+
+
+@pytest.mark.parametrize("lifted", [(), ("storage_active",)])
+def test_a_fence_that_cuts_nothing_is_seen_by_the_client_that_still_writes(prepared_url, monkeypatch, lifted):
+    world = Fenced(prepared_url, WEB)
+    world.leasing().take("kvm1", "evacuate")
+    fencing = world.fencing()
+    asked = fencing.begin("/srv/own.yml")
+    probed = []
+
+    def read(hand, module, given):
+        probed.append((hand.name, module, given))
+        return {"reached": None, "storage": "active", "in_use": [ORIGINS["web"]]}
+
+    monkeypatch.setattr(test_evacuate.Hand, "read", read)
+    monkeypatch.setattr(storage_fencing, "FORGOTTEN", 0)
+    if lifted:
+        fencing.verified(asked["disks"], ["kvm1", "kvm2", "kvm3"], lifted)
+        assert probed == []
+        return
+    with pytest.raises(DroverError, match="Ceph still has a client that writes there") as refused:
+        fencing.verified(asked["disks"], ["kvm1", "kvm2", "kvm3"])
+    assert ORIGINS["web"] in str(refused.value) and {name for name, *_rest in probed} == {"kvm2", "kvm3"}
+    with pytest.raises(DroverError, match="not proven that kvm1 is off or cut off"):
+        world.run(fenced=False)
+    assert world.calls == []
+
+
+def test_a_client_that_is_gone_is_forgotten_by_ceph_after_a_while(prepared_url, monkeypatch):
+    world = Fenced(prepared_url, WEB)
+    world.leasing().take("kvm1", "evacuate")
+    asked, answers = world.fencing().begin("/srv/own.yml"), [[ORIGINS["web"]], [ORIGINS["web"]], [], []]
+    monkeypatch.setattr(test_evacuate.Hand, "read", lambda *dummy: {"in_use": answers.pop(0)})
+    monkeypatch.setattr(storage_fencing, "LOOK", 0)
+    world.fencing().verified(asked["disks"], ["kvm2", "kvm3"])
+    assert answers == [] and world.restarted()[0] == {"web"}
