@@ -88,6 +88,19 @@ def find(connection: Connection, name: str, hosts: Sequence[str]) -> list[HostPo
     return [each._replace(places=tuple(place for place in each.places if place in known)[:1]) for each in chosen]
 
 
+def refuse_stopped(pools: Iterable[HostPool]) -> None:
+    """Refuse a pool that does not run: neither what is in it nor its size is known then."""
+    stopped = []
+    for each in pools:
+        facts: Mapping[str, Any] = next((pool for pool in each.node.facts.get("pools") or () if pool["name"] == each.name), {})
+        if facts.get("state", "running") not in _RUNNING:
+            stopped.append(f"{each.name} on {each.node.host}")
+    if stopped:
+        raise DroverError(
+            f"The storage pool {', '.join(stopped)} does not run, so it is not known what is in it: start it (virsh pool-start), and run this again."
+        )
+
+
 def _refuse_uncounted(name: str, nodes: Iterable[NodeFacts], shared: Collection[str]) -> None:
     """Refuse a shared pool that a host has and does not count: its instances have disks there that the plan would not see."""
     found = set()

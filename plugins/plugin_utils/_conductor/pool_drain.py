@@ -128,6 +128,7 @@ class PoolDrain:
         for host in hosts:
             self._hosts.discover(host)
         pools = self._find()
+        drained_pools.refuse_stopped(pools)
         with self._store.read() as connection:
             contents = Contents(connection, pools)
         while True:

@@ -10,7 +10,7 @@ import types
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import drained_pools, pool_proof
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import Late, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Late, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
@@ -129,6 +129,15 @@ def test_a_pool_inside_the_drained_one_is_no_destination(prepared_url):
     }
     # The other way round it is one.
     assert {space.name: space.refused for space in contents_of(prepared_url, "inside").spaces}["ssd"] is None
+
+
+def test_a_pool_that_does_not_run_is_not_drained(prepared_url):
+    fleets.discover(prepared_url, machine("kvm1", pools=[pool("ssd", state="inactive"), pool("hdd")]), machine("kvm2"))
+    with Store.open(prepared_url).read() as connection:
+        pools = drained_pools.find(connection, "ssd", [])
+        with pytest.raises(DroverError, match="The storage pool ssd on kvm1 does not run"):
+            drained_pools.refuse_stopped(pools)
+        drained_pools.refuse_stopped([each for each in pools if each.node.host == "kvm2"])
 
 
 def test_a_disk_by_another_name_of_the_pool_is_in_it(prepared_url):
