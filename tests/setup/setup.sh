@@ -22,6 +22,7 @@ PACKAGES="
     ovmf swtpm swtpm-tools
     openssh-server openssh-client iproute2 mount util-linux procps tar
     postgresql
+    openjdk-17-jre-headless
     python3 python3-venv python3-libvirt"
 STORAGE="
     ceph-mon ceph-mgr ceph-osd ceph-mds ceph-fuse ceph-common qemu-block-extra libvirt-daemon-driver-storage-rbd
