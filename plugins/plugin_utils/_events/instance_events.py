@@ -71,6 +71,10 @@ class InstanceEvents:
         """Return the instances whose changes are not judged yet: the store is asked for them."""
         return list(self._changes)
 
+    def is_new(self, host: str) -> bool:
+        """Tell whether a host was not read yet, or was forgotten."""
+        return host not in self._states
+
     def forget(self, host: str) -> None:
         """Forget what a host had: it is silent, and what it shows when it is back is no change."""
         for uuid in list(self._states.pop(host, ())):

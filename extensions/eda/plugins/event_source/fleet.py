@@ -95,9 +95,9 @@ from typing import Any
 
 def _make_importable() -> None:
     """Let Python find the collection that this file belongs to; ansible-rulebook does not load collections."""
-    base = str(pathlib.Path(__file__).absolute().parents[7])
-    if base not in sys.path:
-        sys.path.insert(0, base)
+    for folder in pathlib.Path(__file__).absolute().parents:
+        if folder.name == "ansible_collections" and str(folder.parent) not in sys.path:
+            sys.path.insert(0, str(folder.parent))
 
 
 async def main(queue: asyncio.Queue[dict[str, Any]], args: dict[str, Any]) -> None:
