@@ -116,7 +116,9 @@ def run_elsewhere(fleet, *domains) -> bool:
 
 def healed(fleet, begun: float, what: str, *domains) -> None:
     eventually(lambda: run_elsewhere(fleet, *domains), 300)
-    print(f"\n{what}: {time.monotonic() - begun:.0f} s until all instances run elsewhere")
+    took = time.monotonic() - begun
+    ((fencing,),) = fleet.query("SELECT sum(updated_at - created_at) FROM power_events WHERE action = 'fence'")
+    print(f"\n{what}: {took:.0f} s until all instances run elsewhere, {fencing:.0f} s of these for the fencing")
 
 
 def test_power_is_cut(with_bmcs, fleet, engine):
