@@ -14,6 +14,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._events.observation
 
 HOSTS = [f"kvm{number}" for number in range(1, 6)]
 
+NOTHING = View()
+
 
 @pytest.fixture
 def hosts():
@@ -31,7 +33,7 @@ def types(found):
     return [each["type"] for each in found]
 
 
-def run(hosts, begin, end, view=View()):
+def run(hosts, begin, end, view=NOTHING):
     return [made for at in range(begin, end) for made in hosts.tick(at, view)]
 
 
@@ -41,7 +43,9 @@ def test_a_silent_host_is_said_once_and_then_that_it_is_back(hosts):
     (made,) = run(hosts, 1020, 1200)
     assert (made["type"], made["host"], made["name"], made["uuid"]) == ("host_silent", "kvm1", "kvm1", None)
     assert made["since"] == "1970-01-01T00:16:40+00:00"
-    assert "neither its libvirt nor SSH answers (Connection timed out)" in made["sentence"] and "drover.compute.evacuate" in made["sentence"]
+    assert (
+        "neither its libvirt nor SSH answers (Connection timed out)" in made["sentence"] and "drover.compute.evacuate" in made["sentence"]
+    )
     assert types(hosts.connected(Connected("kvm1", 1200, []))) == ["host_back"]
     assert hosts.connected(Connected("kvm1", 1201, [])) == [] and run(hosts, 1201, 1600) == [] and hosts.quiet
 

@@ -21,6 +21,9 @@ def seen(host, state, reason="", at=1000.0, uuid=WEB):
     return Changed(host, at, Domain(uuid, "web" if uuid == WEB else "db", state, reason))
 
 
+NOTHING = View()
+
+
 @pytest.fixture
 def instances():
     found = InstanceEvents()
@@ -29,7 +32,7 @@ def instances():
     return found
 
 
-def after(instances, *changes, view=View(), at=1010.0):
+def after(instances, *changes, view=NOTHING, at=1010.0):
     found = [made for change in changes for made in instances.changed(change)]
     return found + instances.tick(at, view)
 

@@ -16,10 +16,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._events import find
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 BOOKS = {path.stem: yaml.safe_load(path.read_text()) for path in sorted((ROOT / "extensions" / "eda" / "rulebooks").glob("*.yml"))}
 TYPES = {
-    value
-    for module in (finding_events, host_events, instance_events)
-    for name, value in vars(module).items()
-    if name.isupper() and isinstance(value, str) and "_" in value
+    *(getattr(host_events, name) for name in ("SILENT", "ALONE", "BACK", "FLAPPING", "FLEET")),
+    *(getattr(instance_events, name) for name in ("CRASH", "STOPPED", "MOVED", "CHANGED", "PAUSE")),
+    *(getattr(finding_events, name) for name in ("CAPACITY", "AUDIT")),
 }
 TEMPLATES = (ROOT / "playbooks" / "vars" / "awx" / "objects" / "job_templates.yml").read_text()
 each_book = pytest.mark.parametrize("name", BOOKS)

@@ -82,7 +82,12 @@ def test_a_domain_stops_and_starts(main):
         return stopped, started
 
     stopped, started = watched(main, {"hosts": {"kvm1": "test:///default"}}, test)
-    assert (stopped["type"], stopped["name"], stopped["host"], stopped["reason"]) == ("instance_stopped_outside", "test", "kvm1", "destroyed")
+    assert (stopped["type"], stopped["name"], stopped["host"], stopped["reason"]) == (
+        "instance_stopped_outside",
+        "test",
+        "kvm1",
+        "destroyed",
+    )
     assert started["type"] == "instance_changed_outside" and started["uuid"] == stopped["uuid"]
     assert set(started) == {"type", "name", "uuid", "host", "since", "sentence"}
 
@@ -126,7 +131,10 @@ def test_wrong_arguments_are_refused_with_a_sentence(main, args, words):
 
 def test_the_uri_of_a_host():
     assert Options.of_args({"hosts": ["kvm1"]}).hosts == {"kvm1": "qemu+ssh://root@kvm1/system"}
-    assert Options.of_args({"hosts": "kvm1, kvm2", "uri": "qemu+tls://{host}.example.com/system"}).hosts["kvm2"] == "qemu+tls://kvm2.example.com/system"
+    assert (
+        Options.of_args({"hosts": "kvm1, kvm2", "uri": "qemu+tls://{host}.example.com/system"}).hosts["kvm2"]
+        == "qemu+tls://kvm2.example.com/system"
+    )
 
 
 def test_the_way_to_a_host():
@@ -151,7 +159,13 @@ def rulebook(*words, folder):
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment |= {"PATH": f"{programs}:{os.environ['PATH']}", "ANSIBLE_LOCALHOST_WARNING": "false"}
     return subprocess.Popen(
-        ["ansible-rulebook", *words], cwd=folder, env=environment, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        ["ansible-rulebook", *words],
+        cwd=folder,
+        env=environment,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
 
 
@@ -180,7 +194,8 @@ def test_ansible_rulebook_runs_a_playbook_for_an_event(tmp_path):
     book = [{"name": "Test", "hosts": "all,localhost", "sources": [{"drover.compute.fleet": source}], "rules": rules}]
     (tmp_path / "say.yml").write_text(json.dumps(play))
     (tmp_path / "book.yml").write_text(json.dumps(book))
-    (tmp_path / "inventory.yml").write_text(json.dumps({"all": {"hosts": {"localhost": {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}}}}))
+    here = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    (tmp_path / "inventory.yml").write_text(json.dumps({"all": {"hosts": {"localhost": here}}}))
     process = rulebook("-r", "book.yml", "-i", "inventory.yml", folder=tmp_path)
     try:
         deadline = time.monotonic() + 120

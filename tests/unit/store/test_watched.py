@@ -73,7 +73,9 @@ def test_what_runs_work_on(url):
     assert read(url, watched.busy) == (set(), set())
     written(url, lambda connection: leases.take(connection, "kvm2", ACTOR, "drain"))
     web = fleets.uuid_of("web")
-    written(url, lambda connection: connection.execute(sa.update(tables.instances).where(tables.instances.c.uuid == web).values(order_uuid="x")))
+    written(
+        url, lambda connection: connection.execute(sa.update(tables.instances).where(tables.instances.c.uuid == web).values(order_uuid="x"))
+    )
     assert read(url, watched.busy) == ({"kvm2"}, {web})
     # A run that is dead works on nothing.
     written(url, lambda connection: connection.execute(sa.update(tables.leases).values(expires_at=1)))
