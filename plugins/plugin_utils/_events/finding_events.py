@@ -27,7 +27,7 @@ class FindingEvents:
         :param capacity: a CapacityPlan with its name, for the smallest flavor; None where nothing is to be counted.
         :param findings: of the audit.
         """
-        found = {}
+        found: dict[tuple[str, ...], event.Event] = {}
         loss = (capacity or {}).get("with_loss")
         if capacity is not None and loss is not None and not loss["survives"]:
             found[(CAPACITY,)] = event.make(
