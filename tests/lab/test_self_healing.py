@@ -18,6 +18,7 @@ import time
 import pytest
 from test_evacuate import AT_ONCE, SHARED_POOL, discover
 from test_fleet import Domain, Run, eventually
+from test_silent_host import cut_from_the_controller
 
 pytestmark = pytest.mark.long
 
@@ -168,6 +169,44 @@ def test_the_only_engine_is_killed_in_the_middle(with_bmcs, fleet, engine):
         first.run.kill()
         engine()
         healed(fleet, begun, "power cut, the engine killed and started again", web, db)
+
+
+def test_only_the_network_between_the_engine_and_a_host_is_cut(with_bmcs, fleet, engine):
+    """The host is silent here, and its witnesses reach it: it is left alone, and read when it is back."""
+    web = Domain("web")
+    fleet.make("kvm1", web)
+    discover(fleet, "-e", json.dumps(SHARED_POOL))
+    healing = engine()
+    healing.watches()
+    with Copies(web):
+        with cut_from_the_controller(fleet):
+            healing.says("kvm1 is silent since", 120)
+            healing.says("kvm2 and kvm3 can reach it", 240)
+        healing.says("kvm1 is back", 120)
+        eventually(lambda: fleet.service("kvm1")["last_error"] is None, 60)
+    assert fleet.query("SELECT * FROM power_events") == [] and fleet.where() == {"web": ("kvm1", "running")}
+
+
+def test_nothing_is_done_while_half_of_the_fleet_is_silent_or_a_host_is_in_maintenance(with_bmcs, fleet, engine):
+    web = Domain("web")
+    fleet.make("kvm1", web)
+    discover(fleet, "-e", json.dumps(SHARED_POOL))
+    fleet.playbook("host_state.yml", "-e", json.dumps({"service_host": "kvm3", "state": "maintenance"}))
+    healing = engine()
+    healing.watches()
+    fleet.lab.command("kill", "kvm3")
+    time.sleep(45)
+    assert "kvm3 is silent" not in healing.said
+    fleet.lab.command("start", "kvm3")
+    eventually(lambda: healing.said.count("kvm3: libvirt is connected") == 2, 60)
+    fleet.playbook("host_state.yml", "-e", json.dumps({"service_host": "kvm3", "state": "enabled"}))
+    for host in ("kvm1", "kvm3"):
+        fleet.lab.command("kill", host)
+    healing.says("2 of 3 hosts are silent at the same time: kvm1, kvm3", 120)
+    time.sleep(30)
+    assert "kvm1 is silent" not in healing.said and fleet.query("SELECT * FROM power_events") == []
+    fleet.lab.command("start", "kvm3")
+    healing.says("kvm1 is silent since", 120)
 
 
 def test_a_guest_crashes_and_libvirt_dies(fleet, engine):

@@ -55,6 +55,10 @@ class HostEvents:
         """Return the type of the last event about a host that still holds."""
         return self._hosts[host].said if host in self._hosts else None
 
+    def is_lost(self, host: str) -> bool:
+        """Tell whether the libvirt of a host does not answer."""
+        return host in self._hosts and self._hosts[host].lost is not None
+
     @property
     def quiet(self) -> bool:
         """Whether tick() has nothing to look at."""

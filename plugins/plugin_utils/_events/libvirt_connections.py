@@ -144,8 +144,11 @@ class Connections:
                 opened.give(Changed(host, self._clock(), Domain(dom.UUIDString(), dom.name(), *state)))
 
         def closed(_conn: Any, reason: int, _opaque: Any) -> None:
-            words = {1: "it closed the connection", 2: f"no answer to {KEEPALIVES} keepalives of libvirt"}
-            self._lose(opened, words.get(reason, ""))
+            if reason == libvirt.VIR_CONNECT_CLOSE_REASON_KEEPALIVE:
+                silent = KEEPALIVES * self._keepalive
+                self._lose(opened, f"no answer to {KEEPALIVES} keepalives of libvirt", silent)
+            else:
+                self._lose(opened, "it closed the connection")
 
         try:
             opened.conn.setKeepAlive(self._keepalive, KEEPALIVES)
@@ -159,10 +162,14 @@ class Connections:
         except libvirt.libvirtError:
             self._polled.add(host)
 
-    def _lose(self, opened: _Opened, words: str) -> None:
+    def _lose(self, opened: _Opened, words: str, silent: int = 0) -> None:
+        """Give up a connection.
+
+        :param silent: so many seconds it did not answer before.
+        """
         if self._open.get(opened.host) is opened:
             del self._open[opened.host]
-        opened.give(Lost(opened.host, self._clock(), words))
+        opened.give(Lost(opened.host, self._clock() - silent, words))
         # Not here: libvirt may be in the middle of it.
         threading.Thread(target=_drop, args=(opened.conn,), daemon=True).start()
 

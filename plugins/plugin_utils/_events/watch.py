@@ -103,7 +103,7 @@ class Watch:
         if seen.host not in self._tasks:
             return []
         if isinstance(seen, Connected):
-            if self._instances.is_new(seen.host):
+            if self._instances.is_new(seen.host) or self._hosts.is_lost(seen.host):
                 log.info("%s: libvirt is connected, with %s domains", seen.host, len(seen.domains))
             return [*self._hosts.connected(seen), *self._instances.connected(seen)]
         if isinstance(seen, Changed):
