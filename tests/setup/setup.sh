@@ -9,6 +9,7 @@
 #   setup.sh env        make .venv: Ansible, what the engine needs, the tests' tools
 #   setup.sh lint       make .venv-lint: the linters
 #   setup.sh storage    install the lab's storage: Ceph, iSCSI, NBD, GlusterFS, LVM
+#   setup.sh events     install Java for ansible-rulebook, and Prometheus
 #   setup.sh browser    install Chromium, for the tests of the report's page
 #
 # Exit status: 0 ready, 1 something failed, 4 this machine is not one that packages can be
@@ -21,7 +22,7 @@ PACKAGES="
     libvirt-daemon libvirt-daemon-driver-qemu libvirt-clients qemu-system-x86 qemu-utils
     ovmf swtpm swtpm-tools
     openssh-server openssh-client iproute2 mount util-linux procps tar
-    postgresql prometheus
+    postgresql
     python3 python3-venv python3-libvirt"
 STORAGE="
     ceph-mon ceph-mgr ceph-osd ceph-mds ceph-fuse ceph-common qemu-block-extra libvirt-daemon-driver-storage-rbd
@@ -29,6 +30,7 @@ STORAGE="
     nbdkit
     glusterfs-server libvirt-daemon-driver-storage-gluster
     lvm2"
+EVENTS="openjdk-17-jre-headless prometheus"
 # Debian's. Ubuntu has Chromium as a snap only: there a chromium and a chromedriver of your own will do.
 BROWSER="chromium chromium-driver"
 
@@ -108,6 +110,8 @@ step_packages() { install_packages $PACKAGES; }
 
 # shellcheck disable=SC2086
 step_storage() { install_packages $STORAGE; }
+
+step_events() { install_packages $EVENTS; }
 
 step_browser() {
     if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then return; fi
@@ -200,7 +204,7 @@ step_lint() {
 [ $# -gt 0 ] || set -- packages env
 for step; do
     case $step in
-        packages | env | lint | storage | browser) "step_$step" ;;
-        *) fail "there is no step $step; the steps are packages, env, lint, storage and browser." ;;
+        packages | env | lint | storage | events | browser) "step_$step" ;;
+        *) fail "there is no step $step; the steps are packages, env, lint, storage, events and browser." ;;
     esac
 done

@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # What may be at the top of the archive.
 TOP = {
     "MANIFEST.json", "FILES.json", "README.md", "CHANGELOG.rst", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "COPYING",
-    "LICENSES", "bindep.txt", "changelogs", "docs", "execution-environment.yml", "extensions", "inventory", "meta",
+    "LICENSES", "bindep.txt", "changelogs", "decision-environment.yml", "docs", "execution-environment.yml", "extensions", "inventory", "meta",
     "playbooks", "plugins", "requirements-solver.txt", "requirements.txt", "requirements.yml", "roles",
 }  # fmt: skip
 LITTER = (

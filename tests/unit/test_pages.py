@@ -46,6 +46,7 @@ LEVELS = (
     (r"ansible \S+ -m ansible\.builtin\.", GUIDED),
     (r"ansible-inventory ", SHOWN),  # tests/unit/inventory has many
     (r"ansible(-doc)? ", SYNTAX),
+    (r"ansible-rulebook ", SHOWN),  # tests/unit/events and tests/lab/test_self_healing.py
     (r"make ", EXISTS),
     (r"(\.venv/bin/(pytest|python)|tests/setup/lint\.sh|tests/benchmarks/\S+|python tests/\S+)", EXISTS),
     (r"(cp -r|ansible-builder|ansible-galaxy collection build) ", SHOWN),  # tests/unit has tests of the project and of the image for AWX
@@ -181,7 +182,8 @@ def test_target_or_file_exists(command):
 def test_variables_exist(page):
     text = re.sub(r"`_\w+`|drover_\w*\*\w*|drover_\{.*?\}\w*", "", page.read_text())
     named = set(re.findall(r"(?<![/\w.])drover_[a-z0-9_]+(?![\w*-])", text))
-    others = {"drover_owner", "drover_run", "drover_read", "drover_awx", "drover_notice"}
+    # The first is a variable of rulebooks.
+    others = {"drover_eda_uri", "drover_owner", "drover_run", "drover_read", "drover_awx", "drover_notice"}
     # Metrics have the prefix too; that the dashboard and the alerts have the right names, test_metrics.py sees.
     others |= set(re.findall(r"drover_[a-z_]+", (ROOT / "docs" / "metrics.md").read_text().partition("## The figures")[2]))
     assert {name for name in named if not name.endswith("_")} - known_variables.KNOWN - others == set()

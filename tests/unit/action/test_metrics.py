@@ -31,7 +31,7 @@ from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host
 
 MONITORING = pathlib.Path(__file__).parents[3] / "extensions" / "monitoring"
-PROMTOOL = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not here: install Debian's package prometheus")
+PROMTOOL = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not here: run tests/setup/setup.sh events")
 
 
 @pytest.fixture

@@ -1,0 +1,56 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the store says, read and never written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import capacity
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._events.observations import View
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import audit
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import policy_file
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, watched
+
+#: Counted where the store has no flavor.
+ONE_MORE = {"name": "1 vCPU, 1 GiB", "vcpus": 1, "memory_mb": 1024, "disk_gb": 0}
+
+
+class Findings(NamedTuple):
+    """The capacity for the smallest flavor, and the findings of the audit."""
+
+    capacity: Mapping[str, Any]
+    audit: list[Any]
+
+
+class FleetView:
+    """The store of a URL."""
+
+    def __init__(self, url: str) -> None:
+        self._store = Store.open(url)
+
+    def addresses(self) -> dict[str, str]:
+        """Read the addresses of all hosts."""
+        with self._store.read() as connection:
+            return watched.addresses(connection)
+
+    def view(self, uuids: Iterable[str]) -> View:
+        """Read what is known at this moment, of these instances."""
+        with self._store.read() as connection:
+            hosts, instances = watched.busy(connection)
+            return View(watched.quiet(connection), hosts, instances, watched.recorded(connection, uuids))
+
+    def findings(self) -> Findings:
+        """Count the capacity and check the store."""
+        policy = policy_file.combined({}, None, None)
+        with self._store.read() as connection:
+            try:
+                wanted: list[Any] = capacity.all_flavors(connection)[:1]
+            except DroverError:
+                wanted = [ONE_MORE]
+            (counted,) = capacity.count(connection, wanted, policy, loss=True)
+            return Findings(counted, list(audit.audit(connection, time.time())["left"]))

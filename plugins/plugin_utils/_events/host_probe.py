@@ -1,0 +1,81 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How a host whose libvirt does not answer reacts, the same way that an evacuation looks at it: SSH first, then TCP."""
+
+from __future__ import annotations
+
+import asyncio
+import urllib.parse
+from typing import Any, NamedTuple
+
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import answering
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
+
+#: Seconds until SSH must be connected, and until it must have ended.
+CONNECT, PATIENCE = 5, 12
+SSH_FAILED = 255
+
+
+class Way(NamedTuple):
+    """The way to a host, as of its libvirt URI. address: None for a driver of this machine. ssh: the command, if the way leads by SSH."""
+
+    address: str | None
+    port: int
+    ssh: list[str]
+
+    @classmethod
+    def of_uri(cls, uri: str) -> Way:
+        """Read it from a libvirt URI, with its options command and keyfile."""
+        parts = urllib.parse.urlsplit(uri)
+        transport = parts.scheme.partition("+")[2]
+        if not parts.hostname or transport == "unix":
+            return cls(None, 0, [])
+        by_ssh = transport in ("ssh", "libssh", "libssh2")
+        port = (parts.port if by_ssh else None) or 22
+        if not by_ssh:
+            return cls(parts.hostname, port, [])
+        options = dict(urllib.parse.parse_qsl(parts.query))
+        words = [options.get("command", "ssh"), "-o", "BatchMode=yes", "-o", f"ConnectTimeout={CONNECT}", "-o", "ControlPath=none"]
+        if "keyfile" in options:
+            words += ["-i", options["keyfile"]]
+        if parts.port:
+            words += ["-p", str(parts.port)]
+        if parts.username:
+            words += ["-l", urllib.parse.unquote(parts.username)]
+        return cls(parts.hostname, port, [*words, "--", parts.hostname, "true"])
+
+
+async def ask(way: Way) -> host_answer.Answer:
+    """Look at a host once."""
+    if way.address is None:
+        return host_answer.Answer(host_answer.LOGIN)
+    tried: dict[str, Any] = await _by_ssh(way.ssh) if way.ssh else {"failed": True, "timedout": True}
+    variables = {"ansible_host": way.address, "ansible_port": way.port}
+    found = await asyncio.get_running_loop().run_in_executor(None, answering.answer, way.address, tried, variables)
+    if not way.ssh and found.reached:
+        # Whether it lets anybody in was not tried.
+        return found._replace(means=host_answer.LOGIN)
+    return found
+
+
+async def _by_ssh(words: list[str]) -> dict[str, Any]:
+    """Log in and do nothing; return what Ansible would have of it."""
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *words, stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
+        )
+    except OSError as problem:
+        return {"failed": True, "msg": f"{words[0]} cannot be run here: {problem}"}
+    try:
+        _out, said = await asyncio.wait_for(process.communicate(), PATIENCE)
+    except asyncio.TimeoutError:
+        process.kill()
+        await process.wait()
+        return {"failed": True, "timedout": True}
+    except asyncio.CancelledError:
+        process.kill()
+        raise
+    if process.returncode == SSH_FAILED:
+        return {"failed": True, "unreachable": True, "msg": said.decode(errors="replace")}
+    return {}

@@ -1,0 +1,273 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What happens to instances without drover.compute: crashes, I/O errors, stops and moves by hand.
+
+A change is judged when nothing more was seen of its domain for a moment: what it was before is compared with what it is then. So the order in
+which two hosts show a move does not matter. A change while a run of drover.compute works on the host or the instance is judged after that run,
+and is no event if the store knows it by then.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+
+from ansible_collections.drover.compute.plugins.plugin_utils._events import event
+from ansible_collections.drover.compute.plugins.plugin_utils._events.observations import (
+    CRASHED,
+    DESTROYED,
+    GONE,
+    IO_ERROR,
+    MIGRATED,
+    PAUSED,
+    RUNNING,
+    SHUTDOWN,
+    SHUTOFF,
+    UNDEFINED,
+    Changed,
+    Connected,
+    Domain,
+    View,
+)
+
+#: Seconds without a further change, after which a change is judged.
+SETTLED = 2.0
+HOUR = 3600.0
+
+CRASH, STOPPED, MOVED, CHANGED, PAUSE = (
+    "instance_crashed",
+    "instance_stopped_outside",
+    "migrated_outside",
+    "instance_changed_outside",
+    "instance_paused_io_error",
+)
+#: A host, and the state of the domain there.
+Place = tuple[str, str]
+_ORDER = (RUNNING, PAUSED, SHUTOFF)
+
+
+@dataclasses.dataclass
+class _Change:
+    was: Place | None
+    began: float
+    last: float
+    reason: str
+
+
+class InstanceEvents:
+    """One state machine for each instance."""
+
+    def __init__(self) -> None:
+        #: {host: {uuid: state}}, and {uuid: its hosts}. Only hosts that were read are in it.
+        self._states: dict[str, dict[str, str]] = {}
+        self._hosts: dict[str, tuple[str, ...]] = {}
+        self._names: dict[str, str] = {}
+        self._changes: dict[str, _Change] = {}
+        self._crashes: dict[str, collections.deque[float]] = {}
+        self._paused: set[str] = set()
+
+    def pending(self) -> list[str]:
+        """Return the instances whose changes are not judged yet: the store is asked for them."""
+        return list(self._changes)
+
+    def is_new(self, host: str) -> bool:
+        """Tell whether a host was not read yet, or was forgotten."""
+        return host not in self._states
+
+    def forget(self, host: str) -> None:
+        """Forget what a host had: it is silent, and what it shows when it is back is no change."""
+        for uuid in list(self._states.pop(host, ())):
+            self._left(uuid, host)
+            change = self._changes.get(uuid)
+            if change is not None and change.was is not None and change.was[0] == host:
+                del self._changes[uuid]
+
+    def connected(self, seen: Connected) -> list[event.Event]:
+        """Compare all domains of a host with what it had; the first time there is nothing to compare."""
+        known = self._states.get(seen.host)
+        if known is None:
+            self._states[seen.host] = {}
+            found = [made for domain in seen.domains for made in self._io_error(seen.host, seen.at, domain)]
+            for domain in seen.domains:
+                self._record(seen.host, domain)
+            return found
+        present = {domain.uuid for domain in seen.domains}
+        gone = [Domain(uuid, self._names.get(uuid, uuid), GONE) for uuid in known if uuid not in present]
+        return [made for domain in [*seen.domains, *gone] for made in self.changed(Changed(seen.host, seen.at, domain))]
+
+    def changed(self, seen: Changed) -> list[event.Event]:
+        """Take note of the state of a domain."""
+        domain, host = seen.domain, seen.host
+        uuid = domain.uuid
+        states = self._states.get(host)
+        if states is None:
+            # Before its first whole reading.
+            return []
+        before = states.get(uuid)
+        found = self._io_error(host, seen.at, domain)
+        if domain.reason == UNDEFINED and before in (RUNNING, PAUSED):
+            # It runs on.
+            return found
+        if before == domain.state or (before is None and domain.state == GONE):
+            return found
+        # That it was undefined after it had moved or crashed says less than that.
+        reason = "" if domain.reason == UNDEFINED else domain.reason
+        change = self._changes.get(uuid)
+        if change is None:
+            self._changes[uuid] = _Change(self._place(uuid), seen.at, seen.at, reason)
+        else:
+            change.last = max(change.last, seen.at)
+            change.reason = reason or change.reason
+        self._record(host, domain)
+        return found
+
+    def tick(self, now: float, view: View) -> list[event.Event]:
+        """Judge the changes that have settled."""
+        found = []
+        for uuid, change in list(self._changes.items()):
+            if now - change.last < SETTLED:
+                continue
+            now_at = self._place(uuid)
+            ends = {place[0] for place in (change.was, now_at) if place is not None}
+            if uuid in view.busy_instances or not ends.isdisjoint(view.busy_hosts):
+                continue
+            del self._changes[uuid]
+            made = self._judge(uuid, change, now_at, view)
+            if made is not None:
+                found.append(made)
+            if now_at is None:
+                self._names.pop(uuid, None)
+        return found
+
+    def _judge(self, uuid: str, change: _Change, here: Place | None, view: View) -> event.Event | None:
+        name, was, recorded = self._names.get(uuid, uuid), change.was, view.recorded.get(uuid)
+        if was == here:
+            return None
+        off = here is None or here[1] == SHUTOFF
+        if off and was is not None and was[1] != SHUTOFF and change.reason == CRASHED:
+            return None if was[0] in view.quiet else self._crash(uuid, name, was[0], change.began)
+        if here is not None and recorded == (here[0], here[1] != SHUTOFF):
+            return None
+        if was is None:
+            return None if here is None else _changed(uuid, name, here[0], change.began, "is new on")
+        if here is None and change.reason == MIGRATED:
+            return _moved(uuid, name, was[0], None, change.began)
+        if off and was[1] != SHUTOFF:
+            return _stopped(uuid, name, was[0], change, here is None)
+        if here is None:
+            return _changed(uuid, name, was[0], change.began, "was undefined on")
+        if here[0] != was[0]:
+            return _moved(uuid, name, was[0], here[0], change.began)
+        if was[1] == SHUTOFF:
+            return _changed(uuid, name, here[0], change.began, "was started on")
+        # Paused and resumed.
+        return None
+
+    def _crash(self, uuid: str, name: str, host: str, at: float) -> event.Event:
+        times = self._crashes.setdefault(uuid, collections.deque(maxlen=100))
+        while times and times[0] <= at - HOUR:
+            times.popleft()
+        times.append(at)
+        often = "" if len(times) == 1 else f", for the {len(times)}th time within an hour"
+        return event.make(
+            CRASH,
+            at,
+            f"{name} crashed on {host} at {event.clock(at)}{often}: its QEMU has ended, and nobody stopped it. To do: drover.compute.instance_start; "
+            f"the reason is in /var/log/libvirt/qemu/{name}.log there.",
+            host,
+            uuid,
+            name,
+            crashes_last_hour=len(times),
+        )
+
+    def _io_error(self, host: str, at: float, domain: Domain) -> list[event.Event]:
+        if domain.state != PAUSED:
+            self._paused.discard(domain.uuid)
+            return []
+        if domain.reason != IO_ERROR or domain.uuid in self._paused:
+            return []
+        self._paused.add(domain.uuid)
+        return [
+            event.make(
+                PAUSE,
+                at,
+                f"{domain.name} is paused on {host} since {event.clock(at)}, because its disk could not be written. To do: make room on its storage "
+                f"or repair it (df -h on {host}), then: virsh resume {domain.name}.",
+                host,
+                domain.uuid,
+                domain.name,
+            )
+        ]
+
+    def _place(self, uuid: str) -> Place | None:
+        """Return where an instance is: where it runs, if it runs."""
+        places = [(host, self._states[host][uuid]) for host in self._hosts.get(uuid, ())]
+        return min(places, key=lambda place: (_ORDER.index(place[1]), place[0])) if places else None
+
+    def _record(self, host: str, domain: Domain) -> None:
+        states = self._states[host]
+        if domain.state == GONE:
+            states.pop(domain.uuid, None)
+            self._left(domain.uuid, host)
+            return
+        if domain.uuid not in states:
+            self._hosts[domain.uuid] = (*self._hosts.get(domain.uuid, ()), host)
+        states[domain.uuid] = domain.state
+        self._names[domain.uuid] = domain.name
+
+    def _left(self, uuid: str, host: str) -> None:
+        left = tuple(each for each in self._hosts.get(uuid, ()) if each != host)
+        if left:
+            self._hosts[uuid] = left
+        else:
+            self._hosts.pop(uuid, None)
+
+
+_HOW = {
+    SHUTDOWN: "it shut itself down, or somebody shut it down",
+    DESTROYED: "somebody switched it off",
+    MIGRATED: "it left in a migration",
+}
+
+
+def _stopped(uuid: str, name: str, host: str, change: _Change, gone: bool) -> event.Event:
+    how = _HOW.get(change.reason, "nobody knows why")
+    if gone:
+        how += ", and it is not defined there any more"
+    return event.make(
+        STOPPED,
+        change.began,
+        f"{name} stopped on {host} at {event.clock(change.began)} without drover.compute: {how}. To do: nothing if that was wanted; "
+        "otherwise drover.compute.instance_start.",
+        host,
+        uuid,
+        name,
+        reason=change.reason,
+    )
+
+
+def _moved(uuid: str, name: str, source: str, destination: str | None, at: float) -> event.Event:
+    return event.make(
+        MOVED,
+        at,
+        f"{name} was moved from {source} to {destination or 'a host that is not watched'} at {event.clock(at)} without drover.compute. To do: "
+        f"drover.compute.discover of both hosts, so that the store knows it.",
+        destination or source,
+        uuid,
+        name,
+        source=source,
+        destination=destination,
+        changed_hosts=sorted({source, destination or source}),
+    )
+
+
+def _changed(uuid: str, name: str, host: str, at: float, what: str) -> event.Event:
+    return event.make(
+        CHANGED,
+        at,
+        f"{name} {what} {host} at {event.clock(at)} without drover.compute. To do: drover.compute.discover of {host}, so that the store knows it.",
+        host,
+        uuid,
+        name,
+    )

@@ -1,0 +1,220 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The connections to libvirt: opened, watched by libvirt's own events, or read anew where a driver has none.
+
+One thread runs libvirt's event loop; the functions that may wait are called in threads of the caller. What is seen is given to observe(), in
+any thread. No function of libvirt that needs an answer is called in the thread of the event loop.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._events.observations import (
+    CRASHED,
+    DESTROYED,
+    GONE,
+    IO_ERROR,
+    MIGRATED,
+    PAUSED,
+    RUNNING,
+    SHUTDOWN,
+    SHUTOFF,
+    UNDEFINED,
+    Changed,
+    Connected,
+    Domain,
+    Lost,
+    Observation,
+)
+
+try:
+    import libvirt
+except ImportError:
+    libvirt = None
+
+#: Unanswered keepalives of libvirt, after which a connection is lost.
+KEEPALIVES = 2
+#: virDomainState as it counts here.
+_STATES = {0: RUNNING, 1: RUNNING, 2: RUNNING, 3: PAUSED, 4: RUNNING, 5: SHUTOFF, 6: SHUTOFF, 7: PAUSED}
+#: {(state, reason): reason} of libvirt's numbers.
+_REASONS = {(3, 5): IO_ERROR, (5, 1): SHUTDOWN, (5, 2): DESTROYED, (5, 3): CRASHED, (5, 4): MIGRATED}
+#: {event: {detail: (state, reason)}} of virDomainEventType; detail None for all others.
+_EVENTS: dict[int, dict[int | None, tuple[str, str]]] = {
+    0: {0: (SHUTOFF, "")},
+    1: {None: (GONE, UNDEFINED)},
+    2: {1: (PAUSED, ""), None: (RUNNING, "")},
+    3: {2: (PAUSED, IO_ERROR), None: (PAUSED, "")},
+    4: {None: (RUNNING, "")},
+    5: {
+        0: (SHUTOFF, SHUTDOWN),
+        1: (SHUTOFF, DESTROYED),
+        2: (SHUTOFF, CRASHED),
+        3: (SHUTOFF, MIGRATED),
+        5: (SHUTOFF, CRASHED),
+        None: (SHUTOFF, ""),
+    },
+    7: {None: (PAUSED, "")},
+    8: {None: (SHUTOFF, CRASHED)},
+}
+
+
+class Connections:
+    """The connection of each host."""
+
+    _loop_started = False
+
+    def __init__(self, observe: Callable[[Observation], None], clock: Callable[[], float], keepalive_seconds: int) -> None:
+        if libvirt is None:
+            raise DroverError(
+                "The Python that runs this has no libvirt: install python3-libvirt (Debian, RHEL) or libvirt-python (PyPI) where ansible-rulebook is "
+                "installed."
+            )
+        self._observe, self._clock, self._keepalive = observe, clock, max(1, keepalive_seconds)
+        self._open: dict[str, _Opened] = {}
+        self._polled: set[str] = set()
+        self._start_loop()
+
+    @classmethod
+    def _start_loop(cls) -> None:
+        if cls._loop_started:
+            return
+        cls._loop_started = True
+        # libvirt writes each error to stderr otherwise.
+        libvirt.registerErrorHandler(lambda _context, _error: None, None)
+        libvirt.virEventRegisterDefaultImpl()
+
+        def run() -> None:
+            while True:
+                libvirt.virEventRunDefaultImpl()
+
+        threading.Thread(target=run, name="libvirt events", daemon=True).start()
+
+    def open(self, host: str, uri: str) -> str | None:
+        """Connect to a host, to read only, and read its domains; this may take long, or never end.
+
+        :returns: why it failed; None where it is connected.
+        """
+        opened = None
+        try:
+            opened = _Opened(host, libvirt.openReadOnly(uri), self._observe)
+            self._watch(opened)
+            domains = _domains(opened.conn)
+        except libvirt.libvirtError as problem:
+            if opened is not None:
+                _drop(opened.conn)
+            return str(problem)
+        self._open[host] = opened
+        opened.begin(Connected(host, self._clock(), domains))
+        return None
+
+    def must_be_polled(self, host: str) -> bool:
+        """Tell whether the driver of a host has no events."""
+        return host in self._polled
+
+    def poll(self, host: str) -> bool:
+        """Read the domains of a connected host anew; tell whether it answers."""
+        opened = self._open.get(host)
+        if opened is None:
+            return False
+        try:
+            opened.give(Connected(host, self._clock(), _domains(opened.conn)))
+        except libvirt.libvirtError as problem:
+            self._lose(opened, str(problem))
+            return False
+        return True
+
+    def close(self, host: str) -> None:
+        """Close the connection of a host that is no longer watched."""
+        opened = self._open.pop(host, None)
+        if opened is not None:
+            _drop(opened.conn)
+
+    def _watch(self, opened: _Opened) -> None:
+        host = opened.host
+
+        def changed(_conn: Any, dom: Any, kind: int, detail: int, _opaque: Any) -> None:
+            found = _EVENTS.get(kind, {})
+            state = found.get(detail, found.get(None))
+            if state is not None:
+                opened.give(Changed(host, self._clock(), Domain(dom.UUIDString(), dom.name(), *state)))
+
+        def closed(_conn: Any, reason: int, _opaque: Any) -> None:
+            if reason == libvirt.VIR_CONNECT_CLOSE_REASON_KEEPALIVE:
+                silent = KEEPALIVES * self._keepalive
+                self._lose(opened, f"no answer to {KEEPALIVES} keepalives of libvirt", silent)
+            else:
+                self._lose(opened, "it closed the connection")
+
+        try:
+            opened.conn.setKeepAlive(self._keepalive, KEEPALIVES)
+            opened.conn.registerCloseCallback(closed, None)
+        except libvirt.libvirtError:
+            # Drivers in this process have neither.
+            pass
+        try:
+            opened.conn.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, changed, None)
+            self._polled.discard(host)
+        except libvirt.libvirtError:
+            self._polled.add(host)
+
+    def _lose(self, opened: _Opened, words: str, silent: int = 0) -> None:
+        """Give up a connection.
+
+        :param silent: so many seconds it did not answer before.
+        """
+        if self._open.get(opened.host) is opened:
+            del self._open[opened.host]
+        opened.give(Lost(opened.host, self._clock() - silent, words))
+        # Not here: libvirt may be in the middle of it.
+        threading.Thread(target=_drop, args=(opened.conn,), daemon=True).start()
+
+
+class _Opened:
+    """A connection. What it gives before its domains were read is given after them."""
+
+    def __init__(self, host: str, conn: Any, observe: Callable[[Observation], None]) -> None:
+        self.host, self.conn, self._observe = host, conn, observe
+        self._early: list[Observation] | None = []
+        self._lock = threading.Lock()
+
+    def give(self, seen: Observation) -> None:
+        with self._lock:
+            if self._early is None:
+                self._observe(seen)
+            else:
+                self._early.append(seen)
+
+    def begin(self, seen: Connected) -> None:
+        with self._lock:
+            for each in (seen, *(self._early or ())):
+                self._observe(each)
+            self._early = None
+
+
+def _drop(conn: Any) -> None:
+    try:
+        conn.close()
+    except libvirt.libvirtError:
+        pass
+
+
+def _domains(conn: Any) -> list[Domain]:
+    """Read all domains, by one call where the driver has it."""
+    try:
+        found = [
+            (dom, stats["state.state"], stats.get("state.reason", 0))
+            for dom, stats in conn.getAllDomainStats(libvirt.VIR_DOMAIN_STATS_STATE)
+        ]
+    except libvirt.libvirtError as problem:
+        if problem.get_error_code() != libvirt.VIR_ERR_NO_SUPPORT:
+            raise
+        found = [(dom, *dom.state()) for dom in conn.listAllDomains()]
+    return [
+        Domain(dom.UUIDString(), dom.name(), _STATES[state], CRASHED if state == 6 else _REASONS.get((state, reason), ""))
+        for dom, state, reason in found
+    ]

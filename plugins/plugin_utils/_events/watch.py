@@ -1,0 +1,242 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The watch over the fleet: one task for each host, and one that turns what was seen into events."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._events import host_events, host_probe, options
+from ansible_collections.drover.compute.plugins.plugin_utils._events.event import Event
+from ansible_collections.drover.compute.plugins.plugin_utils._events.finding_events import FindingEvents
+from ansible_collections.drover.compute.plugins.plugin_utils._events.fleet_view import FleetView
+from ansible_collections.drover.compute.plugins.plugin_utils._events.host_events import HostEvents
+from ansible_collections.drover.compute.plugins.plugin_utils._events.instance_events import InstanceEvents
+from ansible_collections.drover.compute.plugins.plugin_utils._events.libvirt_connections import Connections
+from ansible_collections.drover.compute.plugins.plugin_utils._events.observations import (
+    Answered,
+    Changed,
+    Connected,
+    Lost,
+    Observation,
+    View,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
+
+#: Connections that are opened, and hosts that are looked at, at a time.
+OPENING, LOOKING = 32, 32
+#: Seconds until a connection must be open.
+PATIENCE = 30
+#: The longest pause before a host that is away is looked at again, in seconds.
+LONGEST_PAUSE = 30.0
+#: Seconds between two readings of the list of hosts, and of the store while something is to be judged.
+HOSTS, READING = 60.0, 1.0
+
+log = logging.getLogger("drover.compute.fleet")
+
+
+class Watch:
+    """A watch with its connections; events() is its life."""
+
+    def __init__(self, given: options.Options) -> None:
+        self._options = given
+        self._view = FleetView(given.store_url) if given.store_url else None
+        self._hosts = HostEvents(given.silent_seconds, given.flap_seconds)
+        self._instances, self._findings = InstanceEvents(), FindingEvents()
+        self._seen: asyncio.Queue[Observation] = asyncio.Queue()
+        self._lost: dict[str, asyncio.Event] = {}
+        self._tasks: dict[str, tuple[str, asyncio.Task[None]]] = {}
+        self._opening, self._looking = asyncio.Semaphore(OPENING), asyncio.Semaphore(LOOKING)
+        self._loop = asyncio.get_running_loop()
+        self._connections = Connections(self._observe, time.time, round(given.poll_seconds))
+        self._known = View()
+        self._read_hosts = self._read_view = self._read_findings = float("-inf")
+
+    async def events(self) -> AsyncIterator[Event]:
+        """Yield the events of the fleet, for ever."""
+        try:
+            while True:
+                await self._follow_hosts()
+                for seen in await self._next():
+                    for made in self._take(seen):
+                        yield made
+                await self._follow_store()
+                now = time.time()
+                for made in [*self._hosts.tick(now, self._known), *self._instances.tick(now, self._known)]:
+                    if made["type"] == host_events.SILENT:
+                        self._instances.forget(made["host"])
+                    yield made
+                for made in await self._look():
+                    yield made
+        finally:
+            for _uri, task in self._tasks.values():
+                task.cancel()
+
+    def _observe(self, seen: Observation) -> None:
+        """Take an observation from any thread."""
+        with contextlib.suppress(RuntimeError):  # The loop has ended.
+            self._loop.call_soon_threadsafe(self._put, seen)
+
+    def _put(self, seen: Observation) -> None:
+        self._seen.put_nowait(seen)
+        if isinstance(seen, Lost) and seen.host in self._lost:
+            self._lost[seen.host].set()
+
+    async def _next(self) -> list[Observation]:
+        """Wait for what is seen next, a second at most; return all that is there."""
+        found = []
+        with contextlib.suppress(asyncio.TimeoutError):
+            found.append(await asyncio.wait_for(self._seen.get(), 1))
+        while not self._seen.empty():
+            found.append(self._seen.get_nowait())
+        return found
+
+    def _take(self, seen: Observation) -> list[Event]:
+        if seen.host not in self._tasks:
+            return []
+        if isinstance(seen, Connected):
+            if self._instances.is_new(seen.host) or self._hosts.is_lost(seen.host):
+                log.info("%s: libvirt is connected, with %s domains", seen.host, len(seen.domains))
+            return [*self._hosts.connected(seen), *self._instances.connected(seen)]
+        if isinstance(seen, Changed):
+            return self._instances.changed(seen)
+        if isinstance(seen, Answered):
+            self._hosts.answered(seen)
+        else:
+            log.info("%s: %s", seen.host, seen.words)
+            self._hosts.lost(seen)
+        return []
+
+    # The store
+
+    async def _follow_hosts(self) -> None:
+        """Watch the hosts that are to be watched now."""
+        if time.monotonic() - self._read_hosts < HOSTS:
+            return
+        self._read_hosts = time.monotonic()
+        wanted = self._options.hosts
+        if wanted is None:
+            if self._view is None:
+                return
+            try:
+                found = await asyncio.to_thread(self._view.addresses)
+            except DroverError as problem:
+                log.error("The hosts of the store are not read: %s", problem)
+                return
+            wanted = {host: options.fill(self._options.uri, host, address) for host, address in found.items()}
+        for host in [host for host, (uri, _task) in self._tasks.items() if wanted.get(host) != uri]:
+            self._tasks.pop(host)[1].cancel()
+            self._connections.close(host)
+            self._instances.forget(host)
+        self._hosts.watch(wanted)
+        for host, uri in wanted.items():
+            if host not in self._tasks:
+                self._lost[host] = asyncio.Event()
+                self._tasks[host] = (uri, asyncio.create_task(self._tend(host, uri)))
+
+    async def _follow_store(self) -> None:
+        """Read the store while something is to be judged by it."""
+        pending = self._instances.pending()
+        if self._view is None or not (pending or not self._hosts.quiet) or time.monotonic() - self._read_view < READING:
+            return
+        self._read_view = time.monotonic()
+        try:
+            self._known = await asyncio.to_thread(self._view.view, pending)
+        except DroverError as problem:
+            log.error("The store is not read, and what it said last counts: %s", problem)
+
+    async def _look(self) -> list[Event]:
+        """Look for findings in the store, from time to time."""
+        if self._view is None or not self._options.audit_seconds or time.monotonic() - self._read_findings < self._options.audit_seconds:
+            return []
+        self._read_findings = time.monotonic()
+        try:
+            found = await asyncio.to_thread(self._view.findings)
+        except DroverError as problem:
+            log.error("The store is not checked: %s", problem)
+            return []
+        return self._findings.look(time.time(), found.capacity, found.audit)
+
+    # One host
+
+    async def _tend(self, host: str, uri: str) -> None:
+        """Keep a host connected; while it is not, find out how it answers."""
+        way, pause = host_probe.Way.of_uri(uri), 1.0
+        await asyncio.sleep(0)
+        while True:
+            words = await self._open(host, uri)
+            if words is None:
+                pause = 1.0
+                await self._stay(host)
+                continue
+            self._put(Lost(host, time.time(), words))
+            while True:
+                async with self._looking:
+                    answer = await host_probe.ask(way)
+                # What libvirt says of the way is more than what can be said of a host that answers.
+                self._put(Answered(host, time.time(), answer.means, "" if answer.means == host_answer.LOGIN else answer.words))
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+                if answer.means == host_answer.LOGIN:
+                    break
+
+    async def _open(self, host: str, uri: str) -> str | None:
+        self._lost[host].clear()
+        async with self._opening:
+            opening = self._in_thread(self._connections.open, host, uri)
+            done, _pending = await asyncio.wait([opening], timeout=PATIENCE)
+        if done:
+            return opening.result()
+        self._put(Lost(host, time.time(), f"libvirt did not answer within {PATIENCE} s"))
+        # One at a time: it is waited for, while the host is looked at.
+        return await self._late(host, uri, opening)
+
+    async def _late(self, host: str, uri: str, opening: asyncio.Future[str | None]) -> str | None:
+        way, pause = host_probe.Way.of_uri(uri), 1.0
+        while not opening.done():
+            async with self._looking:
+                answer = await host_probe.ask(way)
+            self._put(Answered(host, time.time(), answer.means, "" if answer.means == host_answer.LOGIN else answer.words))
+            await asyncio.wait([opening], timeout=pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+        return opening.result()
+
+    async def _stay(self, host: str) -> None:
+        """Wait until the connection of a host is lost."""
+        while not self._lost[host].is_set():
+            if not self._connections.must_be_polled(host):
+                await self._lost[host].wait()
+                return
+            with contextlib.suppress(asyncio.TimeoutError):
+                await asyncio.wait_for(self._lost[host].wait(), self._options.poll_seconds)
+                return
+            async with self._opening:
+                await asyncio.wait([self._in_thread(self._connections.poll, host)], timeout=PATIENCE)
+
+    def _in_thread(self, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        """Call a function in a thread that nobody waits for when the program ends: libvirt may hang."""
+        answer: asyncio.Future[Any] = self._loop.create_future()
+
+        def finish(result: Any, problem: BaseException | None) -> None:
+            if not answer.done():
+                answer.set_result(result) if problem is None else answer.set_exception(problem)
+
+        def run() -> None:
+            result, problem = None, None
+            try:
+                result = function(*args)
+            except Exception as raised:  # Given to whoever waits.
+                problem = raised
+            with contextlib.suppress(RuntimeError):  # The loop has ended.
+                self._loop.call_soon_threadsafe(finish, result, problem)
+
+        threading.Thread(target=run, name="libvirt", daemon=True).start()
+        return answer

@@ -1,0 +1,77 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What whoever watches the fleet reads beside what hosts show: who may be down on purpose, and what runs of the collection work on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, clock, power, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import on_its_node
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+
+#: States of a domain that does not run.
+OFF = ("shutoff", "crashed")
+
+
+def addresses(connection: Connection) -> dict[str, str]:
+    """Read the address of each host: where other hypervisors reach it, or its name."""
+    table, nodes = tables.services, tables.compute_nodes
+    query = (
+        sa.select(table.c.host, sa.func.min(nodes.c.migration_address).label("address"))
+        .outerjoin(nodes, sa.and_(nodes.c.service_id == table.c.id, nodes.c.reported))
+        .where(table.c.binary == services.BINARY)
+        .group_by(table.c.host)
+    )
+    return {row.host: row.address or row.host for row in connection.execute(query)}
+
+
+def quiet(connection: Connection) -> dict[str, str]:
+    """Find the hosts that may be down on purpose.
+
+    A host that was evacuated or switched off counts only if the store has no instance left there that runs: the evacuation of it may
+    have been killed.
+
+    :returns: {host: why}.
+    """
+    table, nodes, instances, domains = tables.services, tables.compute_nodes, tables.instances, tables.domains
+    left = set(
+        connection.execute(
+            sa.select(nodes.c.host)
+            .join(instances, instances.c.compute_node_id == nodes.c.id)
+            .join(domains, on_its_node())
+            .where(domains.c.state.not_in(OFF))
+            .distinct()
+        ).scalars()
+    )
+    off = power.off_since(connection)
+    found = {}
+    for row in connection.execute(sa.select(table).where(table.c.binary == services.BINARY)):
+        if row.maintenance:
+            found[row.host] = "in maintenance"
+        elif services.is_drained(row.status_before_drain) and not row.forced_down:
+            found[row.host] = "drained"
+        elif row.host not in left and (row.forced_down or row.host in off):
+            found[row.host] = "switched off or forced down, and empty"
+    return found
+
+
+def busy(connection: Connection) -> tuple[set[str], set[str]]:
+    """Read what runs of the collection work on: the names of leases that have not expired, the instances with an open order or migration."""
+    leases, instances, migrations = tables.leases, tables.instances, tables.migrations
+    names = set(connection.execute(sa.select(leases.c.name).where(leases.c.expires_at > clock.now(connection))).scalars())
+    uuids = set(connection.execute(sa.select(instances.c.uuid).where(instances.c.order_uuid.is_not(None))).scalars())
+    moving = sa.select(migrations.c.instance_uuid).where(migrations.c.status.in_(tables.OPEN_MIGRATION))
+    return names, uuids | set(connection.execute(moving).scalars())
+
+
+def recorded(connection: Connection, uuids: Iterable[str]) -> dict[str, tuple[str, bool]]:
+    """Read where instances are and whether they run, as the store has it: {uuid: (host, whether it runs)}."""
+    instances, nodes, domains = tables.instances, tables.compute_nodes, tables.domains
+    query = (
+        sa.select(instances.c.uuid, nodes.c.host, domains.c.state)
+        .join(nodes, nodes.c.id == instances.c.compute_node_id)
+        .join(domains, on_its_node())
+    )
+    return {row.uuid: (row.host, row.state not in OFF) for row in bulk.among(connection, query, instances.c.uuid, uuids)}
