@@ -46,7 +46,7 @@ test-lab: setup  ## the playbooks on real hypervisors
 	$(PYTEST) -n 0 -m 'not long' tests/lab/test_lab_itself.py
 	$(PYTEST) --dist worksteal -m 'not long' tests/lab --ignore tests/lab/test_lab_itself.py
 
-test-operations: setup  ## the long tests: all unit tests, all scenarios, AWX jobs, examples, browser events; all operations and the fault matrix in the lab
+test-operations: setup  ## the long tests: all unit tests, all scenarios, AWX jobs, examples, browser; all operations and the fault matrix in the lab
 	@$(SETUP) browser events
 	$(PYTEST) tests/unit
 	$(PYTEST) tests/scenarios

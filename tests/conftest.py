@@ -21,11 +21,13 @@ SAMPLED = (
     # Runs of ansible-playbook, or much waiting, each.
     "tests/unit/action/test_aggregate_and_flavor.py::",
     "tests/unit/action/test_delegation.py::",
+    "tests/unit/action/test_discover_max_age.py::",
     "tests/unit/action/test_hanging_host.py::",
     "tests/unit/action/test_instance_labels.py::",
     "tests/unit/action/test_limit.py::",
     "tests/unit/action/test_migration_trust_",
     "tests/unit/action/test_no_selector.py::",
+    "tests/unit/action/test_notify.py::",
     "tests/unit/action/test_plans_as_modules.py::",
     "tests/unit/action/test_resize_of_pinned.py::",
     "tests/unit/action/test_resize_without_domain.py::",
