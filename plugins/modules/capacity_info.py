@@ -102,6 +102,20 @@ capacity:
         total: {description: "How many more fit then, V(0) if its instances do not fit on the others.", type: int, returned: always, sample: 27}
         host: {description: The host whose loss leaves the least capacity., type: str, returned: always, sample: kvm3}
         survives: {description: All its instances fit on the other hosts., type: bool, returned: always, sample: true}
+forecasts:
+  description:
+    - When resource classes are full, the first one first, by a line through what was allocated on the last 60 days (least squares). At least 7 of these
+      days must have had a discovery. Classes that do not grow, or are full in more than two years, are left out.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    zone: {description: The availability zone; empty for shared pools and hosts in none., type: str, returned: always, sample: a}
+    resource_class: {description: The resource class., type: str, returned: always, sample: MEMORY_MB}
+    days: {description: The number of days from today on., type: int, returned: always, sample: 43}
+    first: {description: "The first day of the line, counted from 1970.", type: int, returned: always, sample: 20727}
+    last: {description: Its last day., type: int, returned: always, sample: 20782}
+    per_day: {description: "How much more is allocated each day, in the unit of the class.", type: float, returned: always, sample: 12288.0}
 lines:
   description: The counts as lines of text for people.
   returned: success

@@ -59,6 +59,7 @@ WHERE = {
     ("module", "host"): (HERE,),
     ("module", "host_info"): (HERE,),
     ("module", "_host_check"): (LAB,),
+    ("module", "_history"): (HERE,),
     ("module", "_host_findings"): (HERE,),
     ("module", "_host_probe"): (HERE,),
     ("module", "hypervisor_info"): (LAB, HERE),

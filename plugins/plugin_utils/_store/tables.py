@@ -451,6 +451,17 @@ if sa:
         columns.time("created_at"),
     )
 
+    # What the fleet had and used on each day, counted from 1970 in UTC; a bounded number of days, see history.py. Of no zone, the text is empty.
+    history = sa.Table(
+        "history",
+        metadata,
+        sa.Column("day", sa.Integer, primary_key=True, autoincrement=False),
+        sa.Column("zone", sa.String(255), primary_key=True),
+        sa.Column("resource_class", sa.String(255), primary_key=True),
+        sa.Column("capacity", sa.Double, nullable=False),
+        sa.Column("used", sa.BigInteger, nullable=False),
+    )
+
     # Decisions of the scheduler; the newest are kept, see decisions.py. No index, as each claim writes here.
     decisions = sa.Table(
         "decisions",

@@ -1,0 +1,22 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Keep the totals of the fleet for today."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, history, totals
+
+
+class ActionModule(DroverAction):
+    ARGUMENT_SPEC = {**STORE_SPEC}
+    _requires_connection = False
+
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        with self.store(args, task_vars).write() as connection:
+            history.keep(connection, totals.read(connection, ()), clock.now(connection))
+        return {"changed": False}

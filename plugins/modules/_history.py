@@ -1,0 +1,44 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation only: the action plugin of the same name does the work, on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: _history
+short_description: Keep what the fleet has and uses today
+author:
+  - The drover.compute authors (@drover-compute)
+description:
+  - Writes one row for each zone and resource class, with its capacity and what is allocated of it. A later call of the same day replaces them. The
+    rows of 800 days are kept. The playbook C(drover.compute.discover) runs it at its end, and M(drover.compute.capacity_info) draws a line through
+    these days.
+extends_documentation_fragment:
+  - drover.compute.store
+  - drover.compute.attributes
+  - drover.compute.attributes.actiongroup
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+seealso:
+  - module: drover.compute.capacity_info
+"""
+
+EXAMPLES = r"""
+- name: Keep the totals of today
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Keep them
+      drover.compute._history:
+"""
+
+RETURN = r"""
+"""

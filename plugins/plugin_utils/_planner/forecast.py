@@ -1,0 +1,57 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""When a fleet is full: a line through what was used on the last days (least squares). Data in, data out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import np
+from ansible_collections.drover.compute.plugins.plugin_utils._records.history import DayTotal, Forecast
+
+#: The line is drawn through so many days, and through no fewer than the second number.
+DAYS, LEAST = 60, 7
+#: What is farther away than this is not said.
+FARTHEST = 730
+
+
+def forecast(history: Iterable[DayTotal], today: int) -> list[Forecast]:
+    """Tell when resource classes are full, the first one first; without those that do not grow, or not soon enough.
+
+    :param history: of which the last DAYS days count.
+    """
+    points_of: dict[tuple[str, str], list[DayTotal]] = {}
+    for each in history:
+        if today - DAYS < each.day <= today:
+            points_of.setdefault((each.zone, each.resource_class), []).append(each)
+    found: list[Forecast] = []
+    for (zone, name), points in points_of.items():
+        points.sort()
+        if len(points) < LEAST or points[-1].capacity <= 0:
+            continue
+        per_day, at_today = _line(points, today)
+        if per_day <= 0:
+            continue
+        days = max(0.0, (points[-1].capacity - at_today) / per_day)
+        if days <= FARTHEST:
+            found.append(
+                {
+                    "zone": zone,
+                    "resource_class": name,
+                    "days": int(days),
+                    "first": points[0].day,
+                    "last": points[-1].day,
+                    "per_day": per_day,
+                }
+            )
+    return sorted(found, key=lambda each: (each["days"], each["zone"], each["resource_class"]))
+
+
+def _line(points: list[DayTotal], today: int) -> tuple[float, float]:
+    """Return what the line grows by each day, and its height today."""
+    days = np.array([each.day - today for each in points], dtype=np.float64)
+    used = np.array([each.used for each in points], dtype=np.float64)
+    offset = days - days.mean()
+    slope = float((offset * (used - used.mean())).sum() / (offset**2).sum())
+    return slope, float(used.mean() - slope * days.mean())
