@@ -1,0 +1,187 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What people and failures do to disks in the middle of their moves, on real hypervisors: no data is lost, and no pool is called empty that is not."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from test_devices import disks
+from test_disk_move import OLD, move, nothing_left, start, web
+from test_fleet import LOCAL, SHARED, eventually, said
+from test_pool_drain import FAST, VARIABLES, drain, given, guest, intact, reserved
+from test_sharing import discover
+
+pytestmark = pytest.mark.long
+
+pytest_plugins = ["test_fleet"]
+
+NEW, ALIAS = f"{FAST}/web-0.qcow2", "/srv/alias"
+SLOWLY = {"drover_migration": {"bandwidth_mib": 1}, "drover_destination_pool": "default"}
+LATE = 77
+
+
+@pytest.fixture
+def storage(fleet):
+    """The fleet, whose kvm1 has a third pool."""
+    fleet.run("kvm1", f"mkdir -p {FAST} && virsh pool-define-as fast dir --target {FAST} && virsh pool-start fast")
+    yield fleet
+    fleet.run("kvm1", f"umount {ALIAS}; virsh pool-destroy fast; virsh pool-undefine fast; true")
+
+
+def write(fleet, byte=LATE):
+    """The guest writes 1 MiB at 20 MiB."""
+    order = f'qemu-io -d /machine/peripheral/virtio-disk0/virtio-backend "write -P {byte} 20M 1M"'
+    assert "rror" not in fleet.run("kvm1", f"virsh qemu-monitor-command web --hmp '{order}'")
+
+
+def written(fleet, path, byte=LATE):
+    """Whether a disk has what the guest wrote last."""
+    shown = fleet.run("kvm1", f"qemu-io -r -U -f qcow2 -c 'read -P {byte} 20M 1M' {path}")
+    return "read 1048576/" in shown and "verification failed" not in shown
+
+
+def copying(fleet):
+    return "job='copy'" in fleet.run("kvm1", "virsh dumpxml web")
+
+
+# -- a pool that is drained --------------------------------------------------------------------------
+
+
+def test_what_the_pool_has_is_needed_under_many_names(storage):
+    """None of these is a disk of the pool by its path alone, and each keeps the pool from being empty."""
+    fleet = storage
+    fleet.run("kvm1", f"mkdir -p {ALIAS} && mount --bind {FAST} {ALIAS}")
+    fleet.make("kvm1", guest("alias", folder=ALIAS, state="shutoff"), guest("runs", folder=ALIAS))
+    create = "qemu-img create -q -f qcow2"
+    backing = json.dumps({"driver": "qcow2", "file": {"driver": "file", "filename": f"{FAST}/base.qcow2"}})
+    fleet.run(
+        "kvm1",
+        f"{create} {FAST}/base.qcow2 8M && {create} -F qcow2 -b 'json:{backing}' {LOCAL}/behind-0.qcow2 && "
+        f"{create} -o data_file={FAST}/outside.data {LOCAL}/outside-0.qcow2 8M",
+    )
+    for name in ("behind", "outside"):
+        made = f"{create} {LOCAL}/{name}-0.qcow2 8M"
+        script = guest(name, folder=LOCAL, state="shutoff", written_mb=0, boots=False, size="8M").script()
+        fleet.run("kvm1", script.replace(made, "true"))
+    discover(fleet, **VARIABLES)
+    done = drain(fleet, check=False, drover_unmovable="skip")
+    text = said(done)
+    assert done.returncode and "is not empty" in text and "is empty of disks" not in text, text
+    for name in ("alias-0.qcow2", "runs-0.qcow2", "base.qcow2", "outside.data"):
+        assert f"{FAST}/{name}" in text and name in fleet.files(FAST), text
+
+
+@pytest.mark.parametrize("attached", ["--live", "--live --config"])
+def test_a_disk_that_comes_while_another_one_is_copied(storage, attached):
+    """It keeps the pool from being empty, or is moved in the next round."""
+    fleet = storage
+    fleet.make("kvm1", guest())
+    discover(fleet, **VARIABLES)
+    run = fleet.start("drain", *given(**SLOWLY))
+    eventually(lambda: copying(fleet), 90)
+    late = f"{FAST}/late.qcow2"
+    fleet.run(
+        "kvm1",
+        f"qemu-img create -q -f qcow2 {late} 8M && virsh attach-disk web {late} sda --targetbus usb --subdriver qcow2 {attached}",
+    )
+    text = " ".join(run.finish().split())
+    assert disks(fleet)[0]["vda"] == f"{LOCAL}/web-0.qcow2" and intact(fleet, LOCAL), text
+    if disks(fleet)[0]["sda"] == late:
+        assert run.process.returncode and "is not empty" in text and late in text and "late.qcow2" in fleet.files(FAST), text
+    else:
+        assert not run.process.returncode and "is empty of disks" in text and fleet.files(FAST) == [], text
+
+
+def test_its_guest_is_undefined_while_its_disk_is_copied(storage):
+    """Where its data is nobody knows but the file itself: it stays, and the pool is not empty."""
+    fleet = storage
+    fleet.make("kvm1", guest())
+    discover(fleet, **VARIABLES)
+    run = fleet.start("drain", *given(**SLOWLY))
+    eventually(lambda: copying(fleet), 90)
+    fleet.run("kvm1", "virsh destroy web && virsh undefine web")
+    text = " ".join(run.finish().split())
+    assert run.process.returncode and "is empty of disks" not in text and intact(fleet, FAST), text
+    again = drain(fleet, check=False)
+    assert again.returncode and "It is not proven that the storage pool fast" in said(again), said(again)
+    assert fleet.files(FAST) == ["web-0.qcow2"] and reserved(fleet)[0] == reserved(fleet)[2]
+
+
+def test_a_guest_that_is_off_is_renamed_while_its_disk_is_copied(storage):
+    fleet = storage
+    fleet.make("kvm1", guest(state="shutoff"))
+    discover(fleet, **VARIABLES)
+    run = fleet.start("drain", *given(**SLOWLY))
+    eventually(lambda: any(".drover" in name for name in fleet.files(LOCAL)), 90)
+    fleet.run("kvm1", "virsh domrename web other")
+    run.finish()
+    (path,) = disks(fleet, name="other")[1].values()
+    assert intact(fleet, path.rpartition("/")[0])
+
+
+# -- a disk that is moved ----------------------------------------------------------------------------
+
+
+def test_the_copy_of_a_killed_run_is_switched_over_by_hand_and_then_the_guest_goes_off(storage):
+    """The copy is what the guest has written to last: it is the disk, and not what a killed run has left."""
+    fleet = storage
+    fleet.make("kvm1", web())
+    fleet.playbook("discover")
+    start(fleet).kill()
+    eventually(lambda: "ready='yes'" in fleet.run("kvm1", "virsh dumpxml web"), 60)
+    # What the killed run has left on the host may be about to do the same.
+    eventually(lambda: not copying(fleet) or fleet.lab.host("kvm1").run("virsh blockjob web vda --pivot").rc == 0, 60)
+    write(fleet)
+    fleet.run("kvm1", "virsh destroy web")
+    move(fleet)
+    assert disks(fleet) == (None, {"vda": NEW}) and written(fleet, NEW)
+    nothing_left(fleet)
+
+
+def test_a_guest_is_started_after_a_run_was_killed_that_copied_its_disk(storage):
+    """What it writes then is on the disk that it has in the end."""
+    fleet = storage
+    fleet.make("kvm1", web(state="shutoff"))
+    fleet.playbook("discover")
+    words = {"drover_instance": "web", "drover_disk": "vda", "drover_pool": "fast", "drover_migration": {"bandwidth_mib": 1}}
+    run = fleet.start("instance_disk_move", "-e", json.dumps(words))
+    eventually(lambda: any(".drover" in name for name in fleet.files(FAST)), 60)
+    run.kill()
+    eventually(lambda: fleet.lab.host("kvm1").run("virsh start web").rc == 0, 60)
+    write(fleet)
+    fleet.run("kvm1", "virsh destroy web")
+    move(fleet)
+    assert disks(fleet) == (None, {"vda": NEW}) and written(fleet, NEW)
+    nothing_left(fleet)
+
+
+@pytest.mark.parametrize("command", ["kill -9 $(cat /run/libvirt/qemu/web.pid)", "virsh blockjob web vda --abort"])
+def test_the_copy_ends_in_the_middle(storage, command):
+    fleet = storage
+    fleet.make("kvm1", web())
+    fleet.playbook("discover")
+    run = start(fleet)
+    fleet.run("kvm1", command)
+    text = run.finish()
+    assert run.process.returncode and "before its disk vda was copied" in text, text
+    assert disks(fleet)[1] == {"vda": OLD} and fleet.files(FAST) == [] and intact(fleet, SHARED)
+    assert fleet.query("SELECT name FROM instances WHERE order_uuid IS NOT NULL") == []
+
+
+def test_a_disk_that_is_taken_out_of_the_definition_while_it_is_copied(storage):
+    """The guest is not switched over. When its definition has the disk again, the move goes on."""
+    fleet = storage
+    fleet.make("kvm1", web())
+    fleet.playbook("discover")
+    run = start(fleet)
+    fleet.run("kvm1", "virsh dumpxml --inactive web | sed -n '/<disk/,/<.disk>/p' > /tmp/disk.xml; virsh detach-disk web vda --config")
+    text = run.finish()
+    assert run.process.returncode and "It is not certain" in text, text
+    assert disks(fleet) == ({"vda": OLD}, {}) and intact(fleet, SHARED)
+    fleet.run("kvm1", "virsh attach-device web /tmp/disk.xml --config")
+    move(fleet)
+    assert disks(fleet) == ({"vda": NEW},) * 2 and intact(fleet, FAST)
+    nothing_left(fleet)
