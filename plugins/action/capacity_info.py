@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.plan_info import PLAN_INFO_SPEC, PLAN_INFO_VARIABLES, PlanInfo
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import capacity
-from ansible_collections.drover.compute.plugins.plugin_utils._report.forecast import forecast_lines
+from ansible_collections.drover.compute.plugins.plugin_utils._report.growth import growth_lines
 from ansible_collections.drover.compute.plugins.plugin_utils._report.placing import capacity_lines
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
@@ -26,6 +26,6 @@ class ActionModule(PlanInfo):
     def answer(self, connection: Connection, policy: Policy, args: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         wanted = capacity.all_flavors(connection) if args["requests"] is None else args["requests"]
         found = capacity.count(connection, wanted, policy, args["loss"], args["service_down_time"])
-        forecasts = capacity.forecasts(connection)
-        lines = capacity_lines(found) + (["", *forecast_lines(forecasts)] if forecasts else [])
-        return {"capacity": found, "forecasts": forecasts, "lines": lines}, lines
+        growth = capacity.read_growth(connection)
+        lines = capacity_lines(found) + (["", *growth_lines(growth)] if growth else [])
+        return {"capacity": found, "growth": growth, "lines": lines}, lines

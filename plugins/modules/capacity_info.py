@@ -102,7 +102,7 @@ capacity:
         total: {description: "How many more fit then, V(0) if its instances do not fit on the others.", type: int, returned: always, sample: 27}
         host: {description: The host whose loss leaves the least capacity., type: str, returned: always, sample: kvm3}
         survives: {description: All its instances fit on the other hosts., type: bool, returned: always, sample: true}
-forecasts:
+growth:
   description:
     - When resource classes are full, the first one first, by a line through what was allocated on the last 60 days (least squares). At least 7 of these
       days must have had a discovery. Classes that do not grow, or are full in more than two years, are left out.

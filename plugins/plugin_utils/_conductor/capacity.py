@@ -10,9 +10,9 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import forecast
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import growth
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import plan_capacity
-from ansible_collections.drover.compute.plugins.plugin_utils._records.history import Forecast
+from ansible_collections.drover.compute.plugins.plugin_utils._records.history import Growth
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, flavors, history
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
@@ -43,10 +43,10 @@ def count(connection: Connection, wanted: Sequence[Any], policy: Policy, loss: b
     return [{"name": spec.name, **plan_capacity(columns, spec, policy, instances)} for spec in specs]
 
 
-def forecasts(connection: Connection) -> list[Forecast]:
+def read_growth(connection: Connection) -> list[Growth]:
     """Tell when resource classes of zones are full, by what discovery kept of the last days."""
     today = int(clock.now(connection) // history.DAY)
-    return forecast.forecast(history.read(connection, today - forecast.DAYS), today)
+    return growth.find(history.read(connection, today - growth.DAYS), today)
 
 
 def all_flavors(connection: Connection) -> list[str]:

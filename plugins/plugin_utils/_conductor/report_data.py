@@ -11,7 +11,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import capacity, scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import quotas
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import plan_capacity
-from ansible_collections.drover.compute.plugins.plugin_utils._report.forecast import forecast_lines
+from ansible_collections.drover.compute.plugins.plugin_utils._report.growth import growth_lines
 from ansible_collections.drover.compute.plugins.plugin_utils._report.host_loss import host_losses, sizes
 from ansible_collections.drover.compute.plugins.plugin_utils._report.plan import plan_view
 from ansible_collections.drover.compute.plugins.plugin_utils._report.projects import projects_view
@@ -49,7 +49,7 @@ def read(
     return {
         **found,
         "capacity": losses,
-        "forecasts": forecast_lines(capacity.forecasts(connection)),
+        "growth": growth_lines(capacity.read_growth(connection)),
         "projects": projects_view(quotas.listing(connection)),
         "plans": [plan_view(plan, found["hosts"], listed) for plan in plans],
     }

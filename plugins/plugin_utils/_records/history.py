@@ -18,7 +18,7 @@ class DayTotal(NamedTuple):
     used: int
 
 
-class Forecast(TypedDict):
+class Growth(TypedDict):
     """When a resource class is full in a zone, by a line through what was used on some days.
 
     days: from today on. first, last: the days that the line is drawn through. per_day: how much more is used each day, in the unit of the class.

@@ -47,7 +47,7 @@ def report_lines(view: Mapping[str, Any], now: float) -> list[str]:
         for each in summary["figures"]
     ]
     lines.append(formatting.clean(view["capacity"]["verdict"]))
-    lines += [formatting.clean(each) for each in view["forecasts"]]
+    lines += [formatting.clean(each) for each in view["growth"]]
     lines += _hosts("Need a look", [host for host in view["hosts"] if host["kind"] != "well"])
     full = sorted(
         (host for host in view["hosts"] if host["kind"] == "well"),

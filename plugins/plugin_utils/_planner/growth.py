@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ansible_collections.drover.compute.plugins.plugin_utils._arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils._records.history import DayTotal, Forecast
+from ansible_collections.drover.compute.plugins.plugin_utils._records.history import DayTotal, Growth
 
 #: The line is drawn through so many days, and through no fewer than the second number.
 DAYS, LEAST = 60, 7
@@ -16,7 +16,7 @@ DAYS, LEAST = 60, 7
 FARTHEST = 730
 
 
-def forecast(history: Iterable[DayTotal], today: int) -> list[Forecast]:
+def find(history: Iterable[DayTotal], today: int) -> list[Growth]:
     """Tell when resource classes are full, the first one first; without those that do not grow, or not soon enough.
 
     :param history: of which the last DAYS days count.
@@ -25,7 +25,7 @@ def forecast(history: Iterable[DayTotal], today: int) -> list[Forecast]:
     for each in history:
         if today - DAYS < each.day <= today:
             points_of.setdefault((each.zone, each.resource_class), []).append(each)
-    found: list[Forecast] = []
+    found: list[Growth] = []
     for (zone, name), points in points_of.items():
         points.sort()
         if len(points) < LEAST or points[-1].capacity <= 0:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.forecast import DAYS, FARTHEST, forecast
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.growth import DAYS, FARTHEST, find
 from ansible_collections.drover.compute.plugins.plugin_utils._records.history import DayTotal
-from ansible_collections.drover.compute.plugins.plugin_utils._report.forecast import forecast_lines
+from ansible_collections.drover.compute.plugins.plugin_utils._report.growth import growth_lines
 
 TODAY = 20782
 
@@ -23,7 +23,7 @@ def history(used, capacity=1000, zone="a", name="VCPU", last=TODAY):
 @given(st.integers(1, 50), st.integers(0, 300), st.integers(7, DAYS))
 def test_a_straight_line_is_found_and_ends_at_the_capacity(slope, start, days):
     used = [start + slope * number for number in range(days)]
-    found = forecast(history(used, capacity=5000), TODAY)
+    found = find(history(used, capacity=5000), TODAY)
     left = (5000 - used[-1]) / slope
     if left > FARTHEST:
         assert found == []
@@ -34,14 +34,14 @@ def test_a_straight_line_is_found_and_ends_at_the_capacity(slope, start, days):
 
 
 def test_what_does_not_grow_or_is_known_too_short_is_not_said():
-    assert forecast(history([5] * 30), TODAY) == [] and forecast(history(range(30, 0, -1)), TODAY) == []
-    assert forecast(history(range(6)), TODAY) == [] and forecast([], TODAY) == []
+    assert find(history([5] * 30), TODAY) == [] and find(history(range(30, 0, -1)), TODAY) == []
+    assert find(history(range(6)), TODAY) == [] and find([], TODAY) == []
     # Older days do not count: it has stopped growing.
-    assert forecast(history(list(range(100)) + [99] * DAYS), TODAY) == []
+    assert find(history(list(range(100)) + [99] * DAYS), TODAY) == []
 
 
 def test_the_first_is_first_and_each_zone_has_its_own_line():
-    found = forecast(
+    found = find(
         history(range(100, 200, 10), zone="b", name="MEMORY_MB")
         + history(range(900, 910))
         + history(range(990, 1000), zone="", name="DISK_GB"),
@@ -52,7 +52,7 @@ def test_the_first_is_first_and_each_zone_has_its_own_line():
         ("b", "MEMORY_MB", 81),
         ("a", "VCPU", 91),
     ]
-    assert forecast_lines(found) == [
+    assert growth_lines(found) == [
         "Disk is full in 1 day, if it goes on as from 2026-11-16 to 2026-11-25: 1 GiB more a day.",
         "Memory in the zone b is full in 81 days, if it goes on as from 2026-11-16 to 2026-11-25: 10 MiB more a day.",
         "vCPU in the zone a is full in 91 days, if it goes on as from 2026-11-16 to 2026-11-25: 1 more a day.",
@@ -60,5 +60,5 @@ def test_the_first_is_first_and_each_zone_has_its_own_line():
 
 
 def test_what_is_full_already():
-    (line,) = forecast(history(range(1000, 1010)), TODAY)
-    assert line["days"] == 0 and " is full now, " in forecast_lines([line])[0]
+    (line,) = find(history(range(1000, 1010)), TODAY)
+    assert line["days"] == 0 and " is full now, " in growth_lines([line])[0]

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.history import Forecast
+from ansible_collections.drover.compute.plugins.plugin_utils._records.history import Growth
 from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
 
 #: What people call a class, and how they write an amount of it.
 _WORDS = {"VCPU": ("vCPU", formatting.number), "MEMORY_MB": ("Memory", formatting.memory), "DISK_GB": ("Disk", formatting.disk)}
 
 
-def forecast_lines(found: Iterable[Forecast]) -> list[str]:
-    """Write a sentence for each forecast."""
+def growth_lines(found: Iterable[Growth]) -> list[str]:
+    """Write a sentence for each growth."""
     return [_sentence(each) for each in found]
 
 
-def _sentence(each: Forecast) -> str:
+def _sentence(each: Growth) -> str:
     name, text_of = _WORDS.get(each["resource_class"], (each["resource_class"], formatting.number))
     where = f" in the zone {each['zone']}" if each["zone"] else ""
     when = "now" if each["days"] < 1 else f"in {formatting.count(each['days'], 'day')}"
