@@ -18,5 +18,7 @@ class ActionModule(DroverAction):
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         with self.store(args, task_vars).write() as connection:
-            history.keep(connection, totals.read(connection, ()), clock.now(connection))
-        return {"changed": False}
+            now = clock.now(connection)
+            history.keep(connection, totals.read(connection, ()), now)
+        # Figures of use are no change, as in a discovery.
+        return {"changed": False, "day": int(now // history.DAY)}

@@ -41,4 +41,9 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+day:
+  description: Today, counted from 1970 in UTC.
+  returned: success
+  type: int
+  sample: 20782
 """
