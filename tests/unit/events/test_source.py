@@ -113,6 +113,15 @@ def test_only_the_libvirt_of_a_host_is_dead(main, tmp_path):
     assert (made["type"], made["host"], made["login"]) == ("libvirt_dead_alone", "kvm9", True)
 
 
+def test_nothing_is_said_before_the_store_was_read(main, tmp_path):
+    """The host may be in maintenance."""
+    ssh = fake_ssh(tmp_path, "echo 'ssh: connect to host kvm9.invalid port 22: Connection timed out' >&2; exit 255")
+    hosts = {"kvm9": f"qemu+ssh://root@kvm9.invalid/system?command={ssh}", "kvm1": "test:///default", "kvm2": "test:///default"}
+    url = f"sqlite:///{tmp_path / 'missing.db'}"
+    with pytest.raises(asyncio.TimeoutError):
+        watched(main, {"hosts": hosts, "store_url": url, "silent_seconds": 1}, lambda queue: queue.next(5))
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
