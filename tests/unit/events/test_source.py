@@ -89,7 +89,7 @@ def test_a_domain_stops_and_starts(main):
         "destroyed",
     )
     assert started["type"] == "instance_changed_outside" and started["uuid"] == stopped["uuid"]
-    assert set(started) == {"type", "name", "uuid", "host", "since", "sentence"}
+    assert set(started) == {"type", "name", "uuid", "host", "since", "sentence", "changed_hosts"}
 
 
 def fake_ssh(folder, words):
