@@ -252,3 +252,12 @@ def test_what_is_done_by_hand_is_in_the_store_within_seconds(fleet, engine):
     eventually(lambda: fleet.query("SELECT state FROM domains WHERE name = 'web' AND state = 'shutoff'") != [], 60)
     print(f"stop by hand: {time.monotonic() - begun:.1f} s until the store has it")
     current.says("web stopped on kvm2", 10)
+    # What drover.compute does by itself is nobody's business.
+    fleet.playbook("instance_start", "-e", json.dumps({"drover_instances": ["web"]}))
+    words = {"drover_instances": ["web"], "drover_destination": "kvm1", **SHARED_POOL}
+    fleet.playbook("instance_migrate", "-e", json.dumps(words))
+    fleet.playbook("drain", "-e", json.dumps({"drover_host": "kvm1", **SHARED_POOL}))
+    time.sleep(10)
+    # Only what was done by hand, in the lines of the rulebook.
+    found = re.findall(r"^web (was moved from kvm1 to kvm2|stopped on kvm2|.*) at .* without drover", current.said, re.M)
+    assert found == ["was moved from kvm1 to kvm2", "stopped on kvm2"] and fleet.where()["web"][0] != "kvm1"

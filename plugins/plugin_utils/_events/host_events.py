@@ -202,6 +202,7 @@ def _back(name: str, at: float, why: str) -> event.Event:
         f"{name} is back: its libvirt answers. {why} To do: drover.compute.discover with drover_hypervisors={name}; "
         "if it was evacuated, drover.compute.undrain when it is sound.",
         name,
+        changed_hosts=[name],
     )
 
 

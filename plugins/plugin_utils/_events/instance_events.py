@@ -32,7 +32,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._events.observation
 )
 
 #: Seconds without a further change, after which a change is judged.
-SETTLED = 2.0
+SETTLED = 1.0
 HOUR = 3600.0
 
 CRASH, STOPPED, MOVED, CHANGED, PAUSE = (
@@ -244,6 +244,7 @@ def _stopped(uuid: str, name: str, host: str, change: _Change, gone: bool) -> ev
         uuid,
         name,
         reason=change.reason,
+        changed_hosts=[host],
     )
 
 
@@ -270,4 +271,5 @@ def _changed(uuid: str, name: str, host: str, at: float, what: str) -> event.Eve
         host,
         uuid,
         name,
+        changed_hosts=[host],
     )

@@ -37,8 +37,8 @@ OPENING, LOOKING = 32, 32
 PATIENCE = 30
 #: The longest pause before a host that is away is looked at again, in seconds.
 LONGEST_PAUSE = 30.0
-#: Seconds between two readings of the list of hosts, and of the store while something is to be judged.
-HOSTS, READING = 60.0, 1.0
+#: Seconds between two readings of the list of hosts, and of the rest of the store while an instance or a host is to be judged.
+HOSTS, OF_INSTANCES, OF_HOSTS = 60.0, 1.0, 5.0
 
 log = logging.getLogger("drover.compute.fleet")
 
@@ -57,7 +57,8 @@ class Watch:
         self._opening, self._looking = asyncio.Semaphore(OPENING), asyncio.Semaphore(LOOKING)
         self._loop = asyncio.get_running_loop()
         self._connections = Connections(self._observe, time.time, round(given.poll_seconds))
-        self._known = View()
+        #: What the store said last. Before it was read nothing is judged.
+        self._known = None if self._view else View()
         self._read_hosts = self._read_view = self._read_findings = float("-inf")
 
     async def events(self) -> AsyncIterator[Event]:
@@ -69,16 +70,21 @@ class Watch:
                     for made in self._take(seen):
                         yield made
                 await self._follow_store()
-                now = time.time()
-                for made in [*self._hosts.tick(now, self._known), *self._instances.tick(now, self._known)]:
-                    if made["type"] == host_events.SILENT:
-                        self._instances.forget(made["host"])
-                    yield made
+                if self._known is not None:
+                    for made in self._judged(time.time(), self._known):
+                        yield made
                 for made in await self._look():
                     yield made
         finally:
             for _uri, task in self._tasks.values():
                 task.cancel()
+
+    def _judged(self, now: float, known: View) -> list[Event]:
+        found = [*self._hosts.tick(now, known), *self._instances.tick(now, known)]
+        for made in found:
+            if made["type"] == host_events.SILENT:
+                self._instances.forget(made["host"])
+        return found
 
     def _observe(self, seen: Observation) -> None:
         """Take an observation from any thread."""
@@ -145,13 +151,15 @@ class Watch:
     async def _follow_store(self) -> None:
         """Read the store while something is to be judged by it."""
         pending = self._instances.pending()
-        if self._view is None or not (pending or not self._hosts.quiet) or time.monotonic() - self._read_view < READING:
+        if self._view is None or (not pending and self._hosts.quiet):
+            return
+        if time.monotonic() - self._read_view < (OF_INSTANCES if pending else OF_HOSTS):
             return
         self._read_view = time.monotonic()
         try:
             self._known = await asyncio.to_thread(self._view.view, pending)
         except DroverError as problem:
-            log.error("The store is not read, and what it said last counts: %s", problem)
+            log.error("The store is not read, and what it said last counts; nothing is said before it was read once: %s", problem)
 
     async def _look(self) -> list[Event]:
         """Look for findings in the store, from time to time."""

@@ -35,26 +35,30 @@ def quiet(connection: Connection) -> dict[str, str]:
 
     :returns: {host: why}.
     """
-    table, nodes, instances, domains = tables.services, tables.compute_nodes, tables.instances, tables.domains
-    left = set(
-        connection.execute(
-            sa.select(nodes.c.host)
-            .join(instances, instances.c.compute_node_id == nodes.c.id)
-            .join(domains, on_its_node())
-            .where(domains.c.state.not_in(OFF))
-            .distinct()
-        ).scalars()
-    )
+    table = tables.services
     off = power.off_since(connection)
-    found = {}
+    found, away = {}, set()
     for row in connection.execute(sa.select(table).where(table.c.binary == services.BINARY)):
         if row.maintenance:
             found[row.host] = "in maintenance"
         elif services.is_drained(row.status_before_drain) and not row.forced_down:
             found[row.host] = "drained"
-        elif row.host not in left and (row.forced_down or row.host in off):
-            found[row.host] = "switched off or forced down, and empty"
-    return found
+        elif row.forced_down or row.host in off:
+            away.add(row.host)
+    return {**found, **dict.fromkeys(away - _with_running(connection, away), "switched off or forced down, and empty")}
+
+
+def _with_running(connection: Connection, hosts: Iterable[str]) -> set[str]:
+    """Select the hosts on which the store has an instance that runs."""
+    nodes, instances, domains = tables.compute_nodes, tables.instances, tables.domains
+    query = (
+        sa.select(nodes.c.host)
+        .join(instances, instances.c.compute_node_id == nodes.c.id)
+        .join(domains, on_its_node())
+        .where(domains.c.state.not_in(OFF))
+        .distinct()
+    )
+    return {row.host for row in bulk.among(connection, query, nodes.c.host, hosts)}
 
 
 def busy(connection: Connection) -> tuple[set[str], set[str]]:

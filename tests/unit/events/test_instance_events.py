@@ -51,8 +51,8 @@ def test_a_crash_is_said_with_how_often(instances):
 
 
 def test_a_change_is_judged_when_nothing_more_comes(instances):
-    assert after(instances, seen("kvm1", "shutoff", "shutdown", 1000), at=1001) == []
-    assert after(instances, seen("kvm1", "running", at=1001.5), at=1010) == [] and instances.pending() == []
+    assert after(instances, seen("kvm1", "shutoff", "shutdown", 1000), at=1000.9) == []
+    assert after(instances, seen("kvm1", "running", at=1000.9), at=1010) == [] and instances.pending() == []
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_a_domain_stops_and_starts(main):
         "destroyed",
     )
     assert started["type"] == "instance_changed_outside" and started["uuid"] == stopped["uuid"]
-    assert set(started) == {"type", "name", "uuid", "host", "since", "sentence"}
+    assert set(started) == {"type", "name", "uuid", "host", "since", "sentence", "changed_hosts"}
 
 
 def fake_ssh(folder, words):
@@ -111,6 +111,15 @@ def test_only_the_libvirt_of_a_host_is_dead(main, tmp_path):
     ssh = fake_ssh(tmp_path, 'for last; do :; done; [ "$last" = true ] && exit 0; echo "no libvirt here" >&2; exit 1')
     made = watched(main, {"hosts": {"kvm9": f"qemu+ssh://root@kvm9.invalid/system?command={ssh}"}, "silent_seconds": 1}, Queue.next)
     assert (made["type"], made["host"], made["login"]) == ("libvirt_dead_alone", "kvm9", True)
+
+
+def test_nothing_is_said_before_the_store_was_read(main, tmp_path):
+    """The host may be in maintenance."""
+    ssh = fake_ssh(tmp_path, "echo 'ssh: connect to host kvm9.invalid port 22: Connection timed out' >&2; exit 255")
+    hosts = {"kvm9": f"qemu+ssh://root@kvm9.invalid/system?command={ssh}", "kvm1": "test:///default", "kvm2": "test:///default"}
+    url = f"sqlite:///{tmp_path / 'missing.db'}"
+    with pytest.raises(asyncio.TimeoutError):
+        watched(main, {"hosts": hosts, "store_url": url, "silent_seconds": 1}, lambda queue: queue.next(5))
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,8 @@ description:
     (C(hosts) has them); C(libvirt_dead_alone), SSH answers and libvirt does not; C(host_back); C(host_flapping), lost three times within
     O(flap_seconds).
   - C(instance_crashed), with C(crashes_last_hour); C(instance_paused_io_error); C(instance_stopped_outside), with C(reason);
-    C(migrated_outside), with C(source), C(destination) and C(changed_hosts); C(instance_changed_outside), it was defined, undefined or started.
+    C(migrated_outside), with C(source) and C(destination); C(instance_changed_outside), it was defined, undefined or started. What the store does
+    not know yet of these three and of C(host_back) is on the hosts in C(changed_hosts).
   - C(capacity_below_one_loss) and C(audit_finding), by O(audit_seconds).
   - With O(store_url), no event is said of a host that is in maintenance or drained, of one that was switched off or evacuated and is empty, and of
     what a run of drover.compute does to an instance.
