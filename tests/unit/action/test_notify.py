@@ -47,6 +47,7 @@ def run(tmp_path):
         (tmp_path / "notify.yml").write_text(tasks.replace("FOLDER", str(tmp_path)))
         given = ("-e", f"drover_store_url={url}", "-e", "drover_notify=notify.yml", "-i", "hosts.yml")
         code, said = ansible(tmp_path, "playbook", *given, f"drover.compute.{playbook}", *words)
+        assert "duplicate mapping key" not in said, said
         kept = tmp_path / "notices"
         notices = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
         kept.unlink(missing_ok=True)
