@@ -9,6 +9,7 @@ any thread. No function of libvirt that needs an answer is called in the thread 
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -106,7 +107,7 @@ class Connections:
             domains = _domains(opened.conn)
         except libvirt.libvirtError as problem:
             if opened is not None:
-                _drop(opened.conn)
+                _drop(opened)
             return str(problem)
         self._open[host] = opened
         opened.begin(Connected(host, self._clock(), domains))
@@ -132,7 +133,7 @@ class Connections:
         """Close the connection of a host that is no longer watched."""
         opened = self._open.pop(host, None)
         if opened is not None:
-            _drop(opened.conn)
+            _drop(opened)
 
     def _watch(self, opened: _Opened) -> None:
         host = opened.host
@@ -157,7 +158,7 @@ class Connections:
             # Drivers in this process have neither.
             pass
         try:
-            opened.conn.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, changed, None)
+            opened.callback = opened.conn.domainEventRegisterAny(None, libvirt.VIR_DOMAIN_EVENT_ID_LIFECYCLE, changed, None)
             self._polled.discard(host)
         except libvirt.libvirtError:
             self._polled.add(host)
@@ -171,7 +172,7 @@ class Connections:
             del self._open[opened.host]
         opened.give(Lost(opened.host, self._clock() - silent, words))
         # Not here: libvirt may be in the middle of it.
-        threading.Thread(target=_drop, args=(opened.conn,), daemon=True).start()
+        threading.Thread(target=_drop, args=(opened,), daemon=True).start()
 
 
 class _Opened:
@@ -179,6 +180,8 @@ class _Opened:
 
     def __init__(self, host: str, conn: Any, observe: Callable[[Observation], None]) -> None:
         self.host, self.conn, self._observe = host, conn, observe
+        #: libvirt's number of the callback for its events.
+        self.callback: int | None = None
         self._early: list[Observation] | None = []
         self._lock = threading.Lock()
 
@@ -196,11 +199,15 @@ class _Opened:
             self._early = None
 
 
-def _drop(conn: Any) -> None:
-    try:
-        conn.close()
-    except libvirt.libvirtError:
-        pass
+def _drop(opened: _Opened) -> None:
+    """Close a connection. libvirt keeps it for as long as it has callbacks."""
+    conn, callback = opened.conn, opened.callback
+    steps: list[Callable[[], Any]] = [conn.unregisterCloseCallback, conn.close]
+    if callback is not None:
+        steps.insert(0, lambda: conn.domainEventDeregisterAny(callback))
+    for step in steps:
+        with contextlib.suppress(libvirt.libvirtError):
+            step()
 
 
 def _domains(conn: Any) -> list[Domain]:

@@ -76,8 +76,9 @@ class Watch:
                 for made in await self._look():
                     yield made
         finally:
-            for _uri, task in self._tasks.values():
+            for host, (_uri, task) in self._tasks.items():
                 task.cancel()
+                self._connections.close(host)
 
     def _judged(self, now: float, known: View) -> list[Event]:
         found = [*self._hosts.tick(now, known), *self._instances.tick(now, known)]

@@ -79,6 +79,7 @@ def test_a_domain_stops_and_starts(main):
         domain.resume()
         await asyncio.sleep(4)
         assert queue.empty()
+        conn.close()
         return stopped, started
 
     stopped, started = watched(main, {"hosts": {"kvm1": "test:///default"}}, test)
