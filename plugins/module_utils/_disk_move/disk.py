@@ -34,7 +34,7 @@ _KINDS = {
 class Disk:
     """A disk by its target, as libvirt has it now.
 
-    :param partly: whether it may be in one of the running domain and the definition only.
+    :param partly: whether it may be missing in the running domain, the definition or both.
     :ivar live: it in the running domain, None where that is off. config: it in the definition. split: which of the two lacks it, in words, or None.
     :raises LibvirtProblem: the domain has no such disk.
     """
@@ -45,12 +45,10 @@ class Disk:
         self.forms = _hotplug.forms_of(domain)
         found = [None if root is None else find(root, target) for root in self.forms]
         self.live, self.config = found[0], found[1]
-        self.split: str | None = None
-        if self.live is not None and self.config is None:
-            self.split = "the definition"
-        elif self.config is not None and self.live is None and self.forms[0] is not None:
-            self.split = "the running guest"
-        if (self.config is None and self.live is None) or (self.split and not partly):
+        lacking = ["the running guest"] if self.forms[0] is not None and self.live is None else []
+        lacking += ["the definition"] if self.config is None else []
+        self.split = " and ".join(lacking) or None
+        if self.split and not partly:
             known = sorted(_device_xml.targets([self.forms[1]]))
             missing = (
                 "has no disk"

@@ -149,27 +149,22 @@ class DiskMove:
 
         :returns: what became of it, in words; None when the disk is in both, or in the definition of a guest that is off.
         """
-        target = record["target"]
-        disk: Disk | None = None
-        where = f"{self.domain.name()} on {host_name()} has no disk {target} any more"
-        with contextlib.suppress(LibvirtProblem):
-            disk = Disk(self.domain, target, partly=True)
-            if disk.split is None:
-                return None
-            where = f"The disk {target} of {disk.where} was detached from {disk.split}"
-        is_there = disk is not None and record["destination"] in disk.sources
+        disk = Disk(self.domain, record["target"], partly=True)
+        if disk.split is None:
+            return None
+        is_there = record["destination"] in disk.sources
         left = record["destination"] if is_there else record["source"]
         if not self.pretend:
             if is_there:
                 self.kept.append({"path": record["source"], "reason": f"its data are in {record['destination']} since the disk has moved"})
                 self._clear()
             else:
-                if disk is not None:
-                    self._end_job(disk, record)
+                self._end_job(disk, record)
                 self._undo(record)
         return (
-            f"{where} while it was moved, so the move was given up. All its data are in {left}. Attach or detach it in both, with virsh attach-disk or "
-            f"detach-disk and --live or --config, then run this again if it is still to be moved.{self._words_of_kept()}"
+            f"The disk {disk.target} of {disk.where} was detached from {disk.split} while it was moved, so the move was given up. All its data are in "
+            f"{left}. Attach or detach it in both, with virsh attach-disk or detach-disk and --live or --config, then run this again if it is still to be "
+            f"moved.{self._words_of_kept()}"
         )
 
     def _made(self, record: Mapping[str, Any]) -> Place:

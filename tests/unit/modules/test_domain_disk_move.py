@@ -16,7 +16,7 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _backing, _domain_metadata, _orders, _ownership
+from ansible_collections.drover.compute.plugins.module_utils import _backing, _domain_metadata, _hotplug, _libvirt, _orders, _ownership
 from ansible_collections.drover.compute.plugins.module_utils._disk_move import destination, move, record
 from ansible_collections.drover.compute.tests.unit import devices
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, qemu_img
@@ -150,8 +150,7 @@ def test_a_disk_that_is_detached_from_the_definition_meanwhile_ends_the_move(mak
     vm = make()
     vm.guests.ready = False
     vm.done("copying", order="one")
-    element = ET.fromstring(vm.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)).find("devices/disk")
-    vm.domain.detachDeviceFlags(ET.tostring(element, encoding="unicode"), libvirt.VIR_DOMAIN_AFFECT_CONFIG)
+    detach(vm)
     if aborted:
         assert vm.done("aborted", state="aborted")["removed"] == [vm.new]
     else:
@@ -160,6 +159,45 @@ def test_a_disk_that_is_detached_from_the_definition_meanwhile_ends_the_move(mak
         assert "was detached from the definition" in told and f"All its data are in {vm.old}" in told
     assert os.path.exists(vm.old) and os.listdir(vm.fast) == [] and not vm.recorded
     assert "has only in one of the running guest and the definition" in vm.refuses()
+
+
+def detach(vm):
+    element = ET.fromstring(vm.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)).find("devices/disk")
+    vm.domain.detachDeviceFlags(ET.tostring(element, encoding="unicode"), libvirt.VIR_DOMAIN_AFFECT_CONFIG)
+
+
+def test_a_disk_that_a_guest_that_went_off_has_lost_ends_the_move(make):
+    vm = make()
+    vm.guests.ready = False
+    vm.done("copying", order="one")
+    vm.domain.destroy()
+    detach(vm)
+    assert "was detached from the definition" in vm.refuses(order="one", goes_on=True)
+    assert os.path.exists(vm.old) and os.listdir(vm.fast) == [] and not vm.recorded
+
+
+@pytest.mark.parametrize("state", ["moved", "aborted"])
+def test_a_libvirt_that_does_not_answer_is_no_disk_that_is_gone(make, monkeypatch, state):
+    """What it would have said is not known: the copy and the record stay, and the next run goes on."""
+    vm = make()
+    vm.guests.ready = False
+    vm.done("copying", order="one")
+    made = os.listdir(vm.fast)
+    forms, answers = _hotplug.forms_of, [True]
+
+    def silent(domain):
+        # The module itself reads the domain first.
+        if answers:
+            answers.pop()
+            return forms(domain)
+        raise _libvirt.LibvirtSilent("libvirt did not answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_hotplug, "forms_of", silent)
+        assert "did not answer" in vm.refuses(begun=True, state=state, goes_on=state == "moved", order="one")
+    assert os.listdir(vm.fast) == made != [] and vm.recorded and os.path.exists(vm.old)
+    vm.done("aborted", state="aborted")
+    vm.is_as_before()
 
 
 def test_a_switch_that_libvirt_refuses_leaves_the_guest_on_the_old_disk(make):
