@@ -24,7 +24,7 @@ from ansible_collections.drover.compute.plugins.module_utils._rbd import secret_
 from ansible_collections.drover.compute.plugins.module_utils._shared_storage import pool_id
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
-#: Seconds that the command may take for all images: who asks about the host wants to know if it answers, too.
+#: Seconds that the command may take for all images together. The caller has a time limit for the whole look at the host.
 PATIENCE = 20
 
 

@@ -68,7 +68,7 @@ class InstanceEvents:
         self._paused: set[str] = set()
 
     def pending(self) -> list[str]:
-        """Return the instances whose changes are not judged yet: the store is asked for them."""
+        """Return the instances whose changes are not judged yet. What the store has of them is needed for that."""
         return list(self._changes)
 
     def is_new(self, host: str) -> bool:

@@ -242,7 +242,7 @@ class Watch:
             result, problem = None, None
             try:
                 result = function(*args)
-            except Exception as raised:  # Given to whoever waits.
+            except Exception as raised:  # The waiting task raises it.
                 problem = raised
             with contextlib.suppress(RuntimeError):  # The loop has ended.
                 self._loop.call_soon_threadsafe(finish, result, problem)

@@ -65,7 +65,7 @@ def _families(figures: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[s
     for name, words in (
         ("capacity", "What may be allocated of a resource class: (total - reserved) x allocation ratio."),
         ("used", "What is allocated of a resource class."),
-        ("free", "What is left of a resource class on hosts that take instances."),
+        ("free", "The part of the capacity that is free on hosts that take instances."),
     ):
         samples = [((each["zone"], each["resource_class"]), each[name]) for each in totals]
         yield f"resource_{name}", words, ("zone", "resource_class"), samples

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What whoever watches the fleet reads beside what hosts show: who may be down on purpose, and what runs of the collection work on."""
+"""What a watcher of the fleet needs from the store: which hosts may be down on purpose, and on what the collection works now."""
 
 from __future__ import annotations
 

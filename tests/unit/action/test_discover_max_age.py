@@ -37,6 +37,12 @@ def test_only_older_hosts_are_read(tmp_path, age, read):
         assert all(f"fatal: [{name}]" in again for name in read), again
 
 
+@pytest.mark.parametrize("age", ['"10m"', "-5", "[600]", '{"a": 1}', "true"])
+def test_what_is_no_number_is_refused(tmp_path, age):
+    code, said = discover(f"sqlite:///{tmp_path / 'store.db'}", tmp_path, "-e", f'{{"drover_max_age": {age}}}')
+    assert code != 0 and "which is no number of seconds" in " ".join(said.split()) and "fatal: [kvm2]" not in said, said
+
+
 def test_a_new_store_reads_all(tmp_path):
     said = discover(f"sqlite:///{tmp_path / 'store.db'}", tmp_path, "-e", "drover_max_age=600")[1]
     assert "fatal: [kvm1]" in said and "fatal: [kvm2]" in said, said
