@@ -131,11 +131,19 @@ def broken(connection):
     connection.execute(sa.delete(tables.allocations).where(tables.allocations.c.consumer_id.in_(consumer)))
 
 
+SMALL = ("ansible", "localhost", "-m", "drover.compute.flavor", "-a", "name=small vcpus=2 memory_mb=4096 disk_gb=20")
+
+
 def flavors():
     """How many of a flavor fit."""
-    flavor = ("ansible", "localhost", "-m", "drover.compute.flavor", "-a", "name=small vcpus=2 memory_mb=4096 disk_gb=20")
-    with store(flavor) as run:
+    with store(SMALL) as run:
         return run("ansible-playbook", "drover.compute.capacity")
+
+
+def what_if(*changes):
+    """What changes would do."""
+    with store(SMALL) as run:
+        return run("ansible-playbook", "drover.compute.simulate", "-e", json.dumps({"drover_changes": changes}))
 
 
 def no_valid_host(request):
@@ -246,6 +254,7 @@ OUTPUTS = {
     "audit": lambda: playbook("audit", before=broken),
     "rebalance": lambda: playbook("rebalance"),
     "capacity": flavors,
+    "simulation": lambda: what_if({"lose_hosts": ["kvm1"]}, {"add_instances": {"flavor": "small", "count": 30}}),
     "no valid host": lambda: no_valid_host('{"name": "big1", "vcpus": 8, "memory_mb": 131072}'),
     "no licence": lambda: no_valid_host('{"name": "render1", "vcpus": 4, "memory_mb": 8192, "resources": {"CUSTOM_LICENSE": 1} }'),
     "shared pool": lambda: playbook("hosts", pools=[POOL]),

@@ -38,6 +38,7 @@ CONTRACTS = {
 VIOLATIONS = {
     "one-direction": [
         ("plugin_utils/_conductor/part.py", f"from {PACKAGE}.plugin_utils._ansible_border import part"),
+        ("plugin_utils/_conductor/part.py", f"from {PACKAGE}.plugin_utils._simulation import part"),
         ("plugin_utils/_tracker/part.py", f"from {PACKAGE}.plugin_utils._conductor import part"),
         ("plugin_utils/_tracker/part.py", f"from {PACKAGE}.plugin_utils._definitions import part"),
         ("plugin_utils/_migrations/part.py", f"from {PACKAGE}.plugin_utils._tracker import part"),
@@ -123,6 +124,7 @@ VIOLATIONS = {
         ("lookup/part.py", f"from {PACKAGE}.plugin_utils._placement import claims"),
         ("lookup/part.py", f"from {PACKAGE}.plugin_utils._migrations.claims import begin"),
         ("lookup/part.py", f"from {PACKAGE}.plugin_utils._conductor import migrate"),
+        ("lookup/simulate.py", f"from {PACKAGE}.plugin_utils._placement import claims"),
         ("inventory/part.py", f"from {PACKAGE}.plugin_utils._tracker import part"),
     ],
 }
@@ -175,6 +177,8 @@ TREE = (
     "plugin_utils/_report/part.py",
     "plugin_utils/_scheduler/host_filters/deep.py",
     "plugin_utils/_scheduler/part.py",
+    "plugin_utils/_simulation/part.py",
+    "plugin_utils/_simulation/simulate.py",
     "plugin_utils/_sizes.py",
     "plugin_utils/_spec_names.py",
     "plugin_utils/_storage_identity.py",

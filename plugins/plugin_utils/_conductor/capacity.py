@@ -54,11 +54,17 @@ def all_flavors(connection: Connection) -> list[str]:
 
     :raises DroverError: there is none.
     """
-    found = flavors.read_all(connection)
+    found = flavors_by_size(connection)
     if not found:
         raise DroverError(
             "The store has no flavor to count. Make one with drover.compute.flavor, or give a size, such as vcpus and memory_mb."
         )
+    return found
+
+
+def flavors_by_size(connection: Connection) -> list[str]:
+    """Return the names of all flavors, the smallest first."""
+    found = flavors.read_all(connection)
     return sorted(found, key=lambda name: (found[name]["memory_mb"], found[name]["vcpus"], found[name]["disk_gb"], natural(name)))
 
 

@@ -97,6 +97,24 @@ def blind_nodes(instance: PlannedInstance, node: NodeStorage, nodes: Mapping[str
     return [provider for provider, other in nodes.items() if any(storage_identity.of_disk(disk, other) != share for disk, share in needs)]
 
 
+def as_shut_off(instances: Iterable[PlannedInstance]) -> list[PlannedInstance]:
+    """Return instances as their host leaves them that died: none of them runs, and only why_lost() decides whether it can be elsewhere."""
+    return [
+        {
+            **each,
+            "state": "shutoff",
+            "move_policy": None,
+            "move_policy_error": None,
+            "snapshots": False,
+            "fixed_snapshots": [],
+            "managed_save": False,
+            "persistent": True,
+            "backs": [],
+        }
+        for each in instances
+    ]
+
+
 def plan_evacuation(
     columns: FleetColumns,
     instances: Sequence[PlannedInstance],
@@ -116,21 +134,7 @@ def plan_evacuation(
         each["uuid"]: {**dict.fromkeys(blind_nodes(each, own[each["node"]], nodes), BLIND), **excluded.get(each["uuid"], {})}
         for each in instances
     }
-    # None of them runs: only why_lost() decides whether they can move.
-    off: list[PlannedInstance] = [
-        {
-            **each,
-            "state": "shutoff",
-            "move_policy": None,
-            "move_policy_error": None,
-            "snapshots": False,
-            "fixed_snapshots": [],
-            "managed_save": False,
-            "persistent": True,
-            "backs": [],
-        }
-        for each in instances
-    ]
+    off = as_shut_off(instances)
     plan = plan_drain(columns, off, host, policy, None, barred)
     moves = sorted(plan["moves"], key=lambda move: (move["name"], move["uuid"]))
     stuck: list[StayingInstance] = [{"uuid": each["uuid"], "name": each["name"], "reason": each["reason"]} for each in plan["unmovable"]]

@@ -20,11 +20,13 @@ except ImportError:
     jinja2 = markupsafe = None  # type: ignore[assignment]  # require() says that it is missing
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import require
-from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
+from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting, simulation
 from ansible_collections.drover.compute.plugins.plugin_utils._report.heat import BANDS, SHOWN
 from ansible_collections.drover.compute.plugins.plugin_utils._report.version import version
 
 FOLDER = os.path.join(os.path.dirname(__file__), "page")
+#: In a content security policy: nothing.
+_NONE = "'none'"
 #: Where the runbooks are.
 GUIDES = "https://github.com/drover-compute/drover.compute/blob/main/docs/"
 #: A fleet of more hosts or instances than this is in the page as text, and the script shows a part of it at a time: a browser needs
@@ -47,24 +49,57 @@ def page(view: Mapping[str, Any], at: float, fleet: str | None = None) -> bytes:
     :param fleet: the name of the fleet.
     :returns: bytes, the same for the same view, time and name.
     """
-    require("Jinja2", jinja2)
-    style, script = _part("style.css"), _part("page.js")
-    template = _environment().get_template("page.html.j2")
-    text = template.render(
+    return _rendered(
+        "page.html.j2",
+        at,
+        fleet,
+        script="page.js",
         **view,
+        guides=GUIDES,
+        looks=LOOKS,
+        large=len(view["hosts"]) > MOST_HOSTS or view["summary"]["instances"] > MOST_INSTANCES,
+    )
+
+
+def simulation_page(found: Mapping[str, Any], at: float, fleet: str | None = None) -> bytes:
+    """Write the page of a simulation.
+
+    :param found: what _simulation.simulate.Question.answer() returns, with maps.
+    :param at, fleet: of page().
+    """
+    before, after = found["before"], found["after"]
+    return _rendered(
+        "simulation.html.j2",
+        at,
+        fleet,
+        changes=[{**each, "without": simulation.left_out(each)} for each in found["changes"]],
+        facts=simulation.facts(before, after),
+        fill=simulation.fill(before, after),
+        sizes=simulation.sizes(before, after),
+        balance=simulation.balance(found),
+        states=(("Before", before), ("After", after)),
+    )
+
+
+def _rendered(template: str, at: float, fleet: str | None, script: str | None = None, **values: Any) -> bytes:
+    """Write a page.
+
+    :param script: the name of its script; None for a page without one.
+    """
+    require("Jinja2", jinja2)
+    style, code = _part("style.css"), "" if script is None else _part(script)
+    text = _environment().get_template(template).render(
+        **values,
         written=at,
         fleet=fleet,
         version=version(),
-        guides=GUIDES,
         bands=BANDS,
         shown=SHOWN,
-        looks=LOOKS,
         most_cells=MOST_CELLS,
-        large=len(view["hosts"]) > MOST_HOSTS or view["summary"]["instances"] > MOST_INSTANCES,
         style=markupsafe.Markup(style),
-        script=markupsafe.Markup(script),
+        script=markupsafe.Markup(code),
         # What is in the page may be used, and nothing else: no script of a name that slipped through either.
-        security=f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(script)}; "
+        security=f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(code) if code else _NONE}; "
         "base-uri 'none'; form-action 'none'",
     )
     return text.encode("utf-8")

@@ -77,6 +77,14 @@ def view(overview: Mapping[str, Any], fatal: Sequence[str] = ()) -> dict[str, An
     }
 
 
+def hosts_map(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Make the heat map alone.
+
+    :param hosts: of overview.read_hosts().
+    """
+    return heat_map([_host(each, number) for number, each in enumerate(hosts)])
+
+
 def kind(host: Mapping[str, Any]) -> str:
     """Return the one of KINDS that decides the place and the colour of a host.
 

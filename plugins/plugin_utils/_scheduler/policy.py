@@ -178,10 +178,17 @@ class Policy:
         key = json.dumps(spec.scheduler, sort_keys=True, default=str)
         if key not in self._of:
             try:
-                self._of[key] = self.from_mapping(merged(self._mapping, spec.scheduler), self._folders)
+                self._of[key] = self.over(spec.scheduler)
             except PolicyError as problem:
                 raise RequestError(f"Request '{spec.name}', under 'scheduler': {problem}") from None
         return self._of[key]
+
+    def over(self, mapping: Mapping[str, Any]) -> Policy:
+        """This policy with the keys of a mapping over it, as ``drover_scheduler`` has them.
+
+        :raises PolicyError: naming the key that is malformed.
+        """
+        return self.from_mapping(merged(self._mapping, mapping), self._folders)
 
     def requiring(self, names: Iterable[str]) -> Policy:
         """This policy with host filters added that a caller cannot do without.

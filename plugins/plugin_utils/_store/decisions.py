@@ -88,6 +88,17 @@ def newest(connection: Connection, limit: int) -> list[dict[str, Any]]:
     return [dict(each._mapping) for each in rows]
 
 
+def placed(connection: Connection, purpose: str) -> list[dict[str, Any]]:
+    """Read instance_uuid and host of the decisions of a purpose that found a host, the oldest first; of each instance the last one."""
+    table = tables.decisions
+    query = sa.select(table.c.instance_uuid, table.c.host).where(table.c.purpose == purpose, table.c.host.is_not(None))
+    found: dict[str, dict[str, Any]] = {}
+    for row in connection.execute(query.where(table.c.instance_uuid.is_not(None)).order_by(table.c.id)):
+        found.pop(row.instance_uuid, None)
+        found[row.instance_uuid] = dict(row._mapping)
+    return list(found.values())
+
+
 def kept(explanation: Any) -> dict[str, Any] | None:
     """Reduce a scheduler's explanation to the part that is kept, in the same shape.
 

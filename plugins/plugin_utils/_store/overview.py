@@ -44,10 +44,8 @@ def read(connection: Connection, now: float, service_down_time: float, columns: 
         days (day, type, status, count: all migrations by the day on which they began, counted from 1970 in UTC),
         leases, rolling (rolling.read()).
     """
-    found = hosts.listing(connection, now, service_down_time, columns=columns)
-    physical = _physical(connection)
     return {
-        "hosts": [{**host, "nodes": [{**node, **physical[node["uuid"]]} for node in host["nodes"]]} for host in found],
+        "hosts": read_hosts(connection, now, service_down_time, columns),
         "aggregates": aggregates.listing(connection),
         "newest": _newest(connection, tables.instances, ("uuid", "created_at"), tables.instances.c.created_at),
         "migrations": _newest(connection, tables.migrations, _MIGRATION, tables.migrations.c.created_at),
@@ -57,6 +55,13 @@ def read(connection: Connection, now: float, service_down_time: float, columns: 
         "leases": _all(connection, tables.leases, _LEASE),
         "rolling": rolling.read(connection),
     }
+
+
+def read_hosts(connection: Connection, now: float, service_down_time: float, columns: FleetColumns) -> list[dict[str, Any]]:
+    """Read the hosts alone, see read()."""
+    physical = _physical(connection)
+    found = hosts.listing(connection, now, service_down_time, columns=columns)
+    return [{**host, "nodes": [{**node, **physical[node["uuid"]]} for node in host["nodes"]]} for host in found]
 
 
 def _physical(connection: Connection) -> dict[str, dict[str, int | None]]:

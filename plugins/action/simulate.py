@@ -1,0 +1,75 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Say what changes would do to the fleet."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import SCHEDULER_SPEC, policy_of
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._report import html
+from ansible_collections.drover.compute.plugins.plugin_utils._report.output_file import OutputFile
+from ansible_collections.drover.compute.plugins.plugin_utils._report.simulation import replay_lines, simulation_lines
+from ansible_collections.drover.compute.plugins.plugin_utils._simulation.replay import replay
+from ansible_collections.drover.compute.plugins.plugin_utils._simulation.simulate import MAX_MOVES, Question, simulate
+
+
+class ActionModule(DroverAction):
+    ARGUMENT_SPEC = {
+        "changes": {"type": "list", "elements": "raw", "default": []},
+        "replay": {"type": "dict"},
+        "flavors": {"type": "list", "elements": "raw"},
+        "max_moves": {"type": "int", "default": MAX_MOVES},
+        "export": {"type": "path"},
+        "path": {"type": "path"},
+        "fleet": {"type": "str"},
+        "show": {"type": "bool", "default": False},
+        **SCHEDULER_SPEC,
+        **STORE_SPEC,
+    }
+    VARIABLES = ("service_down_time", "fleet", ("policy", "scheduler"), ("policy_file", "scheduler_file"))
+    _requires_connection = False
+
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        policy, store = policy_of(args, task_vars), self.store(args, task_vars)
+        if args["max_moves"] < 0:
+            raise DroverError(f"max_moves must be 0 or more, not {args['max_moves']}.")
+        if args["replay"] is not None:
+            _refuse_with_replay(args)
+            again = replay(store, policy.over(args["replay"]), args["service_down_time"], args["export"])
+            return self._shown(args, {"changed": False, "replay": again, "lines": replay_lines(again)})
+        # The file is looked at before the work is done.
+        file = OutputFile("page", "drover_simulation_page", args["path"], 0o600) if args["path"] else None
+        before = file.read() if file is not None else b""
+        question = Question(policy, args["flavors"], args["max_moves"], args["service_down_time"], maps=file is not None)
+        found = simulate(store, args["changes"], question, args["export"])
+        result: dict[str, Any] = {"changed": False, "path": None, "lines": simulation_lines(found)}
+        if file is not None:
+            after = html.simulation_page(found, time.time(), args["fleet"])
+            result.update(path=file.path, changed=html.differ(before, after))
+            if not self._task.check_mode:
+                file.write(after)
+            for state in (found["before"], found["after"]):
+                state.pop("map", None)
+        return self._shown(args, {**result, "simulation": found})
+
+    def _shown(self, args: dict[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+        if args["show"]:
+            # Shown here, because some output formats of Ansible fold the long lines of a result.
+            for line in result["lines"]:
+                self.show(line)
+        return result
+
+
+def _refuse_with_replay(args: Mapping[str, Any]) -> None:
+    for option in ("changes", "flavors", "path"):
+        if args[option]:
+            raise DroverError(
+                f"replay decides again what was decided before, on the fleet as it is, and {option} is about a fleet that changes. "
+                "Leave one of them out."
+            )

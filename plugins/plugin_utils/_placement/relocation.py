@@ -1,0 +1,68 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Instances are elsewhere, all at once and without a migration: for copies of the store, as no real instance moves in this way."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, claim_nodes, host_room
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.claim_destination import ClaimDestinations, Place
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+
+
+def relocate(connection: Connection, moves: Sequence[Move], requests: Mapping[str, HostRequest], now: float) -> None:
+    """Give instances what they have now on other compute nodes.
+
+    :param moves: of a plan.
+    :param requests: {uuid: what an instance needs of the cells and devices of a node}, without those that need nothing.
+    :raises DroverError: there is no room, which no plan says.
+    """
+    if not moves:
+        return
+    held = allocations.read(connection, [move["uuid"] for move in moves])
+    resources = {move["uuid"]: allocations.total(held.get(move["uuid"], {})) for move in moves}
+    holdings = allocations.Holdings(connection, {}, now, drop=resources)
+    nodes = claim_nodes.read(connection, moves)
+    rows = bulk.hold(connection, tables.instances, "uuid", resources)
+    for uuid in requests:
+        node = rows[uuid].compute_node_id
+        if node is not None:
+            host_room.leave(connection, node, uuid)
+    places = {move["uuid"]: Place(claim_nodes.named(nodes, move), move.get("allocations")) for move in moves}
+    destinations = ClaimDestinations(connection, list(places.values()), {}, holdings.sums(resources), requests)
+    wanted = {}
+    # What makes room is before what takes it.
+    for move in moves:
+        place = destinations.choose(move["uuid"], move["name"], resources[move["uuid"]], [places[move["uuid"]]])
+        if move["uuid"] in holdings.ids:
+            wanted[move["uuid"]] = place.amounts
+    holdings.write(wanted)
+    if destinations.room is not None:
+        destinations.room.write()
+    bulk.update(
+        connection, tables.instances, [{"id": rows[uuid].id, "compute_node_id": place.node.id} for uuid, place in places.items()]
+    )
+    ends = [{"domain": uuid, "left": rows[uuid].compute_node_id, "reached": place.node.id} for uuid, place in places.items()]
+    bulk.run(connection, ends, _moved_domain)
+
+
+def start(connection: Connection, uuids: Collection[str], now: float) -> None:
+    """Let claimed instances run, as if they had been built."""
+    table = tables.instances
+    rows = bulk.among(connection, sa.select(table.c.id, table.c.uuid, table.c.name, table.c.compute_node_id), table.c.uuid, uuids)
+    running = {"state": "running", "persistent": True, "autostart": False, "facts": {}, "seen_at": now}
+    domains = [{"compute_node_id": row.compute_node_id, "uuid": row.uuid, "name": row.name, **running} for row in rows]
+    bulk.insert(connection, tables.domains, domains)
+    bulk.update(connection, table, [{"id": row.id, "state": "active"} for row in rows])
+
+
+def _moved_domain() -> Any:
+    table = tables.domains
+    statement = sa.update(table).where(table.c.uuid == sa.bindparam("domain"), table.c.compute_node_id == sa.bindparam("left"))
+    return statement.values(compute_node_id=sa.bindparam("reached"))

@@ -1,0 +1,96 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a simulation returns: plain data for people, pages and programs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypedDict
+
+if TYPE_CHECKING:
+    # Python 3.10 does not have it in typing.
+    from typing_extensions import NotRequired
+
+
+class LeftOut(TypedDict):
+    """Instances that have no place after a change, and why.
+
+    name: of one instance, or what several that are alike were requested as. count: how many.
+    """
+
+    name: str
+    count: int
+    reason: str
+
+
+class SimulatedChange(TypedDict):
+    """What came of a change.
+
+    change: its key, such as add_hosts. text: the change as a sentence. hosts: those that it is about. placed: new instances that have a
+    host. moved: instances that are on another host now.
+    """
+
+    change: str
+    text: str
+    hosts: list[str]
+    placed: int
+    moved: int
+    left_out: list[LeftOut]
+
+
+class FleetState(TypedDict):
+    """What a fleet has at one moment.
+
+    totals: {zone, resource_class, capacity, used, free} of each zone and class, see totals.ClassTotal. unbearable: the hosts of which
+    not all instances fit on the others, each lost alone. capacity: as of the lookup capacity. score: of the rebalance, 0 is even; None where it was
+    not asked. map: see the report's heat.heat_map(), where it was asked.
+    """
+
+    hosts: int
+    taking: int
+    instances: int
+    totals: list[dict[str, Any]]
+    unbearable: list[str]
+    capacity: list[dict[str, Any]]
+    score: float | None
+    map: NotRequired[list[dict[str, Any]]]
+
+
+class Simulated(TypedDict):
+    """The answer of a simulation.
+
+    moves: of a rebalance after the changes; None where it was not asked. score: of the fleet after these moves.
+    """
+
+    changes: list[SimulatedChange]
+    before: FleetState
+    after: FleetState
+    moves: int | None
+    score: float | None
+    placed: int
+    moved: int
+    left_out: int
+
+
+class Elsewhere(TypedDict):
+    """An instance that another policy would have placed elsewhere. host: where it was placed. would: where it would be."""
+
+    uuid: str
+    name: str
+    host: str
+    would: str
+
+
+class Replayed(TypedDict):
+    """Decisions that were decided again under another policy.
+
+    decided: how many. skipped: decisions of which the instance is gone. score_before, score_after: of the fleet
+    as it is, and as it would be; 0 is even.
+    """
+
+    decided: int
+    skipped: int
+    elsewhere: list[Elsewhere]
+    refused: list[LeftOut]
+    score_before: float
+    score_after: float

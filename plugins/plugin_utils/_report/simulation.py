@@ -1,0 +1,148 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a simulation found, for people. Data in, data out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural, some
+from ansible_collections.drover.compute.plugins.plugin_utils._records.simulation import FleetState, Replayed, Simulated
+from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
+from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align
+
+#: What people call a class, and how they write an amount of it.
+_WORDS = {"VCPU": ("vCPU", formatting.number), "MEMORY_MB": ("memory", formatting.memory), "DISK_GB": ("disk", formatting.disk)}
+#: So many of those that have no place are in the lines; the answer has them all.
+_SHOWN = 20
+
+
+def simulation_lines(found: Simulated) -> list[str]:
+    """Show the answer of a simulation."""
+    before, after = found["before"], found["after"]
+    lines = []
+    if found["changes"]:
+        rows = [[_capital(each["text"]), each["placed"] or None, each["moved"] or None, left_out(each) or None] for each in found["changes"]]
+        lines += [*align(["CHANGE", "PLACED", "MOVED", "WITHOUT A PLACE"], rows, right=("PLACED", "MOVED", "WITHOUT A PLACE"), name="CHANGE"), ""]
+    without = [each for change in found["changes"] for each in change["left_out"]]
+    if without:
+        lines += ["Without a place:", *(f"  {_named(each)}: {each['reason']}" for each in without[:_SHOWN])]
+        lines += [f"  and {len(without) - _SHOWN} more, see the answer"] if len(without) > _SHOWN else []
+        lines.append("")
+    lines += [*align(["", "BEFORE", "AFTER"], facts(before, after)), ""]
+    lines += [*align(["ZONE", "CLASS", "BEFORE", "AFTER"], fill(before, after)), ""]
+    counted = sizes(before, after)
+    if counted:
+        headings = ["SIZE", "MORE FIT BEFORE", "AFTER", "AFTER, IF THE WORST HOST IS LOST"]
+        lines += [*align(headings, counted, right=("MORE FIT BEFORE", "AFTER"), name="SIZE"), ""]
+    return [*lines, *balance(found), "Nothing was written, and no host was read or changed."]
+
+
+def left_out(change: Mapping[str, Any]) -> int:
+    """Return how many instances have no place after a change."""
+    return sum(each["count"] for each in change["left_out"])
+
+
+def facts(before: FleetState, after: FleetState) -> list[list[Any]]:
+    """Return rows of what the fleet is: name, before, after."""
+    return [
+        ["Hosts", *(_hosts(each) for each in (before, after))],
+        ["Instances", *(formatting.number(each["instances"]) for each in (before, after))],
+        ["Hosts that may not be lost", *(_unbearable(each) for each in (before, after))],
+    ]
+
+
+def fill(before: FleetState, after: FleetState) -> list[list[Any]]:
+    """Return rows of how full each class is in each zone: zone, class, before, after."""
+    keyed = [{(each["zone"], each["resource_class"]): each for each in state["totals"]} for state in (before, after)]
+    keys = sorted({*keyed[0], *keyed[1]}, key=lambda key: (key[0] == "", natural(key[0]), key[1]))
+    found = []
+    for zone, name in keys:
+        if any(state.get((zone, name), {}).get("capacity") for state in keyed):
+            found.append([zone or None, _word(name), *(_amounts(state.get((zone, name))) for state in keyed)])
+    return found
+
+
+def sizes(before: FleetState, after: FleetState) -> list[list[Any]]:
+    """Return rows of how many more fit of each size: name, before, after, after the loss of the worst host."""
+    return [
+        [one["name"], one["total"], two["total"], _after_loss(two["with_loss"])]
+        for one, two in zip(before["capacity"], after["capacity"])
+    ]
+
+
+def balance(found: Simulated) -> list[str]:
+    """Return a sentence on the moves of a rebalance; nothing where it was not asked."""
+    if found["moves"] is None:
+        return []
+    before, after = (found[when]["score"] or 0.0 for when in ("before", "after"))
+    then = f"The score of the load is {before:.3f} before and {after:.3f} after (0 is even)."
+    if not found["moves"]:
+        return [f"{then} A rebalance would move nothing."]
+    return [f"{then} A rebalance would move {formatting.count(found['moves'], 'instance')}, and bring it to {found['score']:.3f}."]
+
+
+def replay_lines(found: Replayed) -> list[str]:
+    """Show what became of decisions under another policy."""
+    if not found["decided"]:
+        return ["The store has no decision of which the instance is still there."]
+    lines = list(_replayed(found))
+    shown = found["elsewhere"][:_SHOWN]
+    if shown:
+        rows = [[each["name"], each["host"], each["would"]] for each in shown]
+        lines += ["", *align(["INSTANCE", "WENT TO", "WOULD GO TO"], rows, name="INSTANCE")]
+        lines += [f"and {len(found['elsewhere']) - _SHOWN} more, see the answer"] if len(found["elsewhere"]) > _SHOWN else []
+    if found["refused"]:
+        lines += ["", "Refused:", *(f"  {_named(each)}: {each['reason']}" for each in found["refused"][:_SHOWN])]
+    return [*lines, "", "Nothing was written."]
+
+
+def _replayed(found: Replayed) -> Iterator[str]:
+    same = found["decided"] - len(found["elsewhere"]) - sum(each["count"] for each in found["refused"])
+    yield (
+        f"{formatting.count(found['decided'], 'decision')} decided again: {formatting.number(same)} the same, "
+        f"{formatting.number(len(found['elsewhere']))} elsewhere, {formatting.number(sum(each['count'] for each in found['refused']))} refused."
+    )
+    if found["skipped"]:
+        yield f"{formatting.count(found['skipped'], 'decision')} left out, as the instance is gone."
+    yield f"The score of the load is {found['score_before']:.3f} now, and would be {found['score_after']:.3f} (0 is even)."
+
+
+def _hosts(state: FleetState) -> str:
+    off = state["hosts"] - state["taking"]
+    return f"{formatting.number(state['hosts'])}{f', {formatting.number(off)} take none' if off else ''}"
+
+
+def _unbearable(state: FleetState) -> str:
+    names = state["unbearable"]
+    return f"{formatting.number(len(names))} ({some(names, 3)})" if names else "none"
+
+
+def _amounts(each: Mapping[str, Any] | None) -> str | None:
+    if each is None:
+        return None
+    word = _WORDS.get(each["resource_class"], ("", formatting.number))[1]
+    share = f", {round(100 * each['used'] / each['capacity'])} %" if each["capacity"] else ""
+    return f"{word(each['used'])} of {word(each['capacity'])}{share}"
+
+
+def _word(resource_class: str) -> str:
+    return _WORDS[resource_class][0] if resource_class in _WORDS else resource_class
+
+
+def _after_loss(loss: Mapping[str, Any] | None) -> str | None:
+    if loss is None:
+        return None
+    return f"{loss['total']} without {loss['host']}" if loss["survives"] else f"the instances of {loss['host']} do not fit on the others"
+
+
+def _named(each: Mapping[str, Any]) -> str:
+    return each["name"] if each["count"] == 1 else f"{each['name']} ({formatting.count(each['count'], 'instance')})"
+
+
+def _capital(text: str) -> str:
+    """Begin a line with a capital, but the name of a host as it is."""
+    first = text.partition(" ")[0]
+    return text[0].upper() + text[1:] if first in ("the", "from") else text

@@ -1,0 +1,161 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The changes that people write, checked: all of them before the first one is made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import check_keys, host_names, is_host_name, read_whole, shown
+
+#: The most hosts of one change: a typing error must not fill the memory.
+MOST_HOSTS = 10_000
+#: How people say which hosts a change is about.
+SELECTORS = ("hosts", "aggregate", "availability_zone")
+#: What goes with hosts that are added; the other keys are those of a node of the module compute_node.
+_OF_ADDED = ("like", "count", "name")
+
+
+class Change(NamedTuple):
+    """One change. key: what kind. value: its arguments in one form, see _READERS. number: its place in the list, from 1."""
+
+    key: str
+    value: Any
+    number: int
+
+    @property
+    def where(self) -> str:
+        """What begins a sentence about it."""
+        return f"Change {self.number} ({self.key})"
+
+
+def read(given: Any) -> list[Change]:
+    """Check a list of changes, each a mapping with one key.
+
+    :raises DroverError: naming the change and what was expected.
+    """
+    if not isinstance(given, list):
+        raise DroverError(f"The changes must be a list, such as - lose_hosts: [kvm1], not {shown(given)}.")
+    found = []
+    for number, each in enumerate(given, 1):
+        if not isinstance(each, Mapping) or len(each) != 1:
+            raise DroverError(
+                f"Change {number} must be a mapping with one key, such as lose_hosts: [kvm1], not {shown(each)}. "
+                f"There are: {', '.join(READERS)}."
+            )
+        ((key, value),) = each.items()
+        check_keys(f"Change {number}", [key], READERS, "change")
+        found.append(Change(key, READERS[key](f"Change {number} ({key})", value), number))
+    return found
+
+
+def _added_hosts(where: str, value: Any) -> dict[str, Any]:
+    """Return like (None for hosts with sizes), count, name (None for none) and node: the other keys."""
+    if not isinstance(value, Mapping):
+        raise DroverError(f"{where} must be a mapping, such as like: kvm3 and count: 2, not {shown(value)}.")
+    node = {key: each for key, each in value.items() if key not in _OF_ADDED}
+    like, name = (_text(where, key, value.get(key)) for key in ("like", "name"))
+    if name is not None and not is_host_name(name):
+        raise DroverError(f"{where}: name {shown(name)} is no name of a host.")
+    if (like is None) == (not node):
+        raise DroverError(f"{where}: give either like, the host that the new ones are like, or sizes such as vcpus, memory_mb and local_gb.")
+    return {"like": like, "count": read_whole(f"{where}: count", value.get("count", 1), 1, MOST_HOSTS), "name": name, "node": node}
+
+
+def _hosts(where: str, value: Any) -> dict[str, Any]:
+    """Return hosts (a list of names), aggregate or availability_zone: one of them."""
+    if isinstance(value, (str, list)):
+        value = {"hosts": value}
+    if not isinstance(value, Mapping) or len(value) != 1:
+        raise DroverError(f"{where} must be names of hosts, or a mapping with one of {', '.join(SELECTORS)}, not {shown(value)}.")
+    check_keys(where, value, SELECTORS)
+    ((key, names),) = value.items()
+    if key != "hosts":
+        return {key: _text(where, key, names, required=True)}
+    try:
+        return {key: host_names([names] if isinstance(names, str) else names)}
+    except (DroverError, TypeError):
+        raise DroverError(f"{where}: name at least one host, such as kvm1; not {shown(names)}.") from None
+
+
+def _added_instances(where: str, value: Any) -> list[dict[str, Any]]:
+    """Return requests as the lookup schedule takes them, each with a name: that of its flavor where it has none."""
+    requests = value if isinstance(value, list) else [value]
+    found: list[dict[str, Any]] = []
+    for number, each in enumerate(requests, 1):
+        if not isinstance(each, Mapping):
+            raise DroverError(f"{where} must be a request such as flavor: small and count: 100, or a list of them, not {shown(value)}.")
+        flavor = each.get("flavor")
+        name = flavor if isinstance(flavor, str) and flavor else "new"
+        found.append({"name": name if len(requests) == 1 else f"{name} {number}", **each})
+    if not found:
+        raise DroverError(f"{where} has no request.")
+    return found
+
+
+def _growth(where: str, value: Any) -> float:
+    """Return the growth in percent."""
+    try:
+        percent = float(str(value).strip().removesuffix("%"))
+    except ValueError:
+        percent = -1.0
+    if isinstance(value, bool) or not 0 < percent <= 1000:
+        raise DroverError(f"{where} must be a number of percent above 0 and at most 1000, such as 20, not {shown(value)}.")
+    return percent
+
+
+def _policy(where: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise DroverError(f"{where} must be a policy as drover_scheduler has it, such as host_subset_size: 3, not {shown(value)}.")
+    return dict(value)
+
+
+def _text(where: str, key: str, value: Any, required: bool = False) -> str | None:
+    if value is None and not required:
+        return None
+    if not isinstance(value, str) or not value.strip():
+        raise DroverError(f"{where}: {key} must be a name, not {shown(value)}.")
+    return value.strip()
+
+
+#: What people may write, and what checks it.
+READERS: Mapping[str, Any] = {
+    "add_hosts": _added_hosts,
+    "remove_hosts": _hosts,
+    "lose_hosts": _hosts,
+    "maintenance": _hosts,
+    "add_instances": _added_instances,
+    "grow": _growth,
+    "scheduler": _policy,
+}
+
+
+def selected(selector: Mapping[str, Any], where: str, known: Sequence[str], aggregates: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the hosts of a selector, in the order of the fleet.
+
+    :param selector: what _hosts() returned.
+    :param known: the hosts of the fleet.
+    :param aggregates: of the fleet: name, metadata, hosts.
+    :raises DroverError: a host, an aggregate or a zone is unknown, or has no hosts.
+    """
+    ((key, value),) = selector.items()
+    if key == "hosts":
+        wanted = set(value)
+        missing = [name for name in value if name not in set(known)]
+        if missing:
+            raise DroverError(f"{where}: there is no host {missing[0]} in the fleet as it is then.")
+    elif key == "aggregate":
+        names = [each["name"] for each in aggregates]
+        check_keys(where, [value], names, "aggregate")
+        wanted = {host for each in aggregates if each["name"] == value for host in each["hosts"]}
+    else:
+        zones = {each["metadata"].get(key): each["hosts"] for each in aggregates if each["metadata"].get(key)}
+        check_keys(where, [value], zones, "availability zone")
+        wanted = set(zones[value])
+    found = [host for host in known if host in wanted]
+    if not found:
+        raise DroverError(f"{where}: {value} has no host in the fleet as it is then.")
+    return found

@@ -1,0 +1,211 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The fleet in a copy of the store, and what each change does to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state, plans, scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural, some
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import host_copies, relocation
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain import plan_drain
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.evacuation import as_shut_off
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import PlannedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import DrainPlan
+from ansible_collections.drover.compute.plugins.plugin_utils._records.simulation import LeftOut, SimulatedChange
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+from ansible_collections.drover.compute.plugins.plugin_utils._simulation import changes, placing
+from ansible_collections.drover.compute.plugins.plugin_utils._simulation.changes import Change
+from ansible_collections.drover.compute.plugins.plugin_utils._store import aggregates, hosts, requested_instances
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_instances
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
+
+
+class SimulatedFleet:
+    """A fleet that changes.
+
+    :param connection: of a copy of the store.
+    :param policy: by which instances are placed, see also the change ``scheduler``.
+    :param now: seconds since 1970.
+    :param service_down_time: seconds.
+    """
+
+    def __init__(self, connection: Connection, policy: Policy, now: float, service_down_time: int = 0) -> None:
+        self.connection, self.policy, self.now, self.service_down_time = connection, policy, now, service_down_time
+
+    def make(self, change: Change) -> SimulatedChange:
+        """Make a change.
+
+        :raises DroverError: it names what is not in the fleet, or a request cannot be read.
+        """
+        make: dict[str, Callable[[Change], SimulatedChange]] = {
+            "add_hosts": self._add_hosts,
+            "remove_hosts": self._remove_hosts,
+            "lose_hosts": self._lose_hosts,
+            "maintenance": self._maintain,
+            "add_instances": self._add_instances,
+            "grow": self._grow,
+            "scheduler": self._schedule_by,
+        }
+        return make[change.key](change)
+
+    def names(self) -> list[str]:
+        """Return the hosts, sorted."""
+        return sorted((each["host"] for each in hosts.states(self.connection, self.now, self.service_down_time)), key=natural)
+
+    def _selected(self, change: Change) -> list[str]:
+        return changes.selected(change.value, change.where, self.names(), aggregates.listing(self.connection))
+
+    def _add_hosts(self, change: Change) -> SimulatedChange:
+        like, count, node = change.value["like"], change.value["count"], change.value["node"]
+        known, base = set(self.names()), change.value["name"] or "new"
+        added: list[str] = []
+        number = 0
+        while len(added) < count:
+            number += 1
+            name = base if change.value["name"] and count == 1 else f"{base}-{number}"
+            if name not in known:
+                added.append(name)
+            elif name == base:
+                base += "-new"
+        if like is not None:
+            host_copies.add_like(self.connection, like, added, self.now)
+            what = f"like {like}"
+        else:
+            reports = node_data.reports([{"host": name, **node} for name in added], added[0], {})
+            record.record(self.connection, reports, self.now)
+            what = f"with {', '.join(f'{key} {value}' for key, value in node.items())}"
+        return _made(change, f"{_counted(count, 'host')} {what} {_is(count)} added", added)
+
+    def _remove_hosts(self, change: Change) -> SimulatedChange:
+        found = self._selected(change)
+        plan, instances = self._drain(found)
+        moved = self._carry_out(plan, instances)
+        host_copies.remove(self.connection, found, self.now)
+        return _made(change, f"{some(found, 5)} {_is(len(found))} removed", found, moved=moved, left_out=_staying(plan))
+
+    def _lose_hosts(self, change: Change) -> SimulatedChange:
+        found = self._selected(change)
+        instances = [each for each in read_instances(self.connection, found) if each["state"] != "missing"]
+        off = as_shut_off(instances)
+        columns = scheduling.read_fleet(self.connection, off, self.policy, self.now, self.service_down_time)
+        plan = plan_drain(columns, off, found, self.policy)
+        moved = self._carry_out(plan, instances)
+        host_copies.remove(self.connection, found, self.now)
+        return _made(change, f"{some(found, 5)} {_is(len(found))} lost", found, moved=moved, left_out=_staying(plan))
+
+    def _maintain(self, change: Change) -> SimulatedChange:
+        found = self._selected(change)
+        for name in found:
+            host_state.change(self.connection, name, "maintenance", reason="simulated")
+        plan, instances = self._drain(found)
+        moved = self._carry_out(plan, instances)
+        return _made(change, f"{some(found, 5)} {_is(len(found))} in maintenance", found, moved=moved, left_out=_staying(plan))
+
+    def _drain(self, names: Sequence[str]) -> tuple[DrainPlan, list[PlannedInstance]]:
+        question = plans.DrainQuestion(self.policy, MigrationLimits(), service_down_time=self.service_down_time)
+        return question.plan(self.connection, names), read_instances(self.connection, names)
+
+    def _carry_out(self, plan: DrainPlan, instances: Sequence[PlannedInstance]) -> int:
+        """Bring instances to where a plan says; return how many are elsewhere then."""
+        moving = {move["uuid"] for move in plan["moves"]}
+        specs = [RequestSpec.from_instance(each) for each in instances if each["uuid"] in moving]
+        requests = {spec.key: spec.host_request for spec in specs if not spec.host_request.is_empty}
+        relocation.relocate(self.connection, plan["moves"], requests, self.now)
+        return len(moving)
+
+    def _add_instances(self, change: Change) -> SimulatedChange:
+        scheduling.refuse_unknown(change.value)
+        specs = scheduling.read_specs(self.connection, change.value, self.policy)
+        names = some([f"{request.get('num_instances') or request.get('count') or 1} {request['name']}" for request in change.value], 5)
+        return self._placed(change, specs, f"{_counted(len(specs), 'instance')} {_is(len(specs))} added ({names})", _request_name)
+
+    def _grow(self, change: Change) -> SimulatedChange:
+        counts = _shares(requested_instances.kinds(self.connection), change.value)
+        known = requested_instances.requested(self.connection, counts)
+        # The largest first, as they are the hardest to place.
+        order = sorted(counts, key=lambda uuid: (-known[uuid]["memory_mb"], -known[uuid]["vcpus"], uuid))
+        specs = []
+        for kind, uuid in enumerate(order, 1):
+            spec = replace(spec_of(known[uuid]), uuid=None, server_group=None)
+            name = f"{known[uuid]['flavor'] or spec.size} {kind}"
+            specs += [replace(spec, name=f"{name}-{number}") for number in range(1, counts[uuid] + 1)]
+        text = f"the fleet grows by {change.value:g} %: {_counted(len(specs), 'instance')} {_is(len(specs))} added"
+        return self._placed(change, specs, text, lambda spec: spec.name.rpartition(" ")[0])
+
+    def _placed(self, change: Change, specs: Sequence[RequestSpec], text: str, name: Callable[[RequestSpec], str]) -> SimulatedChange:
+        """Place instances.
+
+        :param name: what alike ones are called that fit nowhere, by the first of them.
+        """
+        chosen, refused = placing.place(self.connection, specs, f"{change.number}", self.policy, self.now, self.service_down_time)
+        left_out: list[LeftOut] = [{"name": name(run[0]), "count": len(run), "reason": why} for run, why in refused]
+        return _made(change, text, [], placed=len(chosen), left_out=left_out)
+
+    def _schedule_by(self, change: Change) -> SimulatedChange:
+        self.policy = self.policy.over(change.value)
+        return _made(change, f"from here on the policy has {', '.join(map(str, change.value)) or 'nothing new'}", [])
+
+
+def spec_of(known: Mapping[str, Any]) -> RequestSpec:
+    """Return the request that an instance was placed by, as far as the store has it: without hints.
+
+    :param known: of store.requested_instances.requested().
+    """
+    spec = RequestSpec.from_instance(known)
+    if known["resources"]:
+        spec = replace(spec, resources={name: amount for name, amount in known["resources"].items() if amount})
+    if known["host_request"]:
+        spec = replace(spec, host_request=HostRequest.from_data(known["host_request"], f"Instance {known['name']}"))
+    return spec
+
+
+def _shares(kinds: Sequence[tuple[str, int]], percent: float) -> dict[str, int]:
+    """Share a growth out among kinds of instances in proportion, by the largest remainder; without those that get none."""
+    exact = {uuid: count * percent / 100 for uuid, count in kinds}
+    shares = {uuid: int(amount) for uuid, amount in exact.items()}
+    missing = round(sum(exact.values())) - sum(shares.values())
+    for uuid in sorted(exact, key=lambda each: (shares[each] - exact[each], each))[: max(missing, 0)]:
+        shares[uuid] += 1
+    return {uuid: amount for uuid, amount in shares.items() if amount}
+
+
+def _request_name(spec: RequestSpec) -> str:
+    """Return the name of the request that an instance is of: NAME-3 is the third of NAME."""
+    base, dash, number = spec.name.rpartition("-")
+    return base if dash and number.isdigit() else spec.name
+
+
+def _staying(plan: DrainPlan) -> list[LeftOut]:
+    stay = [(each["name"], each["reason"]) for each in plan["unmovable"]]
+    stay += [(each["name"], "its move policy is shutdown: it is shut down and stays") for each in plan["shutdowns"]]
+    return [{"name": name, "count": 1, "reason": reason} for name, reason in stay]
+
+
+def _made(
+    change: Change, text: str, names: Collection[str], placed: int = 0, moved: int = 0, left_out: Sequence[LeftOut] = ()
+) -> SimulatedChange:
+    return {
+        "change": change.key,
+        "text": text,
+        "hosts": list(names),
+        "placed": placed,
+        "moved": moved,
+        "left_out": list(left_out),
+    }
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _is(count: int) -> str:
+    return "is" if count == 1 else "are"

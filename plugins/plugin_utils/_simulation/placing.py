@@ -1,0 +1,81 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Placing as many instances as fit, where the scheduler places all or none."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, relocation
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Selection
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import drivers
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+
+#: Alike instances that fit nowhere, and why.
+Refused = tuple[list[RequestSpec], str]
+
+_NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://drover.compute/simulation")
+
+
+def place(
+    connection: Connection, specs: Sequence[RequestSpec], occasion: str, policy: Policy, now: float, service_down_time: float
+) -> tuple[list[Selection], list[Refused]]:
+    """Place instances, claim their room and let them run, as many as fit.
+
+    :param specs: with names of their own.
+    :param occasion: what tells these instances from others with the same names.
+    :param now: seconds since 1970.
+    :param service_down_time: seconds.
+    :raises DroverError: a request contradicts the store.
+    """
+    if not specs:
+        return [], []
+    # A name and a policy give the same answer in each run, also where the policy chooses by chance.
+    specs = [spec if spec.uuid else replace(spec, uuid=str(uuid.uuid5(_NAMESPACE, f"{occasion}/{spec.name}"))) for spec in specs]
+    states = scheduling.read_states(connection, specs, policy, now, service_down_time)
+    # Nobody asks for another host than the first.
+    policy = copy.copy(policy)
+    policy.max_attempts = 1
+    chosen: list[Selection] = []
+    refused: list[Refused] = []
+    for run in _runs(specs):
+        found, problem = _as_many_as_fit(states, run, policy)
+        chosen += found
+        if problem is not None:
+            refused.append((run[len(found) :], problem.why))
+    claims.claim(connection, chosen, now, lifetime=0)
+    relocation.start(connection, [each["uuid"] for each in chosen], now)
+    return chosen, refused
+
+
+def _runs(specs: Sequence[RequestSpec]) -> Iterator[list[RequestSpec]]:
+    """Yield specs that follow each other and ask for the same."""
+    first: list[RequestSpec] = []
+
+    def number(spec: RequestSpec) -> int:
+        if not first or not spec.is_equivalent(first[-1]):
+            first.append(spec)
+        return len(first)
+
+    for _dummy, run in itertools.groupby(specs, number):
+        yield list(run)
+
+
+def _as_many_as_fit(states: HostStates, run: list[RequestSpec], policy: Policy) -> tuple[list[Selection], NoValidHost | None]:
+    """Place alike instances, until one fits nowhere: no later one fits either, as there is no more room than before."""
+    try:
+        return drivers.schedule(states, run, policy, explain=False), None
+    except NoValidHost as problem:
+        failed = problem.instance[0] if problem.instance else None
+        first = list(itertools.takewhile(lambda spec: spec.uuid != failed, run))
+        return (drivers.schedule(states, first, policy, explain=False) if first else []), problem

@@ -1,0 +1,56 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Decisions of the past, decided again under another policy, in a copy of the store."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, host_copies
+from ansible_collections.drover.compute.plugins.plugin_utils._records.simulation import Elsewhere, LeftOut, Replayed
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._simulation import placing
+from ansible_collections.drover.compute.plugins.plugin_utils._simulation.fleet import spec_of
+from ansible_collections.drover.compute.plugins.plugin_utils._simulation.simulate import copied, rebalance
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, decisions, requested_instances
+
+
+def replay(store: Store, policy: Policy, service_down_time: int = 0, path: str | None = None) -> Replayed:
+    """Decide again where the instances of the decisions that are kept would be placed.
+
+    All these instances are taken out of the copy, and are placed again one after the other, in the order of the decisions, on the fleet as it
+    is now. Of several decisions for one instance the last one counts.
+
+    :param policy: by which is decided.
+    :param service_down_time: seconds.
+    :param path: of an export of a store; None for the store as it is now.
+    :raises DroverError: there is no store, or the file is no export.
+    """
+    with copied(store, path) as (copy, now):
+        kept = decisions.placed(copy, claims.PURPOSE)
+        known = requested_instances.requested(copy, [each["instance_uuid"] for each in kept])
+        wanted = [each for each in kept if each["instance_uuid"] in known]
+        before = rebalance(copy, policy, 0, service_down_time)["score_before"]
+        host_copies.drop(copy, [each["instance_uuid"] for each in wanted], now)
+        specs = [spec_of(known[each["instance_uuid"]]) for each in wanted]
+        # Names may be used twice in a fleet, and a batch is told apart by them.
+        unique = [replace(spec, name=f"{spec.name} {spec.uuid}") for spec in specs]
+        chosen, refused = placing.place(copy, unique, "replay", policy, now, service_down_time)
+        hosts = {each["uuid"]: each["host"] for each in chosen}
+        elsewhere: list[Elsewhere] = [
+            {"uuid": spec.key, "name": spec.name, "host": each["host"], "would": hosts[spec.key]}
+            for spec, each in zip(specs, wanted)
+            if spec.key in hosts and hosts[spec.key] != each["host"]
+        ]
+        left_out: list[LeftOut] = [
+            {"name": spec.name.rpartition(" ")[0], "count": 1, "reason": why} for run, why in refused for spec in run
+        ]
+        return {
+            "decided": len(wanted),
+            "skipped": len(kept) - len(wanted),
+            "elsewhere": elsewhere,
+            "refused": left_out,
+            "score_before": before,
+            "score_after": rebalance(copy, policy, 0, service_down_time)["score_before"],
+        }

@@ -1,0 +1,138 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A simulation: the fleet before, the changes, the fleet after. Nothing is written to the store."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import capacity, plans, scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import unbearable_losses
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import RebalancePlan
+from ansible_collections.drover.compute.plugins.plugin_utils._records.simulation import FleetState, Simulated
+from ansible_collections.drover.compute.plugins.plugin_utils._report import view
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._simulation import changes
+from ansible_collections.drover.compute.plugins.plugin_utils._simulation.changes import Change
+from ansible_collections.drover.compute.plugins.plugin_utils._simulation.fleet import SimulatedFleet
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, clock, overview, scratch, totals, transfer, transfer_file
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import ALL, ColumnQuery
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_amounts
+
+
+#: The most moves of the plan of a rebalance, where nobody says another number.
+MAX_MOVES = 100
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a simulation is about.
+
+    policy: by which instances are placed. flavors: of which it is counted how many more fit; None for all of the store. rebalance: the most moves
+    of the plan of a rebalance after the changes; 0 for no such plan. service_down_time: seconds. maps: whether the answer has heat maps too.
+    """
+
+    policy: Policy
+    flavors: Sequence[Any] | None = None
+    rebalance: int = 0
+    service_down_time: int = 0
+    maps: bool = False
+
+    def answer(self, connection: Connection, given: Sequence[Change], now: float) -> Simulated:
+        """Make changes in a copy of the store.
+
+        :param connection: of the copy, in which anything may be written.
+        :param given: of changes.read().
+        :param now: seconds since 1970.
+        :raises DroverError: a change names what is not in the fleet, or cannot be read.
+        """
+        fleet = SimulatedFleet(connection, self.policy, now, self.service_down_time)
+        before = self._state(fleet)
+        if self.rebalance:
+            before["score"] = rebalance(connection, self.policy, 0, self.service_down_time)["score_before"]
+        made = [fleet.make(change) for change in given]
+        after = self._state(fleet)
+        found: Simulated = {
+            "changes": made,
+            "before": before,
+            "after": after,
+            "moves": None,
+            "score": None,
+            "placed": sum(each["placed"] for each in made),
+            "moved": sum(each["moved"] for each in made),
+            "left_out": sum(left["count"] for each in made for left in each["left_out"]),
+        }
+        if self.rebalance:
+            plan = rebalance(connection, fleet.policy, self.rebalance, self.service_down_time)
+            found.update(moves=len(plan["moves"]), score=plan["score_after"])
+            after["score"] = plan["score_before"]
+        return found
+
+    def _state(self, fleet: SimulatedFleet) -> FleetState:
+        connection = fleet.connection
+        placed = read_amounts(connection)
+        query = ColumnQuery(groups=ALL, instances=placed, classes=scheduling.classes_of(placed))
+        columns = scheduling.read_all_columns(connection, fleet.now, self.service_down_time, query)
+        listed = overview.read_hosts(connection, fleet.now, self.service_down_time, columns)
+        taking = {each["host"] for each in listed if view.takes_instances(each)}
+        wanted = capacity.flavors_by_size(connection) if self.flavors is None else self.flavors
+        state: FleetState = {
+            "hosts": len(listed),
+            "taking": len(taking),
+            "instances": len(placed),
+            "totals": [each._asdict() for each in totals.read(connection, taking)],
+            "unbearable": unbearable_losses(columns, fleet.policy, placed),
+            "capacity": capacity.count(connection, wanted, fleet.policy, True, self.service_down_time) if wanted else [],
+            "score": None,
+        }
+        if self.maps:
+            state["map"] = view.hosts_map(listed)
+        return state
+
+
+def rebalance(connection: Connection, policy: Policy, most: int, service_down_time: int) -> RebalancePlan:
+    """Plan a rebalance of all that could move.
+
+    :param most: moves; with 0 the plan has the score alone.
+    :param service_down_time: seconds.
+    """
+    question = plans.RebalanceQuestion(
+        policy, max_moves=most, cooldown=0, despite_maintenance=True, service_down_time=service_down_time
+    )
+    return question.plan(connection)
+
+
+@contextlib.contextmanager
+def copied(store: Store, path: str | None = None) -> Iterator[tuple[Connection, float]]:
+    """Open a copy of a store, or of an export, in memory.
+
+    :param path: of an export; None for the store as it is now.
+    :returns: its connection, and the time of which it is, in seconds since 1970.
+    :raises DroverError: there is no store, or the file is no export.
+    """
+    if path is None:
+        with store.read() as connection, scratch.copy_of(connection) as copy:
+            yield copy, clock.now(connection)
+    else:
+        with transfer_file.Export(os.path.abspath(os.path.expanduser(path))) as export_file:
+            transfer.check_revision(export_file)
+            with scratch.of_export(export_file) as copy:
+                yield copy, float(export_file.header["exported_at"])
+
+
+def simulate(store: Store, given: Any, question: Question, path: str | None = None) -> Simulated:
+    """Answer what changes would do to a fleet.
+
+    :param given: the changes as people write them.
+    :param path: of an export of a store; None for the store as it is now.
+    :raises DroverError: a change cannot be read, or there is no store.
+    """
+    wanted = changes.read(given)
+    with copied(store, path) as (copy, now):
+        return question.answer(copy, wanted, now)

@@ -1,0 +1,86 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How many instances there are of each kind, and one of each kind with what it was requested with."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+
+#: What instances of one kind have in common. Names, server groups and users are not in it.
+_KIND = (
+    "flavor",
+    "vcpus",
+    "memory_mb",
+    "disk_gb",
+    "availability_zone",
+    "project",
+    "extra_specs",
+    "image",
+    "image_name",
+    "image_id",
+    "image_format",
+    "host_request",
+)
+
+
+def kinds(connection: Connection) -> list[tuple[str, int]]:
+    """Count the instances on compute nodes by kind.
+
+    :returns: (uuid of one, count) of each kind, in the order of these uuids.
+    """
+    table = tables.instances
+    # A database compares texts, and PostgreSQL no JSON.
+    columns = [sa.cast(table.c[name], sa.Text) if isinstance(table.c[name].type, sa.JSON) else table.c[name] for name in _KIND]
+    query = (
+        sa.select(sa.func.min(table.c.uuid), sa.func.count())
+        .where(table.c.compute_node_id.is_not(None), table.c.state != "missing")
+        .group_by(*columns)
+        .order_by(sa.func.min(table.c.uuid))
+    )
+    return [(row[0], row[1]) for row in connection.execute(query)]
+
+
+def requested(connection: Connection, uuids: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Read what instances were requested with, by uuid: as request_spec.RequestSpec.from_instance() takes it, with host_request,
+    resources ({class: amount}), created_at (seconds since 1970) and the server group by name.
+
+    The extra specs are those of the flavor as it is now, with those of the instance over them.
+    """
+    instances, flavors, groups = tables.instances, tables.flavors, tables.server_groups
+    query = (
+        sa.select(instances, flavors.c.extra_specs.label("flavor_specs"), groups.c.name.label("group_name"))
+        .outerjoin(flavors, flavors.c.name == instances.c.flavor)
+        .outerjoin(groups, groups.c.id == instances.c.server_group_id)
+    )
+    rows = {row.uuid: row for row in bulk.among(connection, query, instances.c.uuid, uuids)}
+    held = _held(connection, rows)
+    return {uuid: _requested(row, held.get(uuid, {})) for uuid, row in rows.items()}
+
+
+def _requested(row: Row, resources: dict[str, int]) -> dict[str, Any]:
+    return {
+        **{name: getattr(row, name) for name in ("uuid", "name", "user", "created_at", *_KIND)},
+        "extra_specs": {**(row.flavor_specs or {}), **(row.extra_specs or {})},
+        "server_group": row.group_name,
+        "resources": resources,
+    }
+
+
+def _held(connection: Connection, uuids: Collection[str]) -> dict[str, dict[str, int]]:
+    """Add up what instances hold of each resource class."""
+    allocations, consumers, classes = tables.allocations, tables.consumers, tables.resource_classes
+    query = (
+        sa.select(consumers.c.uuid, classes.c.name, allocations.c.used)
+        .join(consumers, consumers.c.id == allocations.c.consumer_id)
+        .join(classes, classes.c.id == allocations.c.class_id)
+    )
+    found: dict[str, dict[str, int]] = {}
+    for row in bulk.among(connection, query, consumers.c.uuid, uuids):
+        amounts = found.setdefault(row.uuid, {})
+        amounts[row.name] = amounts.get(row.name, 0) + row.used
+    return found

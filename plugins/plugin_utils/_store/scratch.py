@@ -1,0 +1,99 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A copy of the store in memory, in which anything may be written: what is in it is gone with it."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._store import tables, transfer, transfer_file
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, event, exc, pool, sa
+
+# Rows in memory at a time.
+_ROWS = 20_000
+
+
+@contextlib.contextmanager
+def copy_of(connection: Connection) -> Iterator[Connection]:
+    """Open a copy of the store, as a transaction sees it.
+
+    :param connection: of a reading transaction of the store.
+    """
+    with _opened() as copy:
+        if connection.dialect.name == "sqlite":
+            _driver(connection).backup(_driver(copy))
+        else:
+            tables.metadata.create_all(copy)
+            for table in tables.metadata.sorted_tables:
+                _copy_table(connection, copy, table)
+        with _translated():
+            yield _ready(copy)
+
+
+@contextlib.contextmanager
+def of_export(export_file: transfer_file.Export) -> Iterator[Connection]:
+    """Open what an export of a store has.
+
+    :raises DroverError: it is of another schema, or its rows cannot be read.
+    """
+    with _opened() as copy, _translated():
+        tables.metadata.create_all(copy)
+        transfer.load(copy, export_file)
+        yield _ready(copy)
+
+
+@contextlib.contextmanager
+def _opened() -> Iterator[Connection]:
+    engine = sa.create_engine("sqlite://", poolclass=pool.StaticPool)
+    event.listen(engine, "connect", _prepare)
+    try:
+        with engine.connect() as copy:
+            yield copy
+    finally:
+        engine.dispose()
+
+
+def _ready(copy: Connection) -> Connection:
+    # What a project may have is no property of the hosts.
+    copy.execute(sa.delete(tables.quotas))
+    copy.commit()
+    _driver(copy).execute("PRAGMA foreign_keys=ON")
+    return copy
+
+
+def _prepare(connection: sqlite3.Connection, record: Any) -> None:
+    # Nothing is to be kept.
+    connection.execute("PRAGMA synchronous=OFF")
+
+
+def _driver(connection: Connection) -> sqlite3.Connection:
+    driver: Any = connection.connection.driver_connection
+    return driver  # type: ignore[no-any-return]
+
+
+def _copy_table(connection: Connection, copy: Connection, table: sa.Table) -> None:
+    """Copy the rows of a table; JSON goes over as text, which is neither read nor written anew."""
+    columns = [sa.cast(column, sa.Text).label(column.name) if isinstance(column.type, sa.JSON) else column for column in table.columns]
+    names, marks = ", ".join(f'"{column.name}"' for column in table.columns), ", ".join("?" for dummy in table.columns)
+    statement = f'INSERT INTO "{table.name}" ({names}) VALUES ({marks})'
+    rows = iter(connection.execution_options(yield_per=_ROWS).execute(sa.select(*columns)))
+    for some in iter(lambda: list(itertools.islice(rows, _ROWS)), []):
+        _driver(copy).executemany(statement, map(tuple, some))
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    try:
+        yield
+    except exc.SQLAlchemyError as problem:
+        cause = str(getattr(problem, "orig", None) or problem).strip().partition("\n")[0]
+        raise DroverError(
+            f"The copy of the store in memory cannot be used: {cause}. Nothing was written to the store. This is a defect of drover.compute: "
+            "please report it, with the changes that were simulated."
+        ) from problem

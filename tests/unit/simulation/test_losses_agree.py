@@ -1,0 +1,61 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A simulated loss of each host in turn gives the answer of capacity (N+1), and that of really disabling and planning to empty the host."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state, plans
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._simulation.simulate import Question, simulate
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host
+
+POLICY = Policy.from_mapping()
+SMALL = {"name": "small", "vcpus": 1, "memory_mb": 100, "disk_gb": 0}
+ROOM = 1000
+
+
+@st.composite
+def fleets_nearly_full(draw):
+    """Hosts with ten units of memory each, filled with guests of one to four units."""
+    found = []
+    for number in range(draw(st.integers(2, 5))):
+        left, guests = draw(st.sampled_from([10, 10, 9, 8, 6])), []
+        while left:
+            units = draw(st.integers(1, min(4, left)))
+            left -= units
+            guests.append(domain(f"{number}-{len(guests)}", memory_mb=units * 100, vcpus=draw(st.integers(1, 2))))
+        kept = guests[: draw(st.integers(0, len(guests)))]
+        found.append(host(f"kvm{number}", *kept, memory_mb=ROOM, vcpus=12))
+    return found
+
+
+@given(fleets_nearly_full())
+@settings(max_examples=60, deadline=None)
+def test_each_loss(tmp_path_factory, nodes):
+    url = f"sqlite:///{tmp_path_factory.mktemp('fleet')}/store.db"
+    fleets.discover(url, *nodes)
+    store = Store.open(url)
+    question = Question(POLICY, [SMALL])
+    before = simulate(store, [], question)["before"]
+    unbearable, worst = set(before["unbearable"]), before["capacity"][0]["with_loss"]
+    assert worst["survives"] == (not unbearable)
+    for name in (node["host"] for node in nodes):
+        lost = simulate(store, [{"lose_hosts": [name]}], question)
+        assert (lost["left_out"] > 0) == (name in unbearable)
+        if not unbearable:
+            # What capacity says of the worst host is what is left of any host at the least.
+            assert lost["after"]["capacity"][0]["total"] >= worst["total"]
+        with store.write() as connection:
+            host_state.change(connection, name, "disabled", reason="test")
+        with store.read() as connection:
+            plan = plans.DrainQuestion(POLICY, MigrationLimits()).plan(connection, [name])
+        assert bool(plan["unmovable"]) == (name in unbearable)
+        with store.write() as connection:
+            host_state.change(connection, name, "enabled")

@@ -1,0 +1,123 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Simulations: what changes would do to a fleet, while the store stays as it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._simulation.simulate import Question, simulate
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host
+
+SMALL = {"name": "small", "vcpus": 1, "memory_mb": 1000, "disk_gb": 0}
+
+
+@pytest.fixture
+def store(prepared_url):
+    fleets.discover(
+        prepared_url,
+        host("kvm1", domain("a", memory_mb=2000), domain("b", memory_mb=1000), availability_zone="one"),
+        host("kvm2", domain("c", memory_mb=1000), availability_zone="one"),
+        host("kvm3", availability_zone="two"),
+    )
+    return Store.open(prepared_url)
+
+
+def simulated(store, *changes, **options):
+    return simulate(store, list(changes), Question(Policy.from_mapping(), **{"flavors": [SMALL], **options}))
+
+
+def used(state, zone, resource_class="MEMORY_MB"):
+    return next(each["used"] for each in state["totals"] if (each["zone"], each["resource_class"]) == (zone, resource_class))
+
+
+def test_nothing_changes_without_changes(store):
+    found = simulated(store)
+    assert found["before"] == found["after"] and found["changes"] == []
+    assert found["before"]["hosts"] == 3 and found["before"]["instances"] == 3
+    assert found["before"]["capacity"][0]["total"] == 8 and found["before"]["unbearable"] == []
+
+
+def test_instances_are_placed_as_many_as_fit(store):
+    before = fleets.figures(store.url.render_as_string(hide_password=False))
+    found = simulated(store, {"add_instances": {**SMALL, "count": 10}})
+    assert found["placed"] == 8 and found["left_out"] == 2
+    assert found["changes"][0]["left_out"][0]["name"] == "small" and "RamFilter rejected" in found["changes"][0]["left_out"][0]["reason"]
+    assert found["after"]["capacity"][0]["total"] == 0 and found["after"]["instances"] == 11
+    assert fleets.figures(store.url.render_as_string(hide_password=False)) == before
+
+
+def test_a_lost_host_is_restarted_elsewhere_and_gone(store):
+    found = simulated(store, {"lose_hosts": ["kvm1"]})
+    assert found["moved"] == 2 and found["left_out"] == 0
+    assert found["after"]["hosts"] == 2 and used(found["after"], "one") + used(found["after"], "two") == 4000
+
+
+def test_what_does_not_fit_is_left_out(store):
+    found = simulated(store, {"lose_hosts": {"availability_zone": "one"}})
+    assert found["moved"] == 3 and found["after"]["hosts"] == 1
+    found = simulated(store, {"add_instances": {**SMALL, "count": 8}}, {"lose_hosts": ["kvm1"]})
+    assert found["changes"][1]["moved"] == 0 and found["changes"][1]["left_out"]
+    assert found["before"]["unbearable"] == [] and found["after"]["unbearable"] != []
+
+
+def test_hosts_like_another_have_its_room_and_none_of_its_instances(store):
+    found = simulated(store, {"add_hosts": {"like": "kvm1", "count": 2}})
+    assert found["changes"][0]["hosts"] == ["new-1", "new-2"]
+    assert found["after"]["hosts"] == 5 and found["after"]["capacity"][0]["total"] == 16
+    assert used(found["after"], "one") == used(found["before"], "one")
+
+
+def test_hosts_of_a_size_are_added_as_the_module_compute_node_takes_them(store):
+    size = {"vcpus": 8, "memory_mb": 8192, "local_gb": 100, "availability_zone": "two", "cpu_allocation_ratio": 1.0}
+    found = simulated(store, {"add_hosts": {"name": "big", **size}}, {"lose_hosts": ["kvm1", "kvm2", "kvm3"]})
+    assert found["changes"][0]["hosts"] == ["big"] and found["moved"] == 3 and found["after"]["instances"] == 3
+
+
+def test_a_host_in_maintenance_is_empty_and_stays(store):
+    found = simulated(store, {"maintenance": "kvm1"})
+    assert found["after"]["hosts"] == 3 and found["after"]["taking"] == 2 and found["moved"] == 2
+    assert found["after"]["capacity"][0]["total"] == 4
+
+
+def test_removed_hosts_are_emptied_first(store):
+    found = simulated(store, {"remove_hosts": ["kvm2"]}, {"remove_hosts": ["kvm1"]})
+    assert found["moved"] >= 3 and found["after"]["hosts"] == 1 and used(found["after"], "two") == 4000
+
+
+def test_growth_is_of_the_kinds_that_there_are(store):
+    found = simulated(store, {"grow": 100})
+    assert found["placed"] == 3 and used(found["after"], "one") + used(found["after"], "two") == 8000
+
+
+def test_a_policy_decides_what_follows(store):
+    spread = simulated(store, {"add_instances": {**SMALL, "count": 2}})
+    packed = simulated(store, {"scheduler": {"weighers": {"RAMWeigher": -1.0}}}, {"add_instances": {**SMALL, "count": 2}})
+    assert used(spread["after"], "two") == 1000 and used(packed["after"], "two") == 0
+
+
+@pytest.mark.parametrize(
+    "change, sentence",
+    [
+        ({"lose_host": ["kvm1"]}, "did you mean lose_hosts?"),
+        ({"lose_hosts": []}, "name at least one host"),
+        ({"lose_hosts": ["kvm9"]}, "no host kvm9"),
+        ({"lose_hosts": {"availability_zone": "on"}}, "did you mean one?"),
+        ({"add_hosts": {"like": "kvm1", "vcpus": 3}}, "either like"),
+        ({"add_hosts": {"like": "kvm9"}}, "kvm9"),
+        ({"add_hosts": {"count": 2}}, "either like"),
+        ({"grow": "much"}, "percent"),
+        ({"grow": -5}, "percent"),
+        ({"add_instances": {"flavor": "none"}}, "none"),
+        ({"scheduler": {"weighers": {"RamWeigher": 1}}}, "RAMWeigher"),
+        ("lose_hosts", "mapping with one key"),
+    ],
+)
+def test_a_wrong_change_is_refused_with_what_is_wrong(store, change, sentence):
+    with pytest.raises(DroverError, match=sentence.replace("?", r"\?")):
+        simulated(store, change)
