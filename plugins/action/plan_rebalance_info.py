@@ -18,7 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.engine impor
 SAME_SPEC: dict[str, dict[str, Any]] = {
     "max_moves": {"type": "int", "default": 10},
     "threshold": {"type": "float", "default": 0.01},
-    "margin": {"type": "float", "default": 0.0005},
+    "margin": {"type": "float", "default": 0.005},
     "cost_per_gib": {"type": "float", "default": 0.0},
     "cooldown": {"type": "int", "default": 3600},
     "weights": {"type": "dict", "default": {}},

@@ -80,12 +80,15 @@ options:
     type: float
     default: 0.01
   margin:
-    description: The least gain of a move. The variable C(drover_rebalance_margin) sets it too.
+    description:
+      - The least gain of a move, times the number of compute nodes whose load is evened out, as the gain of a move is smaller the larger
+        the fleet is.
+      - The variable C(drover_rebalance_margin) sets it too.
     type: float
-    default: 0.0005
+    default: 0.005
   cost_per_gib:
     description:
-      - Additional gain that a move needs for each GiB of the memory of its instance.
+      - Additional gain that a move needs for each GiB of the memory of its instance, times the number of compute nodes as in O(margin).
       - The variable C(drover_rebalance_cost_per_gib) sets it too.
     type: float
     default: 0.0

@@ -193,7 +193,7 @@ class RebalanceQuestion:
     policy: Policy
     max_moves: int = 10
     threshold: float = 0.01
-    margin: float = 0.0005
+    margin: float = 0.005
     cost_per_gib: float = 0.0
     cooldown: int = 3600
     weights: Mapping[str, float] = dataclasses.field(default_factory=dict)

@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import FloatArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.destinations import may_step_aside, packing_state_of
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.imbalance import BestMove, Score
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import is_live
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.move_order import plan_waves
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.move_times import Rates, expect
@@ -23,15 +23,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy i
 
 #: No moves are planned unless the score is above this.
 THRESHOLD = 0.01
-#: Least gain of a move.
-MARGIN = 0.0005
+#: Least gain of a move, times the number of hosts.
+MARGIN = 0.005
 #: A smaller gain counts as none.
 LEAST = 1e-9
-#: Fleets of more nodes get one climb only.
-LARGE = 100
 #: How many times each move is compared with a better one in its place.
 PASSES = 5
-#: Cost of a move for each GiB of its memory, in units of the score.
+#: Cost of a move for each GiB of its memory, times the number of hosts.
 COST_PER_GIB = 0.0
 
 
@@ -49,15 +47,15 @@ def plan_rebalance(
     """Plan moves that even out the load, the best first; none costs more than it gains.
 
     The score is the sum, over resource classes, of the standard deviation of the free share of the hosts' capacity (as in Ganeti's
-    hbal), over hosts that are enabled and up. 0 is even. Each step takes the move with the greatest gain minus cost; it fits when
-    those before it are done. An instance moves once. In the end moves are exchanged for better ones as long as that helps. Moves
+    hbal), over hosts that are enabled and up. 0 is even. What a move gains goes with one over the number of nodes, and so do margin
+    and cost. Each step takes the move with the greatest gain minus cost; it fits when those before it are done. An instance moves once. In the end moves are exchanged for better ones as long as that helps. Moves
     that only gain as a pair are planned together.
 
     :param instances: those that may move.
     :param policy: its host filters apply, its weighers do not.
     :param threshold: no moves are planned unless the score is above this.
-    :param margin: least gain of a move.
-    :param cost_per_gib: cost of a move for each GiB of its memory, in units of the score.
+    :param margin: least gain of a move, in units of the score times the number of nodes.
+    :param cost_per_gib: cost of a move for each GiB of its memory, in the same units.
     :param weights: {resource class: weight in the score}; 1 for a class that is not named.
     :raises PlanError: max_moves is negative.
     """
@@ -68,8 +66,9 @@ def plan_rebalance(
     known = {each["uuid"]: each for each in movable}
     packing_state, items = packing_state_of(states, policy, movable)
     class_weights = np.array([float((weights or {}).get(rc, 1.0)) for rc in packing_state.classes])
-    score_of = _Score(packing_state, np.flatnonzero(states.enabled & states.up), class_weights, cost_per_gib)
+    score_of = Score(packing_state, np.flatnonzero(states.enabled & states.up), class_weights, cost_per_gib)
     before = score = score_of.now()
+    worth = max(score_of.each(margin), LEAST)
     reason = None
     chosen: Placed = {}
     if packing_state.changing:
@@ -77,9 +76,8 @@ def plan_rebalance(
     elif score <= threshold:
         reason = f"the score is not above the threshold of {threshold:g}"
     else:
-        chosen = _Search(score_of, items, max_moves, margin).run(threshold)
+        chosen = _Search(score_of, items, max_moves, worth).run(threshold)
     moves: list[RebalanceMove] = []
-    worth = max(margin, LEAST)
     while chosen:
         # The next one is the move that now fits and gains most.
         ranked = []
@@ -114,50 +112,20 @@ def plan_rebalance(
     }
 
 
-class _Score(NamedTuple):
-    """The score of a packing state.
-
-    rows: the nodes that count. weights: of the resource classes. cost_per_gib: see plan_rebalance().
-    """
-
-    packing_state: PackingState
-    rows: IntArray
-    weights: FloatArray
-    cost_per_gib: float
-
-    def now(self) -> float:
-        """Return the sum of the standard deviations of the free shares, 0 for an even load."""
-        if not len(self.rows):
-            return 0.0
-        packing_state, rows = self.packing_state, self.rows
-        share = packing_state.free[rows] / np.maximum(packing_state.capacity[rows], 1)
-        return float(share.std(axis=0) @ self.weights)
-
-    def cost(self, item: int) -> float:
-        """Return the cost of a move of an item."""
-        return float(self.costs([item])[0])
-
-    def costs(self, items: Sequence[int]) -> FloatArray:
-        classes = self.packing_state.classes
-        if "MEMORY_MB" not in classes:
-            return np.zeros(len(items))
-        return self.packing_state.need[items, classes.index("MEMORY_MB")] / 1024 * self.cost_per_gib
-
-
 class _Search:
     """The search for the instances to move; the packing state is as before afterwards."""
 
-    def __init__(self, score: _Score, items: Sequence[int], max_moves: int, margin: float) -> None:
-        self.packing_state, self.score, self.items = score.packing_state, score, items
-        self.max_moves, self.margin = max_moves, margin
+    def __init__(self, score: Score, items: Sequence[int], max_moves: int, worth: float) -> None:
+        self.packing_state, self.score = score.packing_state, score
+        self.moves = BestMove(score, items)
+        self.max_moves, self.worth = max_moves, worth
         self.origin: dict[int, int] = {}
 
     def run(self, threshold: float) -> Placed:
         """Return the destinations of the best of several climbs; each begins with another class that counts double."""
         true = self.score
         best: tuple[float, int, Placed] | None = None
-        starts = [None, *range(len(true.weights))] if self.packing_state.size <= LARGE else [None]
-        for start in starts:
+        for start in (None, *range(len(true.weights))):
             self.origin = {}
             if start is not None:
                 weights = true.weights.copy()
@@ -181,14 +149,12 @@ class _Search:
 
     def _climb(self, threshold: float) -> None:
         for _step in range(4 * self.max_moves):
-            score = self.score.now()
-            if score <= threshold or not self._step(score):
+            if self.score.now() <= threshold or not self._step():
                 break
 
-    def _step(self, score: float) -> bool:
+    def _step(self) -> bool:
         """Take the best move, if there is one; an item that has moved already may move on without counting again."""
-        items = self.items if len(self.origin) < self.max_moves else sorted(self.origin)
-        found = _best_move(self.score, items, score, max(self.margin, LEAST))
+        found = self.moves.find(self.score, self.origin, len(self.origin) < self.max_moves, self.worth)
         if found is None:
             return False
         self._put(*found)
@@ -210,7 +176,7 @@ class _Search:
             kept = dict(self.origin)
             places = {each: int(self.packing_state.at[each]) for each in kept}
             self._put(item, self.origin[item])
-            while self._step(self.score.now()):
+            while self._step():
                 pass
             if self.score.now() < before - LEAST:
                 helped = True
@@ -225,7 +191,7 @@ class _Search:
         return helped
 
 
-def _gain_together(score: _Score, chosen: Placed, worth: float) -> bool:
+def _gain_together(score: Score, chosen: Placed, worth: float) -> bool:
     """Return whether the remaining moves together gain what each of them must: two may only gain as a pair."""
     packing_state, before = score.packing_state, score.now()
     origins = {item: int(packing_state.at[item]) for item in chosen}
@@ -255,42 +221,3 @@ def move_of(packing_state: PackingState, item: int, node: int, instance: Planned
         "bandwidth_mib": (instance.get("migration") or {}).get("bandwidth_mib"),
         "dirty_mib": instance.get("dirty_mib"),
     }
-
-
-def _best_move(score: _Score, items: Sequence[int], before: float, least: float) -> tuple[int, int] | None:
-    """Return the item and the row of its destination with the greatest gain minus cost that is at least ``least``.
-
-    :param before: the score without the move.
-    """
-    packing_state, rows = score.packing_state, score.rows
-    here = np.zeros(packing_state.size, dtype=bool)
-    here[rows] = True
-    equivalent: dict[tuple[int, int, tuple[int, ...]], int] = {}
-    for item in items:
-        if here[packing_state.at[item]]:
-            equivalent.setdefault((int(packing_state.at[item]), int(packing_state.kind[item]), packing_state.groups[item]), item)
-    if not equivalent:
-        return None
-    chosen = list(equivalent.values())
-    at, need = packing_state.at[chosen], packing_state.need[chosen]
-    capacity = np.maximum(packing_state.capacity, 1)
-    share = packing_state.free / capacity
-    count = len(rows)
-    total, squares = share[rows].sum(axis=0), (share[rows] ** 2).sum(axis=0)
-    new_from = share[at] + need / capacity[at]
-    after = np.zeros((len(chosen), count))
-    for number in range(len(packing_state.classes)):
-        new_to = share[rows, number][None, :] - need[:, number, None] / capacity[rows, number][None, :]
-        change = (new_from[:, number] - share[at, number])[:, None] + new_to - share[rows, number][None, :]
-        square = (new_from[:, number] ** 2 - share[at, number] ** 2)[:, None] + new_to**2 - share[rows, number][None, :] ** 2
-        mean = (total[number] + change) / count
-        after += score.weights[number] * np.sqrt(np.maximum((squares[number] + square) / count - mean**2, 0))
-    worth = before - after - score.costs(chosen)[:, None]
-    while True:
-        one, row = divmod(int(np.argmax(worth)), count)
-        if worth[one, row] < least:
-            return None
-        fits = packing_state.fits(chosen[one])[rows]
-        if fits[row]:
-            return chosen[one], int(rows[row])
-        worth[one, ~fits] = -np.inf

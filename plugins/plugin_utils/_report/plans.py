@@ -161,7 +161,7 @@ def rebalance_lines(plan: RebalancePlan) -> list[str]:
                 memory(each["memory_mb"]),
                 f"{each['from_host']} -> {each['host']}",
                 "live" if each["live"] else "cold",
-                f"{each['gain']:.4f}",
+                _gain(each["gain"]),
             ]
             for each in moves
         ]
@@ -179,6 +179,11 @@ def rebalance_lines(plan: RebalancePlan) -> list[str]:
     if plan.get("cooling"):
         lines.append(f"Moved too recently: {', '.join(plan['cooling'])}.")
     return lines
+
+
+def _gain(gain: float) -> str:
+    """Show a gain, which is small where there are many hosts."""
+    return f"{gain:.4f}" if gain >= 0.001 else f"{gain:.6f}"
 
 
 def home_lines(plan: HomePlan) -> list[str]:
