@@ -24,7 +24,7 @@ def simulation_lines(found: Simulated) -> list[str]:
     before, after = found["before"], found["after"]
     lines = []
     if found["changes"]:
-        rows = [[_capital(each["text"]), each["placed"] or None, each["moved"] or None, left_out(each) or None] for each in found["changes"]]
+        rows = [[each["text"], each["placed"] or None, each["moved"] or None, left_out(each) or None] for each in found["changes"]]
         lines += [*align(["CHANGE", "PLACED", "MOVED", "WITHOUT A PLACE"], rows, right=("PLACED", "MOVED", "WITHOUT A PLACE"), name="CHANGE"), ""]
     without = [each for change in found["changes"] for each in change["left_out"]]
     if without:
@@ -141,8 +141,3 @@ def _after_loss(loss: Mapping[str, Any] | None) -> str | None:
 def _named(each: Mapping[str, Any]) -> str:
     return each["name"] if each["count"] == 1 else f"{each['name']} ({formatting.count(each['count'], 'instance')})"
 
-
-def _capital(text: str) -> str:
-    """Begin a line with a capital, but the name of a host as it is."""
-    first = text.partition(" ")[0]
-    return text[0].upper() + text[1:] if first in ("the", "from") else text

@@ -138,7 +138,7 @@ class SimulatedFleet:
             spec = replace(spec_of(known[uuid]), uuid=None, server_group=None)
             name = f"{known[uuid]['flavor'] or spec.size} {kind}"
             specs += [replace(spec, name=f"{name}-{number}") for number in range(1, counts[uuid] + 1)]
-        text = f"the fleet grows by {change.value:g} %: {_counted(len(specs), 'instance')} {_is(len(specs))} added"
+        text = f"The fleet grows by {change.value:g} %: {_counted(len(specs), 'instance')} {_is(len(specs))} added"
         return self._placed(change, specs, text, lambda spec: spec.name.rpartition(" ")[0])
 
     def _placed(self, change: Change, specs: Sequence[RequestSpec], text: str, name: Callable[[RequestSpec], str]) -> SimulatedChange:
@@ -152,7 +152,7 @@ class SimulatedFleet:
 
     def _schedule_by(self, change: Change) -> SimulatedChange:
         self.policy = self.policy.over(change.value)
-        return _made(change, f"from here on the policy has {', '.join(map(str, change.value)) or 'nothing new'}", [])
+        return _made(change, f"From here on the policy has {', '.join(map(str, change.value)) or 'nothing new'}", [])
 
 
 def spec_of(known: Mapping[str, Any]) -> RequestSpec:
