@@ -102,7 +102,7 @@ def more(packing_state: PackingState, new: int) -> tuple[IntArray, IntArray]:
     for _position, load, amount in provided:
         counts = load.share_out(amount, counts)
     for group in packing_state.groups[new]:
-        left = (packing_state.most[group] - packing_state.count[group]).clip(min=0)
+        left = (packing_state.most[group] - packing_state.count[group].by_host()).clip(min=0)
         for host in range(len(left)):
             rows = np.flatnonzero(packing_state.host_of == host)
             for row in rows:
@@ -242,7 +242,7 @@ class _Losses:
         kind = packing_state.kind[item]
         keep = packing_state.masks[kind] & packing_state.open & (packing_state.free >= packing_state.needs[kind]).all(axis=1)
         for group in packing_state.groups[item]:
-            keep &= (packing_state.count[group] < packing_state.most[group])[packing_state.host_of]
+            keep &= packing_state.apart(group)
         return int(keep.sum())
 
     def beside(self, host: int, count_more: Callable[[], IntArray]) -> int | None:

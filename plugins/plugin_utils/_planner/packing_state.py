@@ -15,6 +15,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._planner.migration_
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.provider_load import Part, ProviderLoad
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.capacity import AggregateCapacityFilter, CapacityFilter, ClassFilter
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filtering import Filtering, ask_filter
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_counts import HostCounts
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_filters.server_group_affinity_filter import (
     ServerGroupAffinityFilter,
 )
@@ -32,7 +33,7 @@ Step = tuple[int, int, int]
 #: What a search found: destinations, items without one, moves of other items in their order, and the method in words.
 Found = tuple[Placed, list[int], list[Step], str]
 #: What is on the nodes and which are open: free, provided, count, open of a PackingState.
-Load = tuple[IntArray, dict[int, ProviderLoad], list[IntArray], BoolArray]
+Load = tuple[IntArray, dict[int, ProviderLoad], list[HostCounts], BoolArray]
 
 
 class Rejection(NamedTuple):
@@ -95,7 +96,7 @@ class PackingState:
         #: Whether no proof holds any more: a destination was excluded, or items keep allocations that proofs neglect.
         self.bent = False
         #: Of each anti-affinity group: how many members each host has, and the most that it may have.
-        self.count: list[IntArray] = []
+        self.count: list[HostCounts] = []
         self.most: list[int] = []
         self._group_of: dict[str, int] = {}
         self._kinds: dict[tuple[tuple[int, ...], bool, tuple[str, ...]], int] = {}
@@ -135,17 +136,31 @@ class PackingState:
 
     def fits(self, item: int) -> BoolArray:
         """Return a bool array over the nodes: whether an item may go there and fits now. It never fits on the host that it is on."""
-        kind = self.kind[item]
-        room = self.free >= self.needs[kind]
-        for number, load in self.provided.items():
-            if self.needs[kind][number]:
-                room[:, number] = load.fits(item, self.needs[kind][number], self.at[item])
-        keep: BoolArray = self.masks[kind] & self.open & room.all(axis=1)
-        for group in self.groups[item]:
-            keep &= (self.count[group] < self.most[group])[self.host_of]
+        keep = self.has_room(item)
         if self.at[item] >= 0:
             keep &= self.host_of != self.host_of[self.at[item]]
         return keep
+
+    def has_room(self, item: int) -> BoolArray:
+        """Return a bool array over the nodes: as fits(), but also whether it would fit once more on the host that it is on."""
+        kind = self.kind[item]
+        need = self.needs[kind]
+        keep: BoolArray = self.masks[kind] & self.open
+        # Class by class: all(axis=1) of a table with so few columns takes ten times as long.
+        for number in range(len(need)):
+            load = self.provided.get(number)
+            if load is None or not need[number]:
+                keep &= self.free[:, number] >= need[number]
+            else:
+                keep &= load.fits(item, need[number], self.at[item])
+        for group in self.groups[item]:
+            keep &= self.apart(group)
+        return keep
+
+    def apart(self, group: int) -> BoolArray:
+        """Return a bool array over the nodes: whether their host may have one more member of an anti-affinity group."""
+        found: BoolArray = (self.count[group].by_host() < self.most[group])[self.host_of]
+        return found
 
     def lacking(self, item: int, rows: IntArray | Sequence[int]) -> IntArray:
         """Return how much of each class is missing on nodes for an item (rows x classes)."""
@@ -173,7 +188,7 @@ class PackingState:
         """Count an item on a node; it still counts where it was."""
         self._count(item, node, -1, self.at[item])
         for group in self.groups[item]:
-            self.count[group][self.host_of[node]] += 1
+            self.count[group].add(self.host_of[node], 1)
 
     def take(self, item: int, node: int) -> None:
         """Undo put()."""
@@ -206,7 +221,7 @@ class PackingState:
 
     def _leave_groups(self, item: int, node: int) -> None:
         for group in self.groups[item]:
-            self.count[group][self.host_of[node]] -= 1
+            self.count[group].add(self.host_of[node], -1)
 
     def _count(self, item: int, node: int, sign: int, other: int) -> None:
         """Add an item's need to what is free on a node, or subtract it (``sign``); it also counts on another node (-1 for none)."""
@@ -323,7 +338,7 @@ class PackingState:
                 yield each.name, ask_filter(each, self.states, spec), partial(each.reason, self.states, spec)
         group = self.states.group_of(spec)
         if group is not None and group.policy == "affinity":
-            elsewhere = group.per_host.copy()
+            elsewhere = group.per_host.by_host()
             if candidate.source >= 0:
                 elsewhere[self.host_of[candidate.source]] = 0
             if elsewhere.any():
@@ -344,7 +359,7 @@ class PackingState:
             return ()
         if group.name not in self._group_of:
             self._group_of[group.name] = len(self.most)
-            self.count.append(group.per_host.astype(np.int64).copy())
+            self.count.append(group.per_host.copy())
             self.most.append(group.max_server_per_host)
         return (self._group_of[group.name],)
 
