@@ -134,27 +134,36 @@ class PackingState:
         self.kind = np.concatenate([self.kind, np.array(kind, dtype=np.int64)])
         return list(range(first, len(self.candidates)))
 
-    def fits(self, item: int) -> BoolArray:
-        """Return a bool array over the nodes: whether an item may go there and fits now. It never fits on the host that it is on."""
-        keep = self.has_room(item)
+    def fits(self, item: int, rows: IntArray | None = None) -> BoolArray:
+        """Return a bool array over the nodes: whether an item may go there and fits now. It never fits on the host that it is on.
+
+        :param rows: only these nodes; None for all.
+        """
+        keep = self.has_room(item, rows)
         if self.at[item] >= 0:
-            keep &= self.host_of != self.host_of[self.at[item]]
+            keep &= (self.host_of if rows is None else self.host_of[rows]) != self.host_of[self.at[item]]
         return keep
 
-    def has_room(self, item: int) -> BoolArray:
+    def has_room(self, item: int, rows: IntArray | None = None) -> BoolArray:
         """Return a bool array over the nodes: as fits(), but also whether it would fit once more on the host that it is on."""
         kind = self.kind[item]
-        need = self.needs[kind]
-        keep: BoolArray = self.masks[kind] & self.open
+        keep = self.room_for(kind, rows)
+        for number, load in self.provided.items():
+            if self.needs[kind][number]:
+                fits = load.fits(item, self.needs[kind][number], self.at[item])
+                keep &= fits if rows is None else fits[rows]
+        for group in self.groups[item]:
+            keep &= self.apart(group) if rows is None else self.apart(group)[rows]
+        return keep
+
+    def room_for(self, kind: int, rows: IntArray | None = None) -> BoolArray:
+        """Return a bool array over the nodes: whether items of a kind may go there and fit now, but for server groups and shared providers."""
+        keep: BoolArray = self.masks[kind] & self.open if rows is None else self.masks[kind, rows] & self.open[rows]
+        free, need = self.free if rows is None else self.free[rows], self.needs[kind]
         # Class by class: all(axis=1) of a table with so few columns takes ten times as long.
         for number in range(len(need)):
-            load = self.provided.get(number)
-            if load is None or not need[number]:
-                keep &= self.free[:, number] >= need[number]
-            else:
-                keep &= load.fits(item, need[number], self.at[item])
-        for group in self.groups[item]:
-            keep &= self.apart(group)
+            if number not in self.provided or not need[number]:
+                keep &= free[:, number] >= need[number]
         return keep
 
     def apart(self, group: int) -> BoolArray:
