@@ -31,6 +31,10 @@ class HostCounts:
         if not self._counts[host]:
             del self._counts[host]
 
+    def hosts_with(self, least: int) -> list[int]:
+        """Return the hosts with at least so many, which is more than none."""
+        return [host for host, count in self._counts.items() if count >= least]
+
     def by_host(self) -> IntArray:
         """Return the count of each host as a new array."""
         found = np.zeros(self._hosts, dtype=np.int64)
