@@ -101,6 +101,8 @@ class PackingState:
         self._group_of: dict[str, int] = {}
         self._kinds: dict[tuple[tuple[int, ...], bool, tuple[str, ...]], int] = {}
         self._static: dict[str, BoolArray] = {}
+        #: The kind and the need of items that are alike. The candidates of an item keep what the ids stand for.
+        self._known: dict[tuple[int, tuple[int, tuple[str, ...]] | None, str | None], tuple[int, list[int]]] = {}
 
     def add(self, units: Iterable[tuple[MigrationCandidate, ...]]) -> list[int]:
         """Add an item for each tuple of candidates that go together; return the items."""
@@ -109,30 +111,44 @@ class PackingState:
         need: list[list[int]] = []
         kind: list[int] = []
         for candidates in units:
-            amounts = [sum(candidate.spec.resources.get(rc, 0) for candidate in candidates) for rc in self.classes]
-            unknown = any(rc not in self.states.resources for candidate in candidates for rc in candidate.spec.resources)
-            masks = [self._mask_key(candidate) for candidate in candidates]
-            if self.provided:
-                self._begin(len(self.candidates), candidates, amounts, set(masks))
-            key = (tuple(amounts), unknown, tuple(sorted(set(masks))))
-            if key not in self._kinds:
-                self._kinds[key] = len(self.masks)
-                keep = np.full(self.size, not unknown)
-                for each in set(masks):
-                    keep = keep & self._static[each]
-                self.masks = np.vstack([self.masks, keep[None]])
-                self.needs = np.vstack([self.needs, np.array([amounts], dtype=np.int64)])
+            one = candidates[0]
+            alike = None
+            if len(candidates) == 1 and one.alike is not None and not self.provided:
+                alike = id(one.alike), one.limits_key, self._affinity_group(one.spec)
+            found = self._known.get(alike) if alike is not None else None
+            if found is None:
+                found = self._kind_of(candidates)
+                if alike is not None:
+                    self._known[alike] = found
+            number, amounts = found
             self.candidates.append(candidates)
             self.label.append((candidates[0].spec.name, candidates[0].spec.key))
             self.groups.append(self._groups(candidates[0]) if len(candidates) == 1 else ())
             at.append(candidates[0].source)
             need.append(amounts)
-            kind.append(self._kinds[key])
+            kind.append(number)
         self.at = np.concatenate([self.at, np.array(at, dtype=np.int64)])
         if need:
             self.need = np.concatenate([self.need, np.array(need, dtype=np.int64)])
         self.kind = np.concatenate([self.kind, np.array(kind, dtype=np.int64)])
         return list(range(first, len(self.candidates)))
+
+    def _kind_of(self, candidates: tuple[MigrationCandidate, ...]) -> tuple[int, list[int]]:
+        """Return the kind of a new item and its need; add the kind if it is new."""
+        amounts = [sum(candidate.spec.resources.get(rc, 0) for candidate in candidates) for rc in self.classes]
+        unknown = any(rc not in self.states.resources for candidate in candidates for rc in candidate.spec.resources)
+        masks = [self._mask_key(candidate) for candidate in candidates]
+        if self.provided:
+            self._begin(len(self.candidates), candidates, amounts, set(masks))
+        key = (tuple(amounts), unknown, tuple(sorted(set(masks))))
+        if key not in self._kinds:
+            self._kinds[key] = len(self.masks)
+            keep = np.full(self.size, not unknown)
+            for each in set(masks):
+                keep = keep & self._static[each]
+            self.masks = np.vstack([self.masks, keep[None]])
+            self.needs = np.vstack([self.needs, np.array([amounts], dtype=np.int64)])
+        return self._kinds[key], amounts
 
     def fits(self, item: int, rows: IntArray | None = None) -> BoolArray:
         """Return a bool array over the nodes: whether an item may go there and fits now. It never fits on the host that it is on.
