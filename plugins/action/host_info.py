@@ -42,13 +42,12 @@ class ActionModule(DroverAction):
                 if host is not None and not found:
                     raise services.unknown_host(connection, host)
             else:
-                found = listed = hosts.listing(connection, now, args["service_down_time"], selector=selector)
+                found = listed = hosts.listing(connection, now, args["service_down_time"], selector=selector, host=host)
                 if host is not None:
                     services.get(connection, host)
                     result["resources"] = hosts.resource_rows(connection, host, listed)
                     pools = pools_listing.of_host(connection, host)
                     result["storage_pools"] = pools
-                    found = [each for each in listed if each["host"] == host]
             table = hosts_table(found, now) + pools_table(pools)
             if selector is not None and not found:
                 table = [labels.no_host(connection, selector)]

@@ -11,7 +11,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import growth
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import plan_capacity
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import plan_capacities
 from ansible_collections.drover.compute.plugins.plugin_utils._records.history import Growth
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, flavors, history
@@ -40,7 +40,7 @@ def count(connection: Connection, wanted: Sequence[Any], policy: Policy, loss: b
         instances = read_amounts(connection)
         query.classes |= scheduling.classes_of(instances)
     columns = scheduling.read_all_columns(connection, clock.now(connection), service_down_time, query)
-    return [{"name": spec.name, **plan_capacity(columns, spec, policy, instances)} for spec in specs]
+    return [{"name": spec.name, **plan} for spec, plan in zip(specs, plan_capacities(columns, specs, policy, instances))]
 
 
 def read_growth(connection: Connection) -> list[Growth]:

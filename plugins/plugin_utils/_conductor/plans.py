@@ -106,7 +106,8 @@ class DrainQuestion:
             if each["host"] in unreached:
                 excluded[each["uuid"]] = {**unreached[each["host"]], **excluded.get(each["uuid"], {})}
         plan = self._plan(connection, there, None, hosts, excluded, closed)
-        if plan["status"] != "ok" and plan["moves"] + plan["unmovable"]:
+        unplaced = {each["uuid"] for each in plan["unmovable"]}
+        if any(each["uuid"] in unplaced and why_unmovable(each) is None for each in there):
             # The others are of use only now: to make room, and to prove that nothing would.
             others = read_instances(connection, but=hosts)
             plan = self._plan(connection, there, others, hosts, excluded, closed)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import capacity, scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import quotas
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import plan_capacity
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import plan_capacities
 from ansible_collections.drover.compute.plugins.plugin_utils._report.growth import growth_lines
 from ansible_collections.drover.compute.plugins.plugin_utils._report.host_loss import host_losses, sizes
 from ansible_collections.drover.compute.plugins.plugin_utils._report.plan import plan_view
@@ -44,7 +44,7 @@ def read(
     columns = scheduling.read_all_columns(connection, now, service_down_time, asked)
     addresses = instances.addresses(connection)
     shown = [{**each, "addresses": addresses.get(each["uuid"], [])} for each in listed]
-    losses = host_losses(wanted, [plan_capacity(columns, spec, policy, placed) for spec in specs])
+    losses = host_losses(wanted, plan_capacities(columns, specs, policy, placed))
     found = view({**overview.read(connection, now, service_down_time, columns), "instances": shown}, losses["fatal"])
     return {
         **found,

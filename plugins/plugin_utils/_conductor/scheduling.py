@@ -95,8 +95,8 @@ def columns_for_moves(instances: Sequence[PlannedInstance], policy: Policy, whol
 
     :param whole: whether these are all instances, which are not read again then.
     """
-    specs = [RequestSpec.from_instance(each) for each in instances]
-    columns = policy.needs(specs)
+    different = {(*RequestSpec.likeness(each), bool(each.get("server_group"))): each for each in instances}
+    columns = policy.needs(RequestSpec.from_instance(each) for each in different.values())
     if any(each.get("required_traits") for each in instances):
         columns = {*columns, "traits"}
     of_pools = {each.partition(":")[2] for instance in instances for each in instance.get("required_pool_traits") or ()}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import FloatArray, IntArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import packing
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.destinations import CandidateBuilder, packing_state_of
@@ -18,7 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts impo
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceAmounts
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import CapacityPlan, HostCapacity, HostLoss
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_filters.numa_topology_filter import NUMATopologyFilter
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import GroupState, HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
 
@@ -26,17 +26,32 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_
 def plan_capacity(
     fleet: FleetColumns, request: RequestSpec | Mapping[str, Any], policy: Policy, instances: Iterable[InstanceAmounts] | None = None
 ) -> CapacityPlan:
-    """Count how many more instances like this one fit.
+    """Count how many more instances like this one fit, see plan_capacities()."""
+    return plan_capacities(fleet, [request], policy, instances)[0]
+
+
+def plan_capacities(
+    fleet: FleetColumns,
+    requests: Iterable[RequestSpec | Mapping[str, Any]],
+    policy: Policy,
+    instances: Iterable[InstanceAmounts] | None = None,
+) -> list[CapacityPlan]:
+    """Count for each request how many more instances like it fit.
 
     The total is exact for requests without a server group. The loss of a host counts the best of several ways to place its
     instances, so more may fit, never less.
 
-    :param request: a mapping as RequestSpec.from_request() takes it.
+    :param requests: specs, or mappings as RequestSpec.from_request() takes them.
     :param instances: all instances, to count the loss of a host; None for no such count.
     """
-    states = HostStates(fleet)
-    spec = request if isinstance(request, RequestSpec) else RequestSpec.from_request(request)
-    packing_state, _items = packing_state_of(states, policy, ())
+    packing_state, _items = packing_state_of(HostStates(fleet), policy, ())
+    losses = None if instances is None else _Losses(packing_state, [each for each in instances if each["state"] != "missing"])
+    specs = [each if isinstance(each, RequestSpec) else RequestSpec.from_request(each) for each in requests]
+    return [_plan(packing_state, spec, losses) for spec in specs]
+
+
+def _plan(packing_state: PackingState, spec: RequestSpec, losses: _Losses | None) -> CapacityPlan:
+    states = packing_state.states
     new = packing_state.add([(MigrationCandidate(spec, -1),)])[0]
     counts, short = more(packing_state, new)
     in_cells = _in_cells(states, spec, counts)
@@ -58,16 +73,15 @@ def plan_capacity(
         for row in range(states.size)
     ]
     often = np.bincount(short[allowed & ~full], minlength=len(packing_state.classes))
-    found: CapacityPlan = {
+    with_loss = None
+    if losses is not None:
+        with_loss = worst_loss(losses, counts, lambda: np.minimum(more(packing_state, new)[0], in_cells), new)
+    return {
         "hosts": hosts,
         "total": int(counts.sum()),
         "short": packing_state.classes[int(often.argmax())] if often.any() else None,
-        "with_loss": None,
+        "with_loss": with_loss,
     }
-    if instances is not None:
-        present = [each for each in instances if each["state"] != "missing"]
-        found["with_loss"] = worst_loss(packing_state, present, counts, lambda: np.minimum(more(packing_state, new)[0], in_cells), new)
-    return found
 
 
 def _in_cells(states: HostStates, spec: RequestSpec, counts: IntArray) -> IntArray:
@@ -102,7 +116,7 @@ def more(packing_state: PackingState, new: int) -> tuple[IntArray, IntArray]:
     for _position, load, amount in provided:
         counts = load.share_out(amount, counts)
     for group in packing_state.groups[new]:
-        left = (packing_state.most[group] - packing_state.count[group]).clip(min=0)
+        left = (packing_state.most[group] - packing_state.count[group].by_host()).clip(min=0)
         for host in range(len(left)):
             rows = np.flatnonzero(packing_state.host_of == host)
             for row in rows:
@@ -120,9 +134,9 @@ def unbearable_losses(fleet: FleetColumns, policy: Policy, instances: Iterable[I
     if not packing_state.size:
         return []
     none = np.zeros(packing_state.size, dtype=np.int64)
-    losses = _Losses(packing_state, [each for each in instances if each["state"] != "missing"], none, None)
-    found = [losses.name[host] for host in losses.order if not losses.sure[host] and losses.beside(host, lambda: none) is None]
-    return sorted(found, key=natural)
+    losses = _Losses(packing_state, [each for each in instances if each["state"] != "missing"])
+    unsure = (host for host in range(len(losses.name)) if not losses.sure[host])
+    return sorted((losses.name[host] for host in unsure if losses.beside(host, lambda: none) is None), key=natural)
 
 
 #: So many hosts are examined; the bounds decide about the others.
@@ -130,28 +144,27 @@ EXAMINED = 16
 #: Fleets of more nodes get one way of placing only.
 LARGE = 500
 #: The keys that decide where an instance may go, beside its place.
-_COMPARED = ("vcpus", "memory_mb", "disk_gb", "availability_zone", "server_group", "flavor", "project")
+_COMPARED = ("vcpus", "memory_mb", "disk_gb", "availability_zone", "flavor", "project")
 
 
-def worst_loss(
-    packing_state: PackingState, instances: Iterable[InstanceAmounts], counts: IntArray, count_more: Callable[[], IntArray], new: int
-) -> HostLoss | None:
+def worst_loss(losses: _Losses, counts: IntArray, count_more: Callable[[], IntArray], new: int) -> HostLoss | None:
     """Find the host whose loss leaves the least capacity; None for an empty fleet.
 
     The count after the loss of a host has a lower bound: what fitted on the host is gone, and each of its instances takes away no
     more than its size. The hosts are examined from the lowest bound on, until the next bound is no lower than the least count.
 
-    :param packing_state: without the instances as items.
     :param counts: how many more fit on each node now.
     :param count_more: counts them again when the packing state has changed.
     :param new: the item that is counted.
     """
-    if not packing_state.size:
+    if not losses.name:
         return None
-    losses = _Losses(packing_state, instances, counts, new)
+    bounds = losses.bounds(counts, new)
     worst: tuple[int, str] | None = None
-    for number, host in enumerate(losses.order):
-        sure, bound = losses.sure[host], int(losses.bound[host])
+    # Hosts that are not sure come first, then those with the lowest bound.
+    order = sorted(range(len(losses.name)), key=lambda host: (losses.sure[host], bounds[host], losses.name[host]))
+    for number, host in enumerate(order):
+        sure, bound = losses.sure[host], int(bounds[host])
         if worst is not None and sure and number >= EXAMINED and bound < worst[0]:
             worst = (max(bound, 0), losses.name[host])
         if worst is not None and sure and bound >= worst[0]:
@@ -165,91 +178,113 @@ def worst_loss(
 
 
 class _Losses:
-    """What is known of the loss of each host before any instance is placed, by the number of the host.
+    """What is known of the loss of each host before any instance is placed, by the number of the host, whatever is counted.
 
-    bound: of the count. sure: whether all its instances fit elsewhere in any case. order: hosts that are not sure come first, then by bound.
+    name: of each host. sure: whether all its instances fit elsewhere in any case.
     """
 
-    def __init__(self, packing_state: PackingState, instances: Iterable[InstanceAmounts], counts: IntArray, new: int | None) -> None:
+    def __init__(self, packing_state: PackingState, instances: Iterable[InstanceAmounts]) -> None:
         self.packing_state = packing_state
         states = packing_state.states
-        count = int(packing_state.host_of.max()) + 1
-        self.name: list[str] = [""] * count
+        self.name: list[str] = [""] * states.host_count
         rows_of: dict[tuple[str, str | None], int] = {}
         for row in range(packing_state.size):
             self.name[packing_state.host_of[row]] = states.host[row]
             rows_of.setdefault((states.host[row], None), row)
             rows_of[states.host[row], states.node[row]] = row
         self._builder = CandidateBuilder(states, ())
-        #: The instances of each host and their rows.
-        self._on: dict[int, list[tuple[InstanceAmounts, int]]] = {}
+        #: How many nodes each host has.
+        self._nodes_of: IntArray = np.bincount(packing_state.host_of, minlength=len(self.name))
+        #: The instances with a place, and their rows.
+        self._instances: list[InstanceAmounts] = []
         row_of: list[int] = []
         kinds: dict[tuple[object, ...], int] = {}
         numbers: list[int] = []
-        examples: list[tuple[InstanceAmounts, int]] = []
+        self._examples: list[tuple[InstanceAmounts, int]] = []
+        apart: dict[str, int] = {}
+        fewer: list[int] = []
+        cells = states.cell_of.tolist()
         for each in instances:
-            at = rows_of.get((each["host"], each.get("node")), rows_of.get((each["host"], None)))
+            at = rows_of.get((each["host"], each.get("node")))
+            if at is None:
+                at = rows_of.get((each["host"], None))
             if at is None:
                 continue
-            key = self._kind(each, at)
+            name = each.get("server_group")
+            group = states.group(name) if name else None
+            if name and group is not None and name not in apart:
+                apart[name] = self._taken_by(group) if group.policy == "anti-affinity" else 0
+            key = self._kind(each, cells[at], group)
             if key not in kinds:
                 kinds[key] = len(kinds)
-                examples.append((each, at))
+                self._examples.append((each, at))
+            self._instances.append(each)
             row_of.append(at)
             numbers.append(kinds[key])
-            self._on.setdefault(int(packing_state.host_of[at]), []).append((each, at))
-        hosts = packing_state.host_of[np.array(row_of, dtype=np.int64)]
-        many = np.bincount(hosts, minlength=count)
-        own = np.bincount(packing_state.host_of, minlength=count)
-        gone = np.bincount(packing_state.host_of, weights=counts, minlength=count)
-        harm = np.zeros(count)
-        choices = np.full(count, np.iinfo(np.int64).max)
+            fewer.append(apart[name] if name in apart else 0)
+        self._row_of = np.array(row_of, dtype=np.int64)
+        self._kind_of = np.array(numbers, dtype=np.int64)
+        self._host_of: IntArray = packing_state.host_of[self._row_of]
+        #: The numbers of instances, sorted by host.
+        self._by_host = np.argsort(self._host_of, kind="stable")
+        self._items = packing_state.add([(self._builder.candidate(each, (row,), ()),) for each, row in self._examples])
+        many = np.bincount(self._host_of, minlength=len(self.name))
+        choices = np.full(len(self.name), np.iinfo(np.int64).max)
         if numbers:
-            items = packing_state.add([(self._builder.candidate(each, (row,), ()),) for each, row in examples])
-            kind_of = np.array(numbers, dtype=np.int64)
-            np.add.at(harm, hosts, np.array([self._harm(item, new) for item in items])[kind_of])
-            np.minimum.at(choices, hosts, np.array([self._choices(item) for item in items], dtype=np.int64)[kind_of])
-        self.bound = counts.sum() - gone - harm
+            of_kind = np.array([self._choices(item) for item in self._items], dtype=np.int64)
+            np.minimum.at(choices, self._host_of, of_kind[self._kind_of] - np.array(fewer))
         # Each of its instances could have a node of its own.
-        self.sure = (many == 0) | (choices - own >= many)
-        self.order = sorted(range(count), key=lambda host: (self.sure[host], self.bound[host], self.name[host]))
+        self.sure = (many == 0) | (choices - self._nodes_of >= many)
 
-    def _kind(self, instance: InstanceAmounts, row: int) -> tuple[object, ...]:
+    def bounds(self, counts: IntArray, new: int) -> FloatArray:
+        """Return a lower bound of the count after the loss of each host.
+
+        :param counts: how many more of an item fit on each node now.
+        :param new: the item.
+        """
+        found: FloatArray = counts.sum() - np.bincount(self.packing_state.host_of, weights=counts, minlength=len(self.name))
+        if self._items:
+            harm = np.array([self._harm(item, new) for item in self._items])
+            found -= np.bincount(self._host_of, weights=harm[self._kind_of], minlength=len(self.name))
+        return found
+
+    def _taken_by(self, group: GroupState) -> int:
+        """Return how many nodes no further member of an anti-affinity group may go to."""
+        return int(self._nodes_of[group.per_host.hosts_with(group.max_server_per_host)].sum())
+
+    def _kind(self, instance: InstanceAmounts, cell: int, group: GroupState | None) -> tuple[object, ...]:
         packing_state = self.packing_state
         return (
             *[instance.get(key) for key in _COMPARED],
+            group.name if group is not None and group.policy == "affinity" else None,
             repr(instance.get("resources")) if instance.get("resources") else None,
             repr(instance.get("image")) if instance.get("image") else None,
             tuple(instance.get("required_traits") or ()),
-            int(packing_state.states.cell_of[row]),
+            cell,
             *[packing_state.states.kept(instance["uuid"], packing_state.classes[number]) for number in packing_state.provided],
         )
 
-    def _harm(self, item: int, new: int | None) -> int:
-        """Return the most by which an item that is placed somewhere reduces the count."""
+    def _harm(self, item: int, new: int) -> int:
+        """Return the most by which an item that is placed somewhere reduces the count of another one."""
         packing_state = self.packing_state
-        if new is None:
-            return 0
         needed = np.flatnonzero(packing_state.need[new])
         harm = (-(-packing_state.need[item][needed] // packing_state.need[new][needed])).max(initial=0)
         return max(int(harm), 1 if packing_state.groups[new] else 0)
 
     def _choices(self, item: int) -> int:
-        """Return a lower bound on the nodes that could take an item now, wherever it is."""
+        """Return a lower bound on the nodes that could take an item now, wherever it is, without regard to its anti-affinity group."""
         packing_state = self.packing_state
         if any(packing_state.need[item][number] for number in packing_state.provided):
             return 0
-        kind = packing_state.kind[item]
-        keep = packing_state.masks[kind] & packing_state.open & (packing_state.free >= packing_state.needs[kind]).all(axis=1)
-        for group in packing_state.groups[item]:
-            keep &= (packing_state.count[group] < packing_state.most[group])[packing_state.host_of]
-        return int(keep.sum())
+        return int(packing_state.room_for(int(packing_state.kind[item])).sum())
 
     def beside(self, host: int, count_more: Callable[[], IntArray]) -> int | None:
         """Count how many more fit when the instances of a lost host are placed; None where they do not fit."""
         packing_state = self.packing_state
         rows = np.flatnonzero(packing_state.host_of == host)
-        items = packing_state.add([(self._builder.candidate(each, (row,), ()),) for each, row in self._on.get(host, ())])
+        first, end = np.searchsorted(self._host_of[self._by_host], (host, host + 1))
+        lost = [(self._instances[number], int(self._row_of[number])) for number in self._by_host[first:end].tolist()]
+        items = packing_state.add([(self._builder.candidate(each, (row,), ()),) for each, row in lost])
         with packing_state.closed(rows):
             return _most(packing_state, items, count_more)
 

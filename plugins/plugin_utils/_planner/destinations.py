@@ -15,6 +15,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.instances 
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filtering import Limit
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_fields import ServerGroupRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
 
 #: No move goes to a host that these reject, even where the policy leaves them out: the claim would refuse it,
 #: or the instance would land on a host that is being emptied itself.
@@ -38,6 +40,8 @@ class CandidateBuilder:
         self._states = states
         self._open = ~np.isin(states.host_of, states.host_of[list(sources)])
         self._limits: dict[tuple[int, tuple[str, ...]], tuple[Limit, ...]] = {}
+        self._alike: dict[tuple[object, ...], RequestSpec] = {}
+        self._groups: dict[str, ServerGroupRequest | None] = {}
 
     def candidate(self, instance: InstanceAmounts, sources: Sequence[int] | None, excluded: Iterable[str]) -> MigrationCandidate:
         """Make the candidate of an instance.
@@ -46,7 +50,8 @@ class CandidateBuilder:
         :param excluded: nodes (names or provider uuids) that it must not go to.
         """
         states = self._states
-        spec = spec_of(instance, states, excluded)
+        alike = self._spec(instance, tuple(excluded))
+        spec = alike.twin(instance["name"], instance["uuid"], self._group(instance.get("server_group")))
         allocations = instance.get("allocations")
         if allocations:
             states.hold(spec.key, allocations)
@@ -71,7 +76,23 @@ class CandidateBuilder:
                 words = " and ".join("{1} in {0}".format(*each.split(":")) for each in of_pools)
                 limits.append(("traits of storage pools", have, f"without {words}"))
             self._limits[key] = tuple(limits)
-        return MigrationCandidate(spec, source, self._limits[key], key)
+        return MigrationCandidate(spec, source, self._limits[key], key, alike)
+
+    def _spec(self, instance: InstanceAmounts, excluded: tuple[str, ...]) -> RequestSpec:
+        """Return the one spec for all instances like this one."""
+        resources = instance.get("resources") or {}
+        key = (*RequestSpec.likeness(instance), tuple(resources.items()), excluded)
+        if key not in self._alike:
+            self._alike[key] = spec_of(instance, excluded)
+        return self._alike[key]
+
+    def _group(self, name: str | None) -> ServerGroupRequest | None:
+        """Return the request for a server group; None for one that is not there."""
+        if not name:
+            return None
+        if name not in self._groups:
+            self._groups[name] = ServerGroupRequest(name) if self._states.group(name) is not None else None
+        return self._groups[name]
 
 
 def may_step_aside(states: HostStates, others: Iterable[PlannedInstance] | None, names: Collection[str] = ()) -> list[PlannedInstance]:

@@ -96,7 +96,7 @@ def nearest(packing_state: PackingState, item: int) -> NearestHost | None:
     share = (short / np.maximum(packing_state.capacity[rows], 1)).max(axis=1)
     apart = np.zeros(len(rows), dtype=np.int64)
     for group in packing_state.groups[item]:
-        apart += np.maximum(packing_state.count[group][packing_state.host_of[rows]] - packing_state.most[group] + 1, 0)
+        apart += np.maximum(packing_state.count[group].by_host()[packing_state.host_of[rows]] - packing_state.most[group] + 1, 0)
     best = int(np.lexsort((rows, share, apart))[0])
     if apart[best] == 0 and not short[best].any():
         return None

@@ -5,15 +5,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import np
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, FloatArray, IntArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import packing
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import Load, PackingState, Placed
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.shortlists import Shortlists
 
-#: In fleets of more nodes than this a batch keeps the destinations it has found when another host joins it.
-LARGE = 60
+#: All items of a batch are placed anew when a host does not fit in, as long as items times nodes are no more than this.
+PAIRS = 20000
 
 
 class MaintenanceFleet:
@@ -26,7 +29,6 @@ class MaintenanceFleet:
     def __init__(self, packing_state: PackingState, items: Iterable[int], spare_hosts: int) -> None:
         self.packing_state = packing_state
         self.spare = spare_hosts
-        self.large = packing_state.size > LARGE
         #: Why the last hosts that were tried cannot be down together.
         self.why: str | None = None
         states = packing_state.states
@@ -37,9 +39,63 @@ class MaintenanceFleet:
             self.rows.setdefault(states.host[row], []).append(row)
         for item in items:
             self.on.setdefault(states.host[packing_state.at[item]], []).append(item)
+        self._all = list(itertools.chain(*self.on.values()))
         self._known: dict[tuple[str, ...], bool] = {}
         self._loads: dict[str, float] = {}
         self._by_load: list[str] | None = None
+        self._free: IntArray | None = None
+        self._rooms: dict[int, BoolArray] = {}
+
+    @cached_property
+    def weights(self) -> FloatArray:
+        """How scarce each class is, see packing.weights_of()."""
+        return packing.weights_of(self.packing_state, self._all)
+
+    @cached_property
+    def ranks(self) -> list[IntArray]:
+        """By item its place in the orders in which items are placed: by memory, and by the scarcest class."""
+        found = []
+        for _words, order in packing.orders(self.packing_state, self._all)[:2]:
+            rank = np.zeros(len(self.packing_state.kind), dtype=np.int64)
+            rank[order] = np.arange(len(order))
+            found.append(rank)
+        return found
+
+    @property
+    def free(self) -> IntArray:
+        """What is free of each class in the fleet, at least 1."""
+        if self._free is None:
+            self._free = np.maximum(self.packing_state.free.clip(min=0).sum(axis=0), 1)
+        return self._free
+
+    def foresee(self, name: str) -> bool | None:
+        """Return whether the instances of a host fit on the others while only that one is down, without placing them; None if it is not sure.
+
+        They fit in any case where each has so many nodes to choose from that every one could have a node of its own, and not where one
+        has none.
+        """
+        packing_state, items = self.packing_state, self.on.get(name, ())
+        if not self.spare and not items:
+            return True
+        self.why = None
+        least = len(items)
+        for item in items:
+            kind, own = int(packing_state.kind[item]), self.rows[name]
+            if kind not in self._rooms:
+                self._rooms[kind] = packing_state.room_for(kind)
+            room = self._rooms[kind]
+            choices = int(np.count_nonzero(room)) - int(np.count_nonzero(room[own]))
+            if choices and packing_state.groups[item]:
+                choices = int(np.count_nonzero(packing_state.fits(item)))
+            if not choices:
+                self.why = f"{packing_state.label[item][0]} fits on no other host"
+                return False
+            if any(packing_state.needs[kind][number] for number in packing_state.provided):
+                choices = 0
+            least = min(least, choices)
+        # Nodes of one host count as one for a server group, and spare hosts are lost too.
+        alike = packing_state.size > packing_state.states.host_count and any(packing_state.groups[item] for item in items)
+        return True if least >= len(items) and not alike and not self.spare else None
 
     def load(self, name: str) -> float:
         """Return the share of the fleet's free capacity that the instances of a host need, of the scarcest class."""
@@ -52,8 +108,7 @@ class MaintenanceFleet:
         items = self.on.get(name, [])
         if not items:
             return 0.0
-        free = np.maximum(packing_state.free.clip(min=0).sum(axis=0), 1)
-        return float((packing_state.need[items].sum(axis=0) / free).max())
+        return float((packing_state.need[items].sum(axis=0) / self.free).max())
 
     def fits(self, names: Iterable[str]) -> bool:
         """Return whether all items of these hosts fit on the others, with spare hosts to lose."""
@@ -153,78 +208,127 @@ class MaintenanceFleet:
             self.on[packing_state.states.host[packing_state.at[item]]].remove(item)
             packing_state.move(item, node)
             self.on.setdefault(packing_state.states.host[node], []).append(item)
-        self._known, self._loads, self._by_load = {}, {}, None
+        self._known, self._loads, self._by_load, self._free, self._rooms = {}, {}, None, None, {}
 
 
 class Batch:
-    """Hosts that are down together; when one joins, all items are placed anew."""
+    """Hosts that are down together.
+
+    An item keeps its destination unless that host joins too. Where a host does not fit in so, all items of a small batch are
+    placed anew.
+    """
 
     def __init__(self, fleet: MaintenanceFleet) -> None:
         self.fleet = fleet
         self.names: list[str] = []
-        #: The destinations, where the batch keeps them.
-        self.placed: Placed | None = None
+        self.placed: Placed = {}
+        #: The items that this batch has put on each node.
+        self._on: dict[int, list[int]] = {}
+        self._load: Load = fleet.packing_state.copy_of_load()
+        self._lists = Shortlists(fleet.packing_state, fleet.weights)
+
+    def fits(self, name: str) -> bool:
+        """Return whether a host could join; the batch is as before."""
+        with self._own_load():
+            found = self._find(name)
+            if found is not None:
+                new, moved = found
+                self.fleet.packing_state.take_all(new)
+                self.fleet.packing_state.put_all(moved)
+                self.fleet.packing_state.open[self.fleet.rows[name]] = True
+        return found is not None
 
     def add(self, name: str) -> bool:
         """Add a host; False, and it stays out, where the others cannot take the items of all of them."""
-        fits = self.fleet.fits([*self.names, name])
-        if fits:
-            self.names.append(name)
-        return fits
+        with self._own_load():
+            found = self._find(name)
+            if found is not None:
+                self._keep(*found)
+                self.names.append(name)
+                return True
+        items = len(self.placed) + len(self.fleet.on.get(name, ()))
+        if items * self.fleet.packing_state.size > PAIRS:
+            return False
+        names = [*self.names, name]
+        placed = self.fleet.places(names)
+        if placed is None:
+            return False
+        with self._own_load():
+            packing_state = self.fleet.packing_state
+            packing_state.open[self.fleet.rows[name]] = False
+            packing_state.take_all(self.placed)
+            packing_state.put_all(placed)
+        self.names, self.placed, self._on = names, {}, {}
+        self._lists = Shortlists(self.fleet.packing_state, self.fleet.weights)
+        self._keep(placed, {})
+        return True
 
-
-class LargeBatch(Batch):
-    """A batch of a large fleet: an item keeps its destination unless that host joins too."""
-
-    def __init__(self, fleet: MaintenanceFleet) -> None:
-        super().__init__(fleet)
-        self.placed: Placed = {}
-        self._load: Load = fleet.packing_state.copy_of_load()
-
-    def add(self, name: str) -> bool:
+    @contextlib.contextmanager
+    def _own_load(self) -> Iterator[None]:
         packing_state = self.fleet.packing_state
         fleet, packing_state.load = packing_state.load, self._load
         try:
-            return self._add(name)
+            yield
         finally:
             packing_state.load = fleet
 
-    def _add(self, name: str) -> bool:
+    def _keep(self, new: Placed, moved: Placed) -> None:
+        for item, node in moved.items():
+            self._on[node].remove(item)
+        for item, node in new.items():
+            self._on.setdefault(node, []).append(item)
+        self.placed.update(new)
+
+    def _find(self, name: str) -> tuple[Placed, Placed] | None:
+        """Close a host and place its items, and those that the batch has put on it; None, and all is as before, where they do not fit.
+
+        :returns: the new places, and the places before of those that were moved on.
+        """
         fleet, packing_state = self.fleet, self.fleet.packing_state
+        items = fleet.on.get(name, [])
+        if self._lists.is_full(set(packing_state.kind[items].tolist())):
+            return None
         rows = fleet.rows[name]
         was_open = packing_state.open[rows].copy()
         packing_state.open[rows] = False
-        moved = {item: node for item, node in self.placed.items() if node in rows}
-        new = self._place(moved, fleet.on.get(name, []))
-        if new is not None:
-            if self._survives({**self.placed, **new}, [*self.names, name]):
-                self.placed.update(new)
-                self.names.append(name)
-                return True
+        moved = {item: node for node in rows for item in self._on.get(node, ())}
+        new, stuck = self._place(moved, items)
+        if not stuck:
+            if self._survives(new, moved, [*self.names, name]):
+                return new, moved
             packing_state.take_all(new)
             packing_state.put_all(moved)
         packing_state.open[rows] = was_open
-        return False
+        for kind in stuck:
+            self._lists.look(kind)
+        return None
 
-    def _place(self, moved: Placed, items: Iterable[int]) -> Placed | None:
-        """Find destinations for items, and new ones for those in ``moved``; None, and all is as before, where there are none."""
+    def _place(self, moved: Placed, items: Iterable[int]) -> tuple[Placed, set[int]]:
+        """Find destinations for items, and new ones for those in ``moved``.
+
+        :returns: the destinations; where there are none, all is as before, and the kinds that were left without one are named.
+        """
         packing_state = self.fleet.packing_state
         packing_state.take_all(moved)
         every = [*moved, *items]
-        if not every:
-            return {}
-        weights = packing.weights_of(packing_state, every)
-        for _words, order in packing.orders(packing_state, every)[:2]:
-            for fit in (packing.best_fit, packing.worst_fit):
-                placed, stuck = packing.place(packing_state, order, fit, weights)
-                if not stuck:
-                    return placed
+        left = set()
+        for rank in self.fleet.ranks if every else ():
+            order = sorted(every, key=rank.__getitem__)
+            for worst in (False, True):
+                placed, stuck = self._lists.place(order, worst)
+                if stuck is None:
+                    return placed, set()
                 packing_state.take_all(placed)
+                left.add(int(packing_state.kind[stuck]))
         packing_state.put_all(moved)
-        return None
+        return {}, left
 
-    def _survives(self, placed: Mapping[int, int], names: Iterable[str]) -> bool:
-        """Return whether the fullest hosts that stay could be lost too; the packing state is as before afterwards."""
+    def _survives(self, new: Placed, moved: Placed, names: Sequence[str]) -> bool:
+        """Return whether the fullest hosts that stay could be lost too; the packing state is as before afterwards.
+
+        :param new: places of items that are not kept yet.
+        :param moved: items with another place in ``new``.
+        """
         fleet, packing_state = self.fleet, self.fleet.packing_state
         if not fleet.spare:
             return True
@@ -232,15 +336,11 @@ class LargeBatch(Batch):
         if lost is None:
             return False
         rows = fleet.rows_of(lost)
-        hit = {item: node for item, node in placed.items() if node in rows}
+        hit = {item: node for node in rows for item in self._on.get(node, ()) if item not in moved}
+        hit.update({item: node for item, node in new.items() if node in rows})
         with packing_state.closed(rows):
-            found = self._place(hit, fleet.items_of(lost))
-        if found is not None:
+            found, stuck = self._place(hit, fleet.items_of(lost))
+        if not stuck:
             packing_state.take_all(found)
             packing_state.put_all(hit)
-        return found is not None
-
-
-def new_batch(fleet: MaintenanceFleet) -> Batch:
-    """Make an empty batch, of the kind that suits the size of the fleet."""
-    return LargeBatch(fleet) if fleet.large else Batch(fleet)
+        return not stuck

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceAmounts
 from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import to_resources
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filtering import Limit
-from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
 
 
@@ -20,13 +19,15 @@ class MigrationCandidate:
     """An instance that may move.
 
     source: row of its node, -1 for none. limits: keep it in its cell and off the hosts to be emptied. limits_key: equal
-    for candidates with the same limits.
+    for candidates with the same limits. alike: one spec for all candidates whose specs differ in name, uuid and server group at most;
+    None where that is not known.
     """
 
     spec: RequestSpec
     source: int
     limits: tuple[Limit, ...] = ()
     limits_key: tuple[int, tuple[str, ...]] | None = None
+    alike: RequestSpec | None = None
 
 
 #: A candidate, and the row of its destination.
@@ -56,18 +57,15 @@ class Unit:
         return sum(candidate.spec.resources.get(resource_class, 0) for candidate in self.candidates)
 
 
-def spec_of(instance: InstanceAmounts, states: HostStates, excluded: Iterable[str]) -> RequestSpec:
-    """Make the RequestSpec of an instance that exists.
+def spec_of(instance: InstanceAmounts, excluded: Iterable[str]) -> RequestSpec:
+    """Make the RequestSpec of an instance that exists, with what it has allocated.
 
     :param excluded: nodes (names or provider uuids) that it must not go to.
     """
-    group = instance.get("server_group")
     amounts = {**to_resources(instance), **(instance.get("resources") or {})}
-    spec = RequestSpec.from_instance(instance)
     return replace(
-        spec,
+        RequestSpec.from_instance(instance),
         resources={rc: amount for rc, amount in amounts.items() if amount},
-        server_group=spec.server_group if group and states.group(group) is not None else None,
         ignore_nodes=tuple(excluded),
     )
 

@@ -90,7 +90,7 @@ class Model:
         for number, ((kind, members), found) in enumerate(self.kinds):
             nodes = packing_state.masks[kind] & (packing_state.needs[kind] <= room).all(axis=1)
             for group in members:
-                nodes = nodes & (packing_state.count[group] < packing_state.most[group])[packing_state.host_of]
+                nodes = nodes & packing_state.apart(group)
             entries = {}
             for node in np.flatnonzero(nodes).tolist():
                 column = self._column(0, len(found), 0.0)
@@ -101,7 +101,7 @@ class Model:
                     apart.setdefault((group, int(packing_state.host_of[node])), {})[column] = 1
             self._rows.append((len(found), len(found), entries))
         for (group, host), entries in apart.items():
-            self._rows.append((0, int(packing_state.most[group] - packing_state.count[group][host]), entries))
+            self._rows.append((0, packing_state.most[group] - packing_state.count[group][host], entries))
         leaving: dict[int, int] = {}
         for kind, counts in self.there:
             entries = {}

@@ -25,12 +25,12 @@ def orders(packing_state: PackingState, items: Sequence[int]) -> list[tuple[str,
     if not items:
         return []
     need = packing_state.need[items].astype(np.float64)
-    total = np.maximum(
-        packing_state.free[packing_state.open & packing_state.masks[packing_state.kind[items]].any(axis=0)].clip(min=0).sum(axis=0), 1
-    )
+    kinds, kind_of = np.unique(packing_state.kind[items], return_inverse=True)
+    masks = packing_state.masks[kinds]
+    total = np.maximum(packing_state.free[packing_state.open & masks.any(axis=0)].clip(min=0).sum(axis=0), 1)
     share = need / total
     scarce = share * (need.sum(axis=0) / total)
-    choices = packing_state.masks[packing_state.kind[items]].sum(axis=1)
+    choices = masks.sum(axis=1)[kind_of]
     by: dict[str, tuple[FloatArray, FloatArray]] = {}
     memory = packing_state.classes.index("MEMORY_MB") if "MEMORY_MB" in packing_state.classes else 0
     by["memory"] = (-need[:, memory], -share.sum(axis=1))
@@ -40,14 +40,12 @@ def orders(packing_state: PackingState, items: Sequence[int]) -> list[tuple[str,
     for number, rc in enumerate(packing_state.classes):
         if number != memory and need[:, number].any():
             by[rc] = (-need[:, number], -need[:, memory])
-    found = []
-    for words, keys in by.items():
-        order = sorted(
-            range(len(items)),
-            key=lambda i: (*(float(key[i]) for key in keys), *(-float(x) for x in need[i]), packing_state.label[items[i]]),
-        )
-        found.append((words, [items[i] for i in order]))
-    return found
+    labels = np.zeros(len(items), dtype=np.int64)
+    labels[sorted(range(len(items)), key=lambda i: packing_state.label[items[i]])] = np.arange(len(items))
+    chosen = np.array(items, dtype=np.int64)
+    # The last key of lexsort() counts first.
+    last = (labels, *(-need[:, number] for number in reversed(range(need.shape[1]))))
+    return [(words, chosen[np.lexsort((*last, *reversed(keys)))].tolist()) for words, keys in by.items()]
 
 
 def weights_of(packing_state: PackingState, items: Sequence[int]) -> FloatArray:

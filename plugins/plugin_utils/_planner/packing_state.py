@@ -15,6 +15,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._planner.migration_
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.provider_load import Part, ProviderLoad
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.capacity import AggregateCapacityFilter, CapacityFilter, ClassFilter
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filtering import Filtering, ask_filter
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_counts import HostCounts
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_filters.server_group_affinity_filter import (
     ServerGroupAffinityFilter,
 )
@@ -32,7 +33,7 @@ Step = tuple[int, int, int]
 #: What a search found: destinations, items without one, moves of other items in their order, and the method in words.
 Found = tuple[Placed, list[int], list[Step], str]
 #: What is on the nodes and which are open: free, provided, count, open of a PackingState.
-Load = tuple[IntArray, dict[int, ProviderLoad], list[IntArray], BoolArray]
+Load = tuple[IntArray, dict[int, ProviderLoad], list[HostCounts], BoolArray]
 
 
 class Rejection(NamedTuple):
@@ -95,11 +96,13 @@ class PackingState:
         #: Whether no proof holds any more: a destination was excluded, or items keep allocations that proofs neglect.
         self.bent = False
         #: Of each anti-affinity group: how many members each host has, and the most that it may have.
-        self.count: list[IntArray] = []
+        self.count: list[HostCounts] = []
         self.most: list[int] = []
         self._group_of: dict[str, int] = {}
         self._kinds: dict[tuple[tuple[int, ...], bool, tuple[str, ...]], int] = {}
         self._static: dict[str, BoolArray] = {}
+        #: The kind and the need of items that are alike. The candidates of an item keep what the ids stand for.
+        self._known: dict[tuple[int, tuple[int, tuple[str, ...]] | None, str | None], tuple[int, list[int]]] = {}
 
     def add(self, units: Iterable[tuple[MigrationCandidate, ...]]) -> list[int]:
         """Add an item for each tuple of candidates that go together; return the items."""
@@ -108,44 +111,81 @@ class PackingState:
         need: list[list[int]] = []
         kind: list[int] = []
         for candidates in units:
-            amounts = [sum(candidate.spec.resources.get(rc, 0) for candidate in candidates) for rc in self.classes]
-            unknown = any(rc not in self.states.resources for candidate in candidates for rc in candidate.spec.resources)
-            masks = [self._mask_key(candidate) for candidate in candidates]
-            if self.provided:
-                self._begin(len(self.candidates), candidates, amounts, set(masks))
-            key = (tuple(amounts), unknown, tuple(sorted(set(masks))))
-            if key not in self._kinds:
-                self._kinds[key] = len(self.masks)
-                keep = np.full(self.size, not unknown)
-                for each in set(masks):
-                    keep = keep & self._static[each]
-                self.masks = np.vstack([self.masks, keep[None]])
-                self.needs = np.vstack([self.needs, np.array([amounts], dtype=np.int64)])
+            one = candidates[0]
+            alike = None
+            if len(candidates) == 1 and one.alike is not None and not self.provided:
+                alike = id(one.alike), one.limits_key, self._affinity_group(one.spec)
+            found = self._known.get(alike) if alike is not None else None
+            if found is None:
+                found = self._kind_of(candidates)
+                if alike is not None:
+                    self._known[alike] = found
+            number, amounts = found
             self.candidates.append(candidates)
             self.label.append((candidates[0].spec.name, candidates[0].spec.key))
             self.groups.append(self._groups(candidates[0]) if len(candidates) == 1 else ())
             at.append(candidates[0].source)
             need.append(amounts)
-            kind.append(self._kinds[key])
+            kind.append(number)
         self.at = np.concatenate([self.at, np.array(at, dtype=np.int64)])
         if need:
             self.need = np.concatenate([self.need, np.array(need, dtype=np.int64)])
         self.kind = np.concatenate([self.kind, np.array(kind, dtype=np.int64)])
         return list(range(first, len(self.candidates)))
 
-    def fits(self, item: int) -> BoolArray:
-        """Return a bool array over the nodes: whether an item may go there and fits now. It never fits on the host that it is on."""
+    def _kind_of(self, candidates: tuple[MigrationCandidate, ...]) -> tuple[int, list[int]]:
+        """Return the kind of a new item and its need; add the kind if it is new."""
+        amounts = [sum(candidate.spec.resources.get(rc, 0) for candidate in candidates) for rc in self.classes]
+        unknown = any(rc not in self.states.resources for candidate in candidates for rc in candidate.spec.resources)
+        masks = [self._mask_key(candidate) for candidate in candidates]
+        if self.provided:
+            self._begin(len(self.candidates), candidates, amounts, set(masks))
+        key = (tuple(amounts), unknown, tuple(sorted(set(masks))))
+        if key not in self._kinds:
+            self._kinds[key] = len(self.masks)
+            keep = np.full(self.size, not unknown)
+            for each in set(masks):
+                keep = keep & self._static[each]
+            self.masks = np.vstack([self.masks, keep[None]])
+            self.needs = np.vstack([self.needs, np.array([amounts], dtype=np.int64)])
+        return self._kinds[key], amounts
+
+    def fits(self, item: int, rows: IntArray | None = None) -> BoolArray:
+        """Return a bool array over the nodes: whether an item may go there and fits now. It never fits on the host that it is on.
+
+        :param rows: only these nodes; None for all.
+        """
+        keep = self.has_room(item, rows)
+        if self.at[item] >= 0:
+            keep &= (self.host_of if rows is None else self.host_of[rows]) != self.host_of[self.at[item]]
+        return keep
+
+    def has_room(self, item: int, rows: IntArray | None = None) -> BoolArray:
+        """Return a bool array over the nodes: as fits(), but also whether it would fit once more on the host that it is on."""
         kind = self.kind[item]
-        room = self.free >= self.needs[kind]
+        keep = self.room_for(kind, rows)
         for number, load in self.provided.items():
             if self.needs[kind][number]:
-                room[:, number] = load.fits(item, self.needs[kind][number], self.at[item])
-        keep: BoolArray = self.masks[kind] & self.open & room.all(axis=1)
+                fits = load.fits(item, self.needs[kind][number], self.at[item])
+                keep &= fits if rows is None else fits[rows]
         for group in self.groups[item]:
-            keep &= (self.count[group] < self.most[group])[self.host_of]
-        if self.at[item] >= 0:
-            keep &= self.host_of != self.host_of[self.at[item]]
+            keep &= self.apart(group) if rows is None else self.apart(group)[rows]
         return keep
+
+    def room_for(self, kind: int, rows: IntArray | None = None) -> BoolArray:
+        """Return a bool array over the nodes: whether items of a kind may go there and fit now, but for server groups and shared providers."""
+        keep: BoolArray = self.masks[kind] & self.open if rows is None else self.masks[kind, rows] & self.open[rows]
+        free, need = self.free if rows is None else self.free[rows], self.needs[kind]
+        # Class by class: all(axis=1) of a table with so few columns takes ten times as long.
+        for number in range(len(need)):
+            if number not in self.provided or not need[number]:
+                keep &= free[:, number] >= need[number]
+        return keep
+
+    def apart(self, group: int) -> BoolArray:
+        """Return a bool array over the nodes: whether their host may have one more member of an anti-affinity group."""
+        found: BoolArray = (self.count[group].by_host() < self.most[group])[self.host_of]
+        return found
 
     def lacking(self, item: int, rows: IntArray | Sequence[int]) -> IntArray:
         """Return how much of each class is missing on nodes for an item (rows x classes)."""
@@ -173,7 +213,7 @@ class PackingState:
         """Count an item on a node; it still counts where it was."""
         self._count(item, node, -1, self.at[item])
         for group in self.groups[item]:
-            self.count[group][self.host_of[node]] += 1
+            self.count[group].add(self.host_of[node], 1)
 
     def take(self, item: int, node: int) -> None:
         """Undo put()."""
@@ -206,7 +246,7 @@ class PackingState:
 
     def _leave_groups(self, item: int, node: int) -> None:
         for group in self.groups[item]:
-            self.count[group][self.host_of[node]] -= 1
+            self.count[group].add(self.host_of[node], -1)
 
     def _count(self, item: int, node: int, sign: int, other: int) -> None:
         """Add an item's need to what is free on a node, or subtract it (``sign``); it also counts on another node (-1 for none)."""
@@ -323,7 +363,7 @@ class PackingState:
                 yield each.name, ask_filter(each, self.states, spec), partial(each.reason, self.states, spec)
         group = self.states.group_of(spec)
         if group is not None and group.policy == "affinity":
-            elsewhere = group.per_host.copy()
+            elsewhere = group.per_host.by_host()
             if candidate.source >= 0:
                 elsewhere[self.host_of[candidate.source]] = 0
             if elsewhere.any():
@@ -344,7 +384,7 @@ class PackingState:
             return ()
         if group.name not in self._group_of:
             self._group_of[group.name] = len(self.most)
-            self.count.append(group.per_host.astype(np.int64).copy())
+            self.count.append(group.per_host.copy())
             self.most.append(group.max_server_per_host)
         return (self._group_of[group.name],)
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.destinations import packing_state_of
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.maintenance_batches import LargeBatch, MaintenanceFleet, new_batch
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.maintenance_batches import Batch, MaintenanceFleet
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import is_to_shut_down, why_unmovable
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import PlannedInstance
@@ -17,6 +16,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.plans impo
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import unknown_host
+
+
+#: So many hosts are distributed in vain at most, in the search for fewer batches.
+IN_VAIN = 5000
 
 
 def plan_rolling(
@@ -45,7 +48,7 @@ def plan_rolling(
     states = HostStates(fleet)
     names = sorted(set(states.host))
     wanted = names if hosts is None else sorted(set(hosts))
-    unknown = [name for name in wanted if name not in names]
+    unknown = sorted(set(wanted) - set(names))
     if unknown:
         raise unknown_host(unknown[0], names)
     moving: list[PlannedInstance] = []
@@ -61,8 +64,12 @@ def plan_rolling(
     packing_state, items = packing_state_of(states, policy, moving)
     maintained = MaintenanceFleet(packing_state, items, spare_hosts)
     free = [name for name in wanted if name not in blocked]
+    alone = Batch(maintained)
     for name in free:
-        if not (maintained.large and LargeBatch(maintained).add(name)) and not maintained.fits([name]):
+        fits = maintained.foresee(name)
+        if fits is None:
+            fits = alone.fits(name) or maintained.fits([name])
+        if not fits:
             blocked[name] = maintained.why or "its instances fit on no other hosts"
     free = [name for name in free if name not in blocked]
     bound = maintained.bound(free) if back else min(1, len(free))
@@ -70,11 +77,7 @@ def plan_rolling(
         bound = max(bound, -(-len(free) // batch_size))
     batches = _grow(maintained, free, batch_size, back)
     if back:
-        for count in range(max(bound, 1), len(batches)):
-            found = _even(maintained, free, count, batch_size)
-            if found is not None:
-                batches = found
-                break
+        batches = _fewer(maintained, free, batches, max(bound, 1), batch_size)
     return {
         "batches": batches,
         "blocked": [{"host": name, "reason": blocked[name]} for name in sorted(blocked)],
@@ -87,7 +90,7 @@ def _grow(fleet: MaintenanceFleet, free: Iterable[str], batch_size: int | None, 
     left = sorted(free, key=lambda name: (-fleet.load(name), name))
     batches = []
     while left:
-        growing = new_batch(fleet)
+        growing = Batch(fleet)
         for name in left:
             if batch_size is None or len(growing.names) < batch_size:
                 growing.add(name)
@@ -101,13 +104,28 @@ def _grow(fleet: MaintenanceFleet, free: Iterable[str], batch_size: int | None, 
         if not back:
             fleet.settle(batch, growing.placed)
         batches.append(sorted(batch))
-        left = [name for name in left if name not in batch]
+        taken = set(batch)
+        left = [name for name in left if name not in taken]
+    return batches
+
+
+def _fewer(fleet: MaintenanceFleet, free: Sequence[str], batches: list[list[str]], bound: int, batch_size: int | None) -> list[list[str]]:
+    """Return fewer batches than these, if the hosts can be distributed over them, no fewer than the bound."""
+    vain = 0
+    for count in range(len(batches) - 1, bound - 1, -1):
+        found = _even(fleet, free, count, batch_size)
+        if found is not None:
+            batches = found
+            continue
+        vain += len(free)
+        if vain > IN_VAIN:
+            break
     return batches
 
 
 def _even(fleet: MaintenanceFleet, free: Sequence[str], count: int, batch_size: int | None) -> list[list[str]] | None:
     """Distribute the hosts over a number of batches, the fullest first, each to the batch with the least load; None if one fits in none."""
-    batches = [new_batch(fleet) for _number in range(count)]
+    batches = [Batch(fleet) for _number in range(count)]
     loads = [0.0] * count
     room = {name: fleet.load(name) + _own_share(fleet, name) for name in free}
     for name in sorted(free, key=lambda each: (-room[each], each)):
@@ -122,6 +140,4 @@ def _even(fleet: MaintenanceFleet, free: Sequence[str], count: int, batch_size: 
 
 
 def _own_share(fleet: MaintenanceFleet, name: str) -> float:
-    packing_state = fleet.packing_state
-    free = np.maximum(packing_state.free.clip(min=0).sum(axis=0), 1)
-    return float((packing_state.free[fleet.rows[name]].clip(min=0).sum(axis=0) / free).max())
+    return float((fleet.packing_state.free[fleet.rows[name]].clip(min=0).sum(axis=0) / fleet.free).max())

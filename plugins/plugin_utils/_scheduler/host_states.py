@@ -14,6 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._numa.hosts import 
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, GroupDescription, Mappings
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import RequestError
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_counts import HostCounts
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.node_columns import NodeColumns, image_pairs
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_fields import ServerGroupRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
@@ -63,7 +64,7 @@ class GroupState:
     policy: str
     max_server_per_host: int
     members: set[str]
-    per_host: IntArray
+    per_host: HostCounts
     in_store: bool
 
     @property
@@ -226,11 +227,11 @@ class HostStates(NodeColumns):
         """Remove a group that add_group() added."""
         self._groups.pop(name, None)
 
-    def _count(self, members: Iterable[str]) -> IntArray:
-        counts = np.zeros(self.host_count, dtype=np.int64)
+    def _count(self, members: Iterable[str]) -> HostCounts:
+        counts = HostCounts(self.host_count)
         for key in members:
             for number in {int(self.host_of[index]) for index in self.where(key)}:
-                counts[number] += 1
+                counts.add(number, 1)
         return counts
 
     # Consumption
@@ -321,7 +322,7 @@ class HostStates(NodeColumns):
         group = self.group_of(spec)
         if group is not None:
             group.members.add(spec.key)
-            group.per_host[self.host_of[index]] += 1
+            group.per_host.add(self.host_of[index], 1)
         return None if self.provider_capacity is None else allocations
 
     def release(self, index: int, spec: RequestSpec) -> Allocations | None:
@@ -350,7 +351,7 @@ class HostStates(NodeColumns):
             named.remove(spec.key)
         group = self.group_of(spec)
         if group is not None and spec.key in group.members:
-            group.per_host[self.host_of[index]] -= 1
+            group.per_host.add(self.host_of[index], -1)
             if not places:
                 group.members.discard(spec.key)
         return None if self.provider_capacity is None else taken

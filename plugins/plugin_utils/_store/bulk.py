@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, postgresql, sa
 
-# For more values one scan of the table is faster than to name them, of which SQLite limits the number.
+# So many values are named one by one, of which SQLite limits the number; more go to the database as one value.
 NAMED_VALUES = 1000
 
 
@@ -60,8 +60,10 @@ def among(connection: Connection, query: Select, column: sa.ColumnElement[Any], 
         return []
     if len(chosen) <= NAMED_VALUES:
         return list(connection.execute(query.where(column.in_(chosen))))
-    query = query.add_columns(column.label("among_key"))
-    return [row for row in connection.execute(query) if row.among_key in chosen]
+    if connection.dialect.name == "postgresql":
+        return list(connection.execute(query.where(column == sa.any_(sa.bindparam(None, list(chosen), postgresql.ARRAY(column.type))))))
+    each = sa.func.json_each(json.dumps(list(chosen))).table_valued("value")
+    return list(connection.execute(query.where(column.in_(sa.select(each.c.value)))))
 
 
 def insert(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -32,8 +32,9 @@ def listing(
     service_down_time: float = 0,
     columns: FleetColumns | None = None,
     selector: Selector | None = None,
+    host: str | None = None,
 ) -> list[ListedHost]:
-    """Read every host, or those of a selector, with their services and compute nodes, sorted by host.
+    """Read every host, one, or those of a selector, with their services and compute nodes, sorted by host.
 
     :param columns: of host_columns.read_columns(), if the caller has read them.
     """
@@ -41,12 +42,13 @@ def listing(
         columns = host_columns.read_columns(connection, now, service_down_time)
     table = tables.compute_nodes
     query = sa.select(table.c.uuid, table.c.uri, table.c.reported, table.c.hypervisor_type, table.c.hypervisor_version)
-    details = {row.uuid: row for row in connection.execute(query)}
+    details = {row.uuid: row for row in connection.execute(query if host is None else query.where(table.c.host == host))}
+    found = states(connection, now, service_down_time, host, selector)
+    wanted = {each["host"] for each in found}
     nodes: dict[str, list[ListedNode]] = {}
-    for _dummy, place in sorted((name, place) for place, name in enumerate(columns["node"])):
+    for _dummy, place in sorted((name, place) for place, name in enumerate(columns["node"]) if columns["host"][place] in wanted):
         nodes.setdefault(columns["host"][place], []).append(_node(columns, place, details[columns["uuid"][place]]))
     zones = instances_for_plans.read_zones(connection)
-    found = states(connection, now, service_down_time, selector=selector)
     return [_host(each, nodes.get(each["host"], []), zones.get(each["host"], [])) for each in found]
 
 

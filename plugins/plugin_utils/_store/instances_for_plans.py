@@ -45,11 +45,13 @@ def read_instances(connection: Connection, hosts: Collection[str] | None = None,
     """
     instances, domains, flavors = tables.instances, tables.domains, tables.flavors
     query = (
-        located(flavors.c.extra_specs.label("flavor_specs"), domains.c.persistent, domains.c.autostart, domains.c.facts)
-        .outerjoin(flavors, flavors.c.name == instances.c.flavor)
+        located(domains.c.persistent, domains.c.autostart, domains.c.facts)
         .where(tables.compute_nodes.c.id.is_not(None))
         .order_by(instances.c.name, instances.c.uuid)
     )
+    # Not joined, as JSON is decoded for each row.
+    specs_of = {row[0]: row[1] or {} for row in connection.execute(sa.select(flavors.c.name, flavors.c.extra_specs))}
+    traits_of = {name: _required_traits(specs) for name, specs in specs_of.items()}
     held = _held(connection, hosts, but)
     found: list[PlannedInstance] = []
     node_of: dict[str, int] = {}
@@ -58,7 +60,9 @@ def read_instances(connection: Connection, hosts: Collection[str] | None = None,
     asked: dict[str, list[dict[str, Any]]] = {}
     for row in connection.execute(_of_hosts(query, hosts, but)):
         facts, policy = row.facts or {}, row.policy or {}
-        extra_specs = {**(row.flavor_specs or {}), **(row.extra_specs or {})}
+        extra_specs = {**specs_of.get(row.flavor, {}), **(row.extra_specs or {})}
+        allocations = held.get(row.uuid, {})
+        resources = {**dict.fromkeys(RESOURCE_CLASSES, 0), **_sums(allocations)} if allocations else {}
         node_of[row.uuid] = row.compute_node_id
         if numa.is_tied(facts.get("numa")):
             tied.add(row.uuid)
@@ -76,18 +80,16 @@ def read_instances(connection: Connection, hosts: Collection[str] | None = None,
                 "vcpus": row.vcpus,
                 "memory_mb": row.memory_mb,
                 "disk_gb": row.disk_gb,
-                "resources": {**dict.fromkeys(RESOURCE_CLASSES, 0), **_sums(held[row.uuid])} if row.uuid in held else {},
-                "allocations": held.get(row.uuid, {}),
+                "resources": resources,
+                "allocations": allocations,
                 "server_group": row.group_name,
                 "availability_zone": row.availability_zone,
                 "project": row.project,
                 "user": row.user,
                 "flavor": row.flavor,
                 "extra_specs": extra_specs,
-                "required_traits": sorted(
-                    key.partition(":")[2] for key, value in extra_specs.items() if key.startswith("trait:") and value == "required"
-                ),
-                "required_pool_traits": _pool_traits(extra_specs, _sums(held.get(row.uuid, {}))),
+                "required_traits": _required_traits(extra_specs) if row.extra_specs else list(traits_of.get(row.flavor, ())),
+                "required_pool_traits": _pool_traits(extra_specs, resources) if extra_specs else [],
                 "image": row.image,
                 "image_name": row.image_name,
                 "image_id": row.image_id,
@@ -212,6 +214,10 @@ def _held(connection: Connection, hosts: Collection[str] | None = None, but: Col
     for uuid, provider, name, amount in connection.execute(_of_hosts(query, hosts, but)):
         held.setdefault(uuid, {}).setdefault(provider, {})[name] = int(amount)
     return held
+
+
+def _required_traits(extra_specs: Mapping[str, str]) -> list[str]:
+    return sorted(key.partition(":")[2] for key, value in extra_specs.items() if key.startswith("trait:") and value == "required")
 
 
 def _pool_traits(extra_specs: Mapping[str, str], resources: Mapping[str, int]) -> list[str]:

@@ -117,7 +117,8 @@ def of_consumers(connection: Connection, uuids: Collection[str] | None) -> dict[
 
 def is_tied(facts: Mapping[str, Any] | None) -> bool:
     """Tell whether the fact ``numa`` of a domain ties it to certain CPUs, cells or pages of its host; one that floats over a set is not tied."""
-    facts = facts or {}
+    if not facts:
+        return False
     allowed = [*(facts.get("vcpu_pins") or {}).values(), facts.get("emulator_pins") or []]
     memory = [facts.get("memory") or {}, *(facts.get("cells") or ())]
     return bool(facts.get("pages")) or any(len(cpus) == 1 for cpus in allowed) or any(each.get("nodes") for each in memory)

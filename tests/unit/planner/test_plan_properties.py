@@ -169,7 +169,7 @@ def test_the_exact_model_is_right_too(crowd):
 @settings(max_examples=100, deadline=None)
 def test_batches_hold_every_host_once_and_fit(crowd, spare, back, large):
     columns, guests, _host = crowd
-    with mock.patch.object(maintenance_batches, "LARGE", 0 if large else 60):
+    with mock.patch.object(maintenance_batches, "PAIRS", 0 if large else 20000):
         plan = plan_rolling(columns, guests, POLICY, spare_hosts=spare, back=back)
     hosts = list(itertools.chain(*plan["batches"], [each["host"] for each in plan["blocked"]]))
     assert sorted(hosts) == sorted(columns["host"])
@@ -191,13 +191,13 @@ def test_batches_hold_every_host_once_and_fit(crowd, spare, back, large):
 @given(crowds(), st.integers(0, 1))
 @settings(max_examples=50, deadline=None)
 def test_places_that_are_kept_are_places(crowd, spare):
-    """A batch of a large fleet holds the room that it says it does, after each host that joined."""
+    """A batch holds the room that it says it does, after each host that joined."""
     columns, guests, _host = crowd
     states = HostStates(columns)
     moving = [each for each in guests if why_unmovable(each) is None and not is_to_shut_down(each)]
     packing_state, items = packing_state_of(states, POLICY, moving)
     before = packing_state.free.copy()
-    batch = maintenance_batches.LargeBatch(maintenance_batches.MaintenanceFleet(packing_state, items, spare))
+    batch = maintenance_batches.Batch(maintenance_batches.MaintenanceFleet(packing_state, items, spare))
     for name in sorted(set(states.host)):
         batch.add(name)
         assert (packing_state.free == before).all() and packing_state.open.all()
@@ -209,6 +209,18 @@ def test_places_that_are_kept_are_places(crowd, spare):
             free[node] -= packing_state.need[item]
         assert (free == batch._load[0]).all()
         assert all((free[node] >= 0).all() for node in batch.placed.values())
+
+
+@given(crowds())
+@settings(max_examples=100, deadline=None)
+def test_what_is_foreseen_of_a_host_is_what_a_search_finds(crowd):
+    columns, guests, _host = crowd
+    states = HostStates(columns)
+    moving = [each for each in guests if why_unmovable(each) is None and not is_to_shut_down(each)]
+    fleet = maintenance_batches.MaintenanceFleet(*packing_state_of(states, POLICY, moving), 0)
+    for name in sorted(set(states.host)):
+        foreseen = fleet.foresee(name)
+        assert foreseen is None or foreseen == (fleet.places([name]) is not None)
 
 
 @given(crowds(), st.data())

@@ -107,7 +107,7 @@ def test_release_undoes_consume(nodes, batch, rng):
     for spec in batch:
         if spec.server_group:
             group = states.group(spec.server_group.name)
-            assert not group.per_host.any() and not group.members
+            assert not group.per_host and not group.members
 
 
 @given(fleets.hosts(), fleets.requests(most=1), st.integers(0, 7))

@@ -25,13 +25,13 @@ class ServerGroupAffinityFilter(HostFilter):
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
         group = states.group_of(spec)
-        if group is None or group.policy != "affinity" or not group.per_host.any():
+        if group is None or group.policy != "affinity" or not group.per_host:
             return np.ones(states.size, dtype=bool)
-        return (group.per_host > 0)[states.host_of]
+        return (group.per_host.by_host() > 0)[states.host_of]
 
     def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
         group = states.group_of(spec)
         if group is None:
             return super().rejection_reason(states, spec, index)
-        hosts = sorted({states.host[i] for i in np.flatnonzero(group.per_host[states.host_of] > 0)})
+        hosts = sorted({states.host[i] for i in np.flatnonzero(group.per_host.by_host()[states.host_of] > 0)})
         return f"affinity: server group {group.name} is on {', '.join(hosts)}"

@@ -29,7 +29,7 @@ class ServerGroupAntiAffinityFilter(HostFilter):
         group = states.group_of(spec)
         if group is None or group.policy != "anti-affinity":
             return np.ones(states.size, dtype=bool)
-        allowed = group.per_host < group.max_server_per_host
+        allowed = group.per_host.by_host() < group.max_server_per_host
         for index in states.where(spec.key):
             allowed[states.host_of[index]] = True
         return allowed[states.host_of]
@@ -38,5 +38,5 @@ class ServerGroupAntiAffinityFilter(HostFilter):
         group = states.group_of(spec)
         if group is None:
             return super().rejection_reason(states, spec, index)
-        held = int(group.per_host[states.host_of[index]])
+        held = group.per_host[states.host_of[index]]
         return f"anti-affinity: the host holds {held} of server group {group.name}, {group.max_server_per_host} allowed"

@@ -30,4 +30,4 @@ class ServerGroupSoftAffinityWeigher(Weigher):
         group = states.group_of(spec)
         if group is None or group.policy != "soft-affinity":
             return 0.0
-        return group.per_host[states.host_of].astype(np.float64)
+        return group.per_host.by_host()[states.host_of].astype(np.float64)

@@ -1,0 +1,88 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nodes for many items, one after the other, without a look at all nodes for each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import FloatArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import PackingState, Placed
+
+#: So many nodes are kept for each kind of items.
+LENGTH = 64
+
+
+class Shortlists:
+    """For each kind of items the nodes with the least capacity left (best fit), or with the most (worst fit).
+
+    A list is used until none of its nodes fits any more, then all nodes are looked at again. It serves one load, to which items
+    are added: where room comes back on other nodes, they are seen at the next look only.
+
+    :param weights: of the classes, see packing.weights_of().
+    """
+
+    def __init__(self, packing_state: PackingState, weights: FloatArray) -> None:
+        self._packing_state = packing_state
+        self._weights = weights
+        self._capacity = np.maximum(packing_state.capacity, 1)
+        #: {(kind, whether worst fit): (rows, the value of their last one)}.
+        self._lists: dict[tuple[int, bool], tuple[IntArray, float]] = {}
+        #: Kinds that no node has room for.
+        self._full: set[int] = set()
+
+    def is_full(self, kinds: set[int]) -> bool:
+        """Return whether no node has room for an item of one of these kinds, as far as that is known."""
+        return not self._full.isdisjoint(kinds)
+
+    def look(self, kind: int) -> None:
+        """Find out whether no node has room for a kind. That holds until room comes back on a node that is open."""
+        if not self._packing_state.room_for(kind).any():
+            self._full.add(kind)
+
+    def place(self, order: Sequence[int], worst: bool) -> tuple[Placed, int | None]:
+        """Put items on nodes until one fits on none; those that were placed stay there.
+
+        :returns: the nodes by item, and the item without one.
+        """
+        placed: Placed = {}
+        for item in order:
+            node = self._node(item, worst)
+            if node is None:
+                return placed, item
+            self._packing_state.put(item, node)
+            placed[item] = node
+        return placed, None
+
+    def _node(self, item: int, worst: bool) -> int | None:
+        kind = int(self._packing_state.kind[item])
+        rows, last = self._lists.get((kind, worst), (None, 0.0))
+        if rows is not None:
+            found = self._best(item, rows, worst)
+            if found is not None and (not worst or found[1] <= last):
+                return found[0]
+        rows = np.flatnonzero(self._packing_state.room_for(kind))
+        values = self._values(kind, rows, worst)
+        last = np.inf
+        if len(rows) > LENGTH:
+            first = np.argpartition(values, LENGTH)[:LENGTH]
+            rows, last = np.sort(rows[first]), float(values[first].max())
+        self._lists[kind, worst] = rows, last
+        # Its host, its server group or its providers may leave it other nodes than its kind has.
+        found = self._best(item, rows, worst) or self._best(item, np.flatnonzero(self._packing_state.fits(item)), worst)
+        return None if found is None else found[0]
+
+    def _best(self, item: int, rows: IntArray, worst: bool) -> tuple[int, float] | None:
+        """Return the best of some nodes that fits, and its value."""
+        rows = rows[self._packing_state.fits(item, rows)]
+        if not len(rows):
+            return None
+        values = self._values(int(self._packing_state.kind[item]), rows, worst)
+        best = int(values.argmin())
+        return int(rows[best]), float(values[best])
+
+    def _values(self, kind: int, rows: IntArray, worst: bool) -> FloatArray:
+        """Return what is left of each node when an item of a kind is on it, negative for worst fit: the least is the best."""
+        left: FloatArray = ((self._packing_state.free[rows] - self._packing_state.needs[kind]) / self._capacity[rows]) @ self._weights
+        return -left if worst else left
