@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._arrays import FloatArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, FloatArray, IntArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import packing
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.destinations import CandidateBuilder, packing_state_of
@@ -180,7 +180,7 @@ def worst_loss(losses: _Losses, counts: IntArray, count_more: Callable[[], IntAr
 class _Losses:
     """What is known of the loss of each host before any instance is placed, by the number of the host, whatever is counted.
 
-    name: of each host. sure: whether all its instances fit elsewhere in any case.
+    name: of each host. sure: whether all its instances fit elsewhere in any case. impossible: whether one of them fits nowhere else.
     """
 
     def __init__(self, packing_state: PackingState, instances: Iterable[InstanceAmounts]) -> None:
@@ -228,13 +228,37 @@ class _Losses:
         #: The numbers of instances, sorted by host.
         self._by_host = np.argsort(self._host_of, kind="stable")
         self._items = packing_state.add([(self._builder.candidate(each, (row,), ()),) for each, row in self._examples])
-        many = np.bincount(self._host_of, minlength=len(self.name))
-        choices = np.full(len(self.name), np.iinfo(np.int64).max)
+        self.sure = np.ones(len(self.name), dtype=np.bool_)
+        self.impossible = np.zeros(len(self.name), dtype=np.bool_)
         if numbers:
-            of_kind = np.array([self._choices(item) for item in self._items], dtype=np.int64)
-            np.minimum.at(choices, self._host_of, of_kind[self._kind_of] - np.array(fewer))
-        # Each of its instances could have a node of its own.
-        self.sure = (many == 0) | (choices - self._nodes_of >= many)
+            self._look_at_each(np.array(fewer))
+
+    def _look_at_each(self, fewer: IntArray) -> None:
+        """Find out for each host whether its instances fit elsewhere in any case, or one of them in no case.
+
+        :param fewer: how many nodes the anti-affinity group of each instance takes away.
+        """
+        choices = np.zeros(len(self._kind_of), dtype=np.int64)
+        by_kind = np.argsort(self._kind_of, kind="stable")
+        for item, of_kind in zip(self._items, np.split(by_kind, np.cumsum(np.bincount(self._kind_of))[:-1])):
+            room = self._room(item)
+            if room is None:
+                # Counts as possible, and as not sure.
+                continue
+            choices[of_kind] = room.sum()
+            hosts = self._host_of[of_kind]
+            # Nothing has room but its own nodes.
+            self.impossible[hosts[choices[of_kind] <= self._on_hosts(room)[hosts]]] = True
+        elsewhere = choices - fewer - self._nodes_of[self._host_of]
+        # Each instance could have a node of its own, if those with the fewest choices choose first.
+        order = np.lexsort((elsewhere, self._host_of))
+        hosts = self._host_of[order]
+        before = np.arange(len(order)) - np.searchsorted(hosts, hosts)
+        self.sure[hosts[elsewhere[order] <= before]] = False
+
+    def _on_hosts(self, room: BoolArray) -> IntArray:
+        """Count by host the nodes that have room."""
+        return np.bincount(self.packing_state.host_of, weights=room, minlength=len(self.name)).astype(np.int64)
 
     def bounds(self, counts: IntArray, new: int) -> FloatArray:
         """Return a lower bound of the count after the loss of each host.
@@ -271,15 +295,17 @@ class _Losses:
         harm = (-(-packing_state.need[item][needed] // packing_state.need[new][needed])).max(initial=0)
         return max(int(harm), 1 if packing_state.groups[new] else 0)
 
-    def _choices(self, item: int) -> int:
-        """Return a lower bound on the nodes that could take an item now, wherever it is, without regard to its anti-affinity group."""
+    def _room(self, item: int) -> BoolArray | None:
+        """Return the nodes that could take an item now, wherever it is, without regard to its anti-affinity group; None where it is not known."""
         packing_state = self.packing_state
         if any(packing_state.need[item][number] for number in packing_state.provided):
-            return 0
-        return int(packing_state.room_for(int(packing_state.kind[item])).sum())
+            return None
+        return packing_state.room_for(int(packing_state.kind[item]))
 
     def beside(self, host: int, count_more: Callable[[], IntArray]) -> int | None:
         """Count how many more fit when the instances of a lost host are placed; None where they do not fit."""
+        if self.impossible[host]:
+            return None
         packing_state = self.packing_state
         rows = np.flatnonzero(packing_state.host_of == host)
         first, end = np.searchsorted(self._host_of[self._by_host], (host, host + 1))

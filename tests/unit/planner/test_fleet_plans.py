@@ -113,5 +113,5 @@ def test_the_worst_loss_is_the_same_without_looking_at_every_host(monkeypatch):
     columns = fleet(*[host(name, vcpus=cpus, memory_mb=memory) for name, cpus, memory in nodes], instances=guests)
     request = {"name": "new", "vcpus": 1, "memory_mb": 15, "disk_gb": 0}
     found = plan_capacity(columns, request, POLICY, guests)["with_loss"]
-    monkeypatch.setattr(capacity._Losses, "_choices", lambda self, item: 0)  # nothing is sure: each is looked at
+    monkeypatch.setattr(capacity._Losses, "_room", lambda self, item: None)  # nothing is known: each is looked at
     assert plan_capacity(columns, request, POLICY, guests)["with_loss"]["total"] == found["total"] and found["survives"]

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import maintenance_batches, milp
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import plan_capacity
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import capacity
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import plan_capacity, unbearable_losses
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.destinations import packing_state_of
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain import plan_drain
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import is_to_shut_down, why_unmovable
@@ -265,3 +266,14 @@ def test_capacity_counts_what_fits(crowd, vcpus, memory):
         assert each["count"] == min(room["VCPU"] // vcpus, room["MEMORY_MB"] // memory, room["DISK_GB"])
     assert found["total"] == sum(each["count"] for each in found["hosts"])
     assert 0 <= found["with_loss"]["total"] <= found["total"]
+
+
+@given(crowds())
+@settings(max_examples=100, deadline=None)
+def test_the_losses_that_cannot_be_borne_are_those_of_placing_each(crowd):
+    """What is known beforehand, that all fit or that one fits nowhere, is what placing the instances of each host finds."""
+    columns, guests, _host = crowd
+    found = unbearable_losses(columns, POLICY, guests)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(capacity._Losses, "_room", lambda self, item: None)
+        assert unbearable_losses(columns, POLICY, guests) == found
