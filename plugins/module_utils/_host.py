@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _block_devices, _host_addresses, _host_model, _offered
+from ansible_collections.drover.compute.plugins.module_utils import _block_devices, _host_addresses, _host_model, _offered, _reboot_signs
 from ansible_collections.drover.compute.plugins.module_utils._capabilities import (
     cpu_element,
     features_of,
@@ -63,6 +63,7 @@ def read_hypervisor(
         "hypervisor_version": conn.getVersion(),
         "libvirt_version": conn.getLibVersion(),
         "host_uuid": capabilities["host_uuid"],
+        "reboot_sign": _reboot_signs.seen() if local else None,
         "cpu": _cpu(conn, capabilities["cpu"], text, info),
         "memory_mb": int(info[1]),
         "memory_used_mb": memory_used_mb(conn),

@@ -92,6 +92,17 @@ def of_system() -> Answer:
     )
 
 
+def seen() -> str | None:
+    """Return why a reboot is needed, as far as files and kernels show it without any program; None where they show nothing."""
+    try:
+        found = of_files(FILES)
+        answer = found if found.needed else of_kernel()
+    except OSError:
+        # A kernel that is removed at this moment.
+        return None
+    return answer.message if answer.needed else None
+
+
 def _own_sign() -> Answer | None:
     """Return the answer of this system's own sign, or None where it has none.
 

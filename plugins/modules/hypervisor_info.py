@@ -156,6 +156,13 @@ hypervisor:
       type: str
       returned: always
       sample: 4c4c4544-0038-3010-8052-b4c04f4d4d32
+    reboot_sign:
+      description:
+        - Why the host needs a reboot, by C(/run/reboot-required), C(/run/reboot-needed) and the installed kernels. Null if they show no need, and for
+          a host that is reached by a URI. A rolling maintenance also asks the tool of the system, such as dnf.
+      type: str
+      returned: always
+      sample: kernel 6.1.0-27-amd64 runs, and 6.1.0-28-amd64 is installed
     cpu:
       description:
         - The host's CPU.

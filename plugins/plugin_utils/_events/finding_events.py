@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._events import event
 
-CAPACITY, AUDIT = "capacity_below_one_loss", "audit_finding"
+CAPACITY, AUDIT, REBOOT = "capacity_below_one_loss", "audit_finding", "needs_reboot"
 #: Of a finding of the audit, which is no more than information then.
 INFORMATION = "information"
 
@@ -21,11 +21,14 @@ class FindingEvents:
     def __init__(self) -> None:
         self._said: dict[tuple[str, ...], str] = {}
 
-    def look(self, now: float, capacity: Mapping[str, Any] | None, findings: Iterable[Mapping[str, Any]]) -> list[event.Event]:
+    def look(
+        self, now: float, capacity: Mapping[str, Any] | None, findings: Iterable[Mapping[str, Any]], reboots: Mapping[str, str] | None = None
+    ) -> list[event.Event]:
         """Return the events of a new look.
 
         :param capacity: a CapacityPlan with its name, for the smallest flavor; None where nothing is to be counted.
         :param findings: of the audit.
+        :param reboots: {host: why it needs a reboot}.
         """
         found: dict[tuple[str, ...], event.Event] = {}
         loss = (capacity or {}).get("with_loss")
@@ -49,6 +52,9 @@ class FindingEvents:
                     each["name"],
                     finding=each["kind"],
                 )
+        for host, why in (reboots or {}).items():
+            sentence = f"{host} needs a reboot: {why}. To do: drover.compute.rolling_maintenance --limit {host}."
+            found[(REBOOT, host)] = event.make(REBOOT, now, sentence, host)
         new = [made for key, made in found.items() if self._said.get(key) != made["sentence"]]
         self._said = {key: made["sentence"] for key, made in found.items()}
         return new

@@ -21,10 +21,11 @@ ONE_MORE = {"name": "1 vCPU, 1 GiB", "vcpus": 1, "memory_mb": 1024, "disk_gb": 0
 
 
 class Findings(NamedTuple):
-    """The capacity for the smallest flavor, and the findings of the audit."""
+    """The capacity for the smallest flavor, the findings of the audit, and why hosts need a reboot."""
 
     capacity: Mapping[str, Any]
     audit: list[Any]
+    reboots: Mapping[str, str]
 
 
 class FleetView:
@@ -53,4 +54,5 @@ class FleetView:
             except DroverError:
                 wanted = [ONE_MORE]
             (counted,) = capacity.count(connection, wanted, policy, loss=True)
-            return Findings(counted, list(audit.audit(connection, time.time())["left"]))
+            findings = list(audit.audit(connection, time.time())["left"])
+            return Findings(counted, findings, watched.reboot_signs(connection))

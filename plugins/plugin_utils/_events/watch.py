@@ -172,7 +172,7 @@ class Watch:
         except DroverError as problem:
             log.error("The store is not checked: %s", problem)
             return []
-        return self._findings.look(time.time(), found.capacity, found.audit)
+        return self._findings.look(time.time(), found.capacity, found.audit, found.reboots)
 
     # One host
 

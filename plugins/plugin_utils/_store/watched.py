@@ -70,6 +70,16 @@ def busy(connection: Connection) -> tuple[set[str], set[str]]:
     return names, uuids | set(connection.execute(moving).scalars())
 
 
+def reboot_signs(connection: Connection) -> dict[str, str]:
+    """Read why hosts need a reboot, by their last discovery, without hosts that may be down on purpose."""
+    table = tables.compute_nodes
+    sign = table.c.facts["reboot_sign"].as_string()
+    query = sa.select(table.c.host, sign.label("sign")).where(sign.is_not(None), table.c.reported).order_by(table.c.host)
+    found = {row.host: row.sign for row in connection.execute(query)}
+    away = quiet(connection) if found else {}
+    return {host: why for host, why in found.items() if host not in away}
+
+
 def recorded(connection: Connection, uuids: Iterable[str]) -> dict[str, tuple[str, bool]]:
     """Read where instances are and whether they run, as the store has it: {uuid: (host, whether it runs)}."""
     instances, nodes, domains = tables.instances, tables.compute_nodes, tables.domains

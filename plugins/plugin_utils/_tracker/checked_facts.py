@@ -86,6 +86,8 @@ def host(facts: Mapping[str, Any], where: str) -> None:
             amount(*_last(facts, resource.total, where))
     if facts.get("host_uuid") is not None:
         check_uuid(f"{where}: host_uuid", facts["host_uuid"])
+    if facts.get("reboot_sign") is not None:
+        text(facts, "reboot_sign", where, LONGEST_TEXT)
     if facts.get("uri") is not None:
         text(facts, "uri", where)
     _cpu(_mapping(facts, "cpu", where), f"{where}: cpu")

@@ -49,6 +49,7 @@ NODE_FACTS = (
     "storage",
     "libvirt_version",
     "host_uuid",
+    "reboot_sign",
     "cpu",
 )
 

@@ -31,6 +31,16 @@ def test_a_finding_of_the_audit():
     assert events.look(1005, None, [finding(level=LEVELS[-1])]) == []
 
 
+def test_a_reboot_that_is_needed():
+    events = FindingEvents()
+    (made,) = events.look(1000, None, [], {"kvm1": "kernel 1 runs, and 2 is installed"})
+    assert (made["type"], made["host"], made["uuid"]) == ("needs_reboot", "kvm1", None)
+    assert made["sentence"].startswith("kvm1 needs a reboot: kernel 1 runs, and 2 is installed. To do: ")
+    assert events.look(1001, None, [], {"kvm1": "kernel 1 runs, and 2 is installed"}) == []
+    assert len(events.look(1002, None, [], {"kvm1": "kernel 1 runs, and 3 is installed"})) == 1
+    assert events.look(1003, None, [], {}) == []
+
+
 def test_capacity():
     events = FindingEvents()
     assert events.look(1000, loss(True), []) == []

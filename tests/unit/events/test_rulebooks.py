@@ -19,7 +19,7 @@ BOOKS = {path.stem: yaml.safe_load(path.read_text()) for path in sorted((ROOT / 
 TYPES = {
     *(getattr(host_events, name) for name in ("SILENT", "ALONE", "BACK", "FLAPPING", "FLEET")),
     *(getattr(instance_events, name) for name in ("CRASH", "STOPPED", "MOVED", "CHANGED", "PAUSE")),
-    *(getattr(finding_events, name) for name in ("CAPACITY", "AUDIT")),
+    *(getattr(finding_events, name) for name in ("CAPACITY", "AUDIT", "REBOOT")),
 }
 TEMPLATES = (ROOT / "playbooks" / "vars" / "awx" / "objects" / "job_templates.yml").read_text()
 each_book = pytest.mark.parametrize("name", BOOKS)

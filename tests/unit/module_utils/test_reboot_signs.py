@@ -140,6 +140,15 @@ def test_a_sign_that_says_yes_counts_whatever_others_say(system, monkeypatch):
     assert "reboot-needed" in signs.of_system().message
 
 
+def test_what_is_seen_without_a_program(system, monkeypatch):
+    made = system("fedora", dnf=signs.Said(1, DNF4_YES))
+    assert signs.seen() is None and made.ran == []
+    monkeypatch.setattr(signs, "of_kernel", lambda: signs.Answer(True, "kernel 1 runs, and 2 is installed"))
+    assert signs.seen() == "kernel 1 runs, and 2 is installed"
+    (made.folder / "reboot-needed").touch()
+    assert signs.seen() == f"{made.folder}/reboot-needed is there" and made.ran == []
+
+
 def test_a_system_without_a_name(tmp_path, monkeypatch):
     monkeypatch.setattr(signs, "OS_RELEASE", str(tmp_path / "none"))
     assert signs.system() == set()

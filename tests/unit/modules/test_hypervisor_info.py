@@ -35,6 +35,7 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
         "hypervisor_version",
         "libvirt_version",
         "host_uuid",
+        "reboot_sign",
         "cpu",
         "memory_mb",
         "memory_used_mb",

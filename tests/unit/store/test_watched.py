@@ -92,3 +92,16 @@ def test_the_view_and_the_findings(url):
     assert view.recorded == {fleets.uuid_of("web"): ("kvm1", True)} and view.quiet == {}
     found = FleetView(url).findings()
     assert found.capacity["with_loss"]["survives"] and found.audit == []
+
+
+def test_hosts_that_need_a_reboot(url):
+    sign = "kernel 1 runs, and 2 is installed"
+    facts = {"hypervisor_hostname": "kvm3", "hypervisor_type": "QEMU", "memory_mb": 4096, "cpu": {"count": 4}, "reboot_sign": sign}
+    assert read(url, watched.reboot_signs) == {}
+    fleets.discover(url, {"host": "kvm3", "hypervisor": facts})
+    assert read(url, watched.reboot_signs) == {"kvm3": sign} == FleetView(url).findings().reboots
+    written(url, lambda connection: host_state.change(connection, "kvm3", "maintenance", "reboot"))
+    assert read(url, watched.reboot_signs) == {}
+    written(url, lambda connection: host_state.change(connection, "kvm3", "enabled"))
+    fleets.discover(url, {"host": "kvm3", "hypervisor": {**facts, "reboot_sign": None}})
+    assert read(url, watched.reboot_signs) == {}

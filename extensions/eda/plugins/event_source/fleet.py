@@ -22,7 +22,7 @@ description:
   - C(instance_crashed), with C(crashes_last_hour); C(instance_paused_io_error); C(instance_stopped_outside), with C(reason);
     C(migrated_outside), with C(source) and C(destination); C(instance_changed_outside), it was defined, undefined or started. What the store does
     not know yet of these three and of C(host_back) is on the hosts in C(changed_hosts).
-  - C(capacity_below_one_loss) and C(audit_finding), by O(audit_seconds).
+  - C(capacity_below_one_loss), C(audit_finding) and C(needs_reboot), by O(audit_seconds).
   - With O(store_url), no event is said of a host that is in maintenance or drained, of one that was switched off or evacuated and is empty, and of
     what a run of drover.compute does to an instance.
   - An event is no proof. P(drover.compute.evacuate#role) finds out by itself if a host is off.
