@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_rule as capacity_rule
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.allocations import INSTANCE, MIGRATION, Held
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit.findings import Findings, What
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit.snapshot import Snapshot
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit.snapshot import Domain, Snapshot
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.claims import BUILDING
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
 from ansible_collections.drover.compute.plugins.plugin_utils._store import orders
