@@ -36,7 +36,13 @@ CHECKOUT = pathlib.Path(__file__).resolve().parents[2]
 AT_ONCE = 1000
 MEMORY_GIB = (192, 256, 320)
 #: vCPUs, GiB of memory, GiB of disk, and how often.
-FLAVORS = {"small": (1, 4, 20, 15), "medium": (2, 8, 40, 20), "large": (4, 16, 80, 28), "xlarge": (8, 32, 160, 24), "huge": (16, 64, 320, 13)}
+FLAVORS = {
+    "small": (1, 4, 20, 15),
+    "medium": (2, 8, 40, 20),
+    "large": (4, 16, 80, 28),
+    "xlarge": (8, 32, 160, 24),
+    "huge": (16, 64, 320, 13),
+}
 FULL, MOST = 0.90, 0.93
 
 
@@ -66,7 +72,9 @@ def fill(url, hosts, empty_every):
         numbers = {name: server_groups.ensure(connection, name, "anti-affinity")[0].id for name in sorted(set(group_of.values()))}
         table = tables.instances
         connection.execute(
-            sa.update(table).where(table.c.uuid == sa.bindparam("of")).values(flavor=sa.bindparam("flavor_name"), server_group_id=sa.bindparam("group_id")),
+            sa.update(table)
+            .where(table.c.uuid == sa.bindparam("of"))
+            .values(flavor=sa.bindparam("flavor_name"), server_group_id=sa.bindparam("group_id")),
             [{"of": uuid, "flavor_name": name, "group_id": numbers.get(group_of.get(uuid))} for uuid, name in flavor_of.items()],
         )
 
@@ -263,9 +271,20 @@ METHODS = {{"restore": "import"}.get(name, name): name for name in vars(Commands
 
 def measure(checkout, folder, given, command):
     """One command in a process of its own."""
-    options = [sys.executable, __file__, "--folder", folder, "--hosts", given.hosts, "--empty-every", given.empty_every, "--memory", given.memory]
+    options = [
+        sys.executable,
+        __file__,
+        "--folder",
+        folder,
+        "--hosts",
+        given.hosts,
+        "--empty-every",
+        given.empty_every,
+        "--memory",
+        given.memory,
+    ]
     options += ["--seconds", given.seconds, "--here", checkout, "--alone", "--commands", command]
-    done = subprocess.run([str(each) for each in options], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run([str(each) for each in options], capture_output=True, text=True, check=False)
     if done.returncode == -signal.SIGXCPU:
         return {"failed": f"more than {given.seconds:g} s of CPU"}
     if done.returncode:

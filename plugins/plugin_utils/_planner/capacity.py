@@ -221,7 +221,7 @@ class _Losses:
             self._instances.append(each)
             row_of.append(at)
             numbers.append(kinds[key])
-            fewer.append(apart[name] if name in apart else 0)
+            fewer.append(apart.get(name or "", 0))
         self._row_of = np.array(row_of, dtype=np.int64)
         self._kind_of = np.array(numbers, dtype=np.int64)
         self._host_of: IntArray = packing_state.host_of[self._row_of]

@@ -40,7 +40,7 @@ class CandidateBuilder:
         self._states = states
         self._open = ~np.isin(states.host_of, states.host_of[list(sources)])
         self._limits: dict[tuple[int, tuple[str, ...]], tuple[Limit, ...]] = {}
-        self._alike: dict[tuple[object, ...], RequestSpec] = {}
+        self._common: dict[tuple[object, ...], RequestSpec] = {}
         self._groups: dict[str, ServerGroupRequest | None] = {}
 
     def candidate(self, instance: InstanceAmounts, sources: Sequence[int] | None, excluded: Iterable[str]) -> MigrationCandidate:
@@ -50,8 +50,8 @@ class CandidateBuilder:
         :param excluded: nodes (names or provider uuids) that it must not go to.
         """
         states = self._states
-        alike = self._spec(instance, tuple(excluded))
-        spec = alike.twin(instance["name"], instance["uuid"], self._group(instance.get("server_group")))
+        common = self._spec(instance, tuple(excluded))
+        spec = common.twin(instance["name"], instance["uuid"], self._group(instance.get("server_group")))
         allocations = instance.get("allocations")
         if allocations:
             states.hold(spec.key, allocations)
@@ -76,15 +76,15 @@ class CandidateBuilder:
                 words = " and ".join("{1} in {0}".format(*each.split(":")) for each in of_pools)
                 limits.append(("traits of storage pools", have, f"without {words}"))
             self._limits[key] = tuple(limits)
-        return MigrationCandidate(spec, source, self._limits[key], key, alike)
+        return MigrationCandidate(spec, source, self._limits[key], key, common)
 
     def _spec(self, instance: InstanceAmounts, excluded: tuple[str, ...]) -> RequestSpec:
         """Return the one spec for all instances like this one."""
         resources = instance.get("resources") or {}
         key = (*RequestSpec.likeness(instance), tuple(resources.items()), excluded)
-        if key not in self._alike:
-            self._alike[key] = spec_of(instance, excluded)
-        return self._alike[key]
+        if key not in self._common:
+            self._common[key] = spec_of(instance, excluded)
+        return self._common[key]
 
     def _group(self, name: str | None) -> ServerGroupRequest | None:
         """Return the request for a server group; None for one that is not there."""

@@ -44,7 +44,7 @@ class MaintenanceFleet:
         self._loads: dict[str, float] = {}
         self._by_load: list[str] | None = None
         self._free: IntArray | None = None
-        self._rooms: dict[int, BoolArray] = {}
+        self._with_room: dict[int, BoolArray] = {}
 
     @cached_property
     def weights(self) -> FloatArray:
@@ -81,9 +81,9 @@ class MaintenanceFleet:
         least = len(items)
         for item in items:
             kind, own = int(packing_state.kind[item]), self.rows[name]
-            if kind not in self._rooms:
-                self._rooms[kind] = packing_state.room_for(kind)
-            room = self._rooms[kind]
+            if kind not in self._with_room:
+                self._with_room[kind] = packing_state.room_for(kind)
+            room = self._with_room[kind]
             choices = int(np.count_nonzero(room)) - int(np.count_nonzero(room[own]))
             if choices and packing_state.groups[item]:
                 choices = int(np.count_nonzero(packing_state.fits(item)))
@@ -94,8 +94,8 @@ class MaintenanceFleet:
                 choices = 0
             least = min(least, choices)
         # Nodes of one host count as one for a server group, and spare hosts are lost too.
-        alike = packing_state.size > packing_state.states.host_count and any(packing_state.groups[item] for item in items)
-        return True if least >= len(items) and not alike and not self.spare else None
+        one_host = packing_state.size > packing_state.states.host_count and any(packing_state.groups[item] for item in items)
+        return True if least >= len(items) and not one_host and not self.spare else None
 
     def load(self, name: str) -> float:
         """Return the share of the fleet's free capacity that the instances of a host need, of the scarcest class."""
@@ -208,7 +208,7 @@ class MaintenanceFleet:
             self.on[packing_state.states.host[packing_state.at[item]]].remove(item)
             packing_state.move(item, node)
             self.on.setdefault(packing_state.states.host[node], []).append(item)
-        self._known, self._loads, self._by_load, self._free, self._rooms = {}, {}, None, None, {}
+        self._known, self._loads, self._by_load, self._free, self._with_room = {}, {}, None, None, {}
 
 
 class Batch:

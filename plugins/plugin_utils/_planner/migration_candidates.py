@@ -19,7 +19,7 @@ class MigrationCandidate:
     """An instance that may move.
 
     source: row of its node, -1 for none. limits: keep it in its cell and off the hosts to be emptied. limits_key: equal
-    for candidates with the same limits. alike: one spec for all candidates whose specs differ in name, uuid and server group at most;
+    for candidates with the same limits. common: one spec for all candidates whose specs differ in name, uuid and server group at most;
     None where that is not known.
     """
 
@@ -27,7 +27,7 @@ class MigrationCandidate:
     source: int
     limits: tuple[Limit, ...] = ()
     limits_key: tuple[int, tuple[str, ...]] | None = None
-    alike: RequestSpec | None = None
+    common: RequestSpec | None = None
 
 
 #: A candidate, and the row of its destination.

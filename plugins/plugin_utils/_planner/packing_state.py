@@ -112,14 +112,14 @@ class PackingState:
         kind: list[int] = []
         for candidates in units:
             one = candidates[0]
-            alike = None
-            if len(candidates) == 1 and one.alike is not None and not self.provided:
-                alike = id(one.alike), one.limits_key, self._affinity_group(one.spec)
-            found = self._known.get(alike) if alike is not None else None
+            same = None
+            if len(candidates) == 1 and one.common is not None and not self.provided:
+                same = id(one.common), one.limits_key, self._affinity_group(one.spec)
+            found = self._known.get(same) if same is not None else None
             if found is None:
                 found = self._kind_of(candidates)
-                if alike is not None:
-                    self._known[alike] = found
+                if same is not None:
+                    self._known[same] = found
             number, amounts = found
             self.candidates.append(candidates)
             self.label.append((candidates[0].spec.name, candidates[0].spec.key))

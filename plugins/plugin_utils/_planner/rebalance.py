@@ -48,8 +48,8 @@ def plan_rebalance(
 
     The score is the sum, over resource classes, of the standard deviation of the free share of the hosts' capacity (as in Ganeti's
     hbal), over hosts that are enabled and up. 0 is even. What a move gains goes with one over the number of nodes, and so do margin
-    and cost. Each step takes the move with the greatest gain minus cost; it fits when those before it are done. An instance moves once. In the end moves are exchanged for better ones as long as that helps. Moves
-    that only gain as a pair are planned together.
+    and cost. Each step takes the move with the greatest gain minus cost; it fits when those before it are done. An instance moves
+    once. In the end moves are exchanged for better ones as long as that helps. Moves that only gain as a pair are planned together.
 
     :param instances: those that may move.
     :param policy: its host filters apply, its weighers do not.

@@ -17,7 +17,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_sta
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import unknown_host
 
-
 #: So many hosts are distributed in vain at most, in the search for fewer batches.
 IN_VAIN = 5000
 

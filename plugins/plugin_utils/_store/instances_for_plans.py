@@ -38,7 +38,7 @@ def read_host_instances(connection: Connection, host: str | None = None) -> list
 
 
 def read_instances(connection: Connection, hosts: Collection[str] | None = None, but: Collection[str] = ()) -> list[PlannedInstance]:
-    """Read instances for planners, sorted by name, in two or three queries.
+    """Read instances for planners, sorted by name, in a fixed number of queries.
 
     :param hosts: only their instances; None for all hosts.
     :param but: hosts whose instances are left out.

@@ -22,6 +22,10 @@ from typing import Any, BinaryIO, Protocol, TypedDict
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 
 FORMAT = 1
+# Lines that are encoded or decoded at a time.
+_LINES = 500
+# One encoder, as json.dumps() makes one for each value.
+_encode = json.JSONEncoder(separators=(",", ":")).encode
 _HEADER, _END = "drover_store", "end"
 # Longer than any line: a domain's XML is what is long in a store.
 _LONGEST = 64 * 2**20
@@ -55,16 +59,25 @@ class Writer:
 
     def header(self, revision: str, now: float) -> None:
         """Write the first line."""
-        self._line(_encoded({_HEADER: {"format": FORMAT, "revision": revision, "exported_at": now}}))
+        self._write(_encoded({_HEADER: {"format": FORMAT, "revision": revision, "exported_at": now}}))
 
     def table(self, name: str, rows: Iterable[Mapping[str, Any]]) -> None:
         """Write the rows of a table, of plain types, one by one."""
         digest, count = hashlib.sha256(), 0
+        lines: list[bytes] = []
+
+        def flush() -> None:
+            block = b"".join(lines)
+            digest.update(block)
+            self._write(block)
+            lines.clear()
+
         for row in rows:
-            line = _encoded({name: row})
-            digest.update(line)
-            self._line(line)
+            lines.append(_encoded({name: row}))
             count += 1
+            if len(lines) == _LINES:
+                flush()
+        flush()
         self._sums[name], self.rows[name] = digest.hexdigest(), count
 
     def end(self) -> End:
@@ -73,9 +86,9 @@ class Writer:
         self._file.write(_encoded({_END: end}))
         return end
 
-    def _line(self, line: bytes) -> None:
-        self._whole.update(line)
-        self._file.write(line)
+    def _write(self, block: bytes) -> None:
+        self._whole.update(block)
+        self._file.write(block)
 
 
 class Export:
@@ -111,8 +124,13 @@ class Export:
         """Read the rows of one table, one by one."""
         with readable(self.path):
             self._file.seek(self._starts[name])
-            for _dummy in range(self.rows[name]):
-                yield json.loads(self._file.readline(_LONGEST))[name]
+            left = self.rows[name]
+            while left:
+                lines = [self._file.readline(_LONGEST) for _dummy in range(min(left, _LINES))]
+                left -= len(lines)
+                # Decoded together, which is faster than one by one.
+                for row in json.loads(b"[" + b",".join(lines) + b"]"):
+                    yield row[name]
 
     def _verified(self) -> tuple[dict[str, Any], End, dict[str, int]]:
         """Check the sums of the whole file.
@@ -125,6 +143,7 @@ class Export:
         starts: dict[str, int] = {}
         last: bytes | None = None
         header: dict[str, Any] | None = None
+        name, beginning = None, b""
         for line in iter(lambda: self._file.readline(_LONGEST), b""):
             if header is None:
                 header = self._header(line)
@@ -132,7 +151,10 @@ class Export:
                 last = line
                 break
             else:
-                name = _table(line)
+                # Most lines are of the table of the line before.
+                if not (beginning and line.startswith(beginning)):
+                    name = _table(line)
+                    beginning = b'{"%s":{' % (name or "").encode("ascii", "replace")
                 if name is None or not line.endswith(b"\n"):
                     raise self._broken(f"line {sum(rows.values()) + 2} is no row")
                 if name not in sums:
@@ -254,7 +276,7 @@ def _open(path: str) -> BinaryIO:
 
 
 def _encoded(value: Any) -> bytes:
-    return json.dumps(value, separators=(",", ":")).encode("ascii") + b"\n"
+    return _encode(value).encode("ascii") + b"\n"
 
 
 def _table(line: bytes) -> str | None:

@@ -50,11 +50,11 @@ def test_one_reader_for_one_host_for_all_and_for_the_others(prepared_url):
 
 
 @pytest.mark.parametrize("many", [1, 40])
-def test_it_takes_three_queries_however_many_there_are(prepared_url, many):
+def test_it_takes_four_queries_however_many_there_are(prepared_url, many):
     fleets.discover(prepared_url, host("kvm1", *(domain(f"vm{number}") for number in range(many)), vcpus=64))
     with Store.open(prepared_url).read() as connection:
         assert len(read_instances(connection)) == many
-        assert fleets.count_queries(connection, read_instances) == 3
+        assert fleets.count_queries(connection, read_instances) == 4
 
 
 def test_what_is_read_of_an_instance(prepared_url):

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_rule as capacity_rule
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.allocations import INSTANCE, MIGRATION, Held
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit.findings import Findings, What
-from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit.snapshot import Snapshot
+from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit.snapshot import Domain, Snapshot
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.claims import BUILDING
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
 from ansible_collections.drover.compute.plugins.plugin_utils._store import orders
@@ -87,18 +87,19 @@ def _problem(seen: Snapshot, instance: Row, held: Held, where: int | None, shown
     :param where: the id of the node that it is on.
     :param shown: how many hosts show its domain.
     """
-    # The tree of a node that is gone has no node; a sharing provider is in the tree of no node.
-    trees = {(seen.node_of[key], seen.place(key)) for key in held if seen.node_of[key] is not None or key in seen.former}
     here = seen.host(where)
-    on = ", ".join(sorted(name for dummy, name in trees))
-    if len(trees) > 1:
-        return "allocation_doubled", f"It holds room on {on}, and no migration of it is open."
-    gone = any(node is None for node, dummy in trees)
-    if gone or any(node != where for node, dummy in trees):
-        return (
-            "wrong_host",
-            f"It is on {here or 'no host'} and holds room on {on}{', whose node is gone' if gone else ''}.",
-        )
+    if where is None or any(seen.node_of[key] != where for key in held):
+        # The tree of a node that is gone has no node; a sharing provider is in the tree of no node.
+        trees = {(seen.node_of[key], seen.place(key)) for key in held if seen.node_of[key] is not None or key in seen.former}
+        on = ", ".join(sorted(name for dummy, name in trees))
+        if len(trees) > 1:
+            return "allocation_doubled", f"It holds room on {on}, and no migration of it is open."
+        gone = any(node is None for node, dummy in trees)
+        if gone or any(node != where for node, dummy in trees):
+            return (
+                "wrong_host",
+                f"It is on {here or 'no host'} and holds room on {on}{', whose node is gone' if gone else ''}.",
+            )
     if shown == 1 and where != instance.compute_node_id:
         recorded = seen.host(instance.compute_node_id) or "no host"
         return "wrong_host", f"Its domain is on {here}, and it is recorded on {recorded}."
@@ -112,7 +113,7 @@ def _problem(seen: Snapshot, instance: Row, held: Held, where: int | None, shown
     return "allocation_wrong", f"It takes {_amounts(size)} and holds {_amounts(sums)}."
 
 
-def _remedy(seen: Snapshot, instance: Row, held: Held, shown: Mapping[int, Row]) -> tuple[Held, None] | tuple[None, str]:
+def _remedy(seen: Snapshot, instance: Row, held: Held, shown: Mapping[int, Domain]) -> tuple[Held, None] | tuple[None, str]:
     """Return the allocations that an instance should have, where its domain is; or why heal leaves it."""
     if not shown:
         return None, "no host shows its domain"

@@ -119,8 +119,9 @@ def _devices(seen: Snapshot, found: Findings) -> None:
     for uuid, places in seen.domains.items():
         for node, row in places.items():
             for device in row.hostdevs or ():
-                if device.get("type") in _DEVICES and device.get("address"):
-                    users.setdefault((node, device["address"]), set()).add(uuid)
+                address = device.get("address")
+                if device.get("type") in _DEVICES and address:
+                    users.setdefault((node, address), set()).add(uuid)
     for (node, address), uuids in sorted(users.items()):
         if len(uuids) > 1:
             why = f"The device {address} of {seen.host(node)} is in {_names(seen, uuids)}."

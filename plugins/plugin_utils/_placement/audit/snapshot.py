@@ -6,19 +6,33 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.allocations import Held
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.providers import grouped
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NumaAllocation
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import HostDevice
 from ansible_collections.drover.compute.plugins.plugin_utils._store import numa, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import SHARES
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
 
 #: Each provider of a compute node has it, and keeps it when the node is removed.
 NODE_TRAIT = "COMPUTE_NODE"
+
+
+class Domain(NamedTuple):
+    """A domain of a node, with those of its facts that the checks look at."""
+
+    uuid: str
+    compute_node_id: int
+    name: str
+    state: str
+    hostdevs: list[HostDevice] | None
+    numa: dict[str, Any] | None
+    next_start_cpus: list[int] | None
 
 
 @dataclasses.dataclass
@@ -38,7 +52,7 @@ class Snapshot:
     consumers: dict[str, Row]
     held: dict[str, Held]
     migrations: dict[str, Row]
-    domains: dict[str, dict[int, Row]]
+    domains: dict[str, dict[int, Domain]]
     traits: dict[int, set[str]]
     aggregates: dict[int, set[int]]
     numa: dict[int, list[NumaAllocation]]
@@ -55,6 +69,7 @@ class Snapshot:
             if row.status in tables.HOLDING_MIGRATION:
                 self.open.setdefault(row.instance_uuid, []).append(row)
         self.stocked = {(row.provider_id, row.name) for row in self.inventories}
+        self._labels = {key: node_label(node.host, node.hypervisor_hostname) for key, node in self.nodes.items()}
 
     def name(self, uuid: str) -> str:
         """Return the name of an instance, of that of a migration, or of a domain; else the uuid."""
@@ -64,10 +79,7 @@ class Snapshot:
 
     def host(self, node_id: int | None) -> str | None:
         """Return the name of a compute node's host for people; None for no node."""
-        node = None if node_id is None else self.nodes.get(node_id)
-        if node is None:
-            return None
-        return node_label(node.host, node.hypervisor_hostname)
+        return None if node_id is None else self._labels.get(node_id)
 
     def hosts(self, node_ids: Iterable[int]) -> str | None:
         """Return the names of the hosts of several nodes in one text."""
@@ -89,18 +101,18 @@ class Snapshot:
 
 def read(connection: Connection) -> Snapshot:
     """Read a snapshot of the store."""
+    consumers = _by(connection, _columns(tables.consumers, "uuid id type project user expires_at"))
     return Snapshot(
         instances=_by(
             connection,
             _columns(tables.instances, "uuid id name compute_node_id state order_uuid task_state vcpus memory_mb disk_gb project user"),
-            "uuid",
         ),
-        nodes=_by(connection, _columns(tables.compute_nodes, "id uuid host hypervisor_hostname service_id numa_cells"), "id"),
+        nodes=_by(connection, _columns(tables.compute_nodes, "id uuid host hypervisor_hostname service_id numa_cells")),
         services={row.id: row.host for row in connection.execute(_columns(tables.services, "id host"))},
-        providers=_by(connection, _columns(tables.resource_providers, "id uuid name root_id"), "id"),
+        providers=_by(connection, _columns(tables.resource_providers, "id uuid name root_id")),
         inventories=_inventories(connection),
-        consumers=_by(connection, _columns(tables.consumers, "id uuid type project user expires_at"), "uuid"),
-        held=_held(connection),
+        consumers=consumers,
+        held=_held(connection, consumers.values()),
         migrations=_migrations(connection),
         domains=_domains(connection),
         traits=_traits(connection),
@@ -113,8 +125,9 @@ def _columns(table: sa.Table, names: str) -> Select:
     return sa.select(*(table.c[name] for name in names.split()))
 
 
-def _by(connection: Connection, query: Select, name: str) -> dict[Any, Row]:
-    return {getattr(row, name): row for row in connection.execute(query)}
+def _by(connection: Connection, query: Select) -> dict[Any, Row]:
+    """Return rows by their first column."""
+    return {row[0]: row for row in connection.execute(query)}
 
 
 def _inventories(connection: Connection) -> list[Row]:
@@ -123,11 +136,11 @@ def _inventories(connection: Connection) -> list[Row]:
     return list(connection.execute(query))
 
 
-def _held(connection: Connection) -> dict[str, Held]:
+def _held(connection: Connection, consumers: Iterable[Row]) -> dict[str, Held]:
     """Do as placement.allocations.read(), for all consumers."""
     table = tables.allocations
     names = {row.id: row.name for row in connection.execute(sa.select(tables.resource_classes))}
-    uuids = {row.id: row.uuid for row in connection.execute(_columns(tables.consumers, "id uuid"))}
+    uuids = {row.id: row.uuid for row in consumers}
     held: dict[str, Held] = {}
     for provider, class_id, consumer, used in connection.execute(
         sa.select(table.c.provider_id, table.c.class_id, table.c.consumer_id, table.c.used)
@@ -142,16 +155,17 @@ def _migrations(connection: Connection) -> dict[str, Row]:
         table,
         "uuid instance_uuid instance_name source_node_id destination_node_id source destination status updated_at",
     ).where(sa.or_(table.c.status.in_(tables.HOLDING_MIGRATION), table.c.uuid.in_(sa.select(tables.consumers.c.uuid))))
-    return _by(connection, query, "uuid")
+    return _by(connection, query)
 
 
-def _domains(connection: Connection) -> dict[str, dict[int, Row]]:
-    found: dict[str, dict[int, Row]] = {}
+def _domains(connection: Connection) -> dict[str, dict[int, Domain]]:
+    found: dict[str, dict[int, Domain]] = {}
     facts = tables.domains.c.facts
     query = _columns(tables.domains, "uuid compute_node_id name state")
-    known = [facts[name].label(name) for name in ("hostdevs", "numa", "next_start_cpus")]
-    for row in connection.execute(query.add_columns(*known)):
-        found.setdefault(row.uuid, {})[row.compute_node_id] = row
+    # As text: to decode a null for each domain takes longer than all the rest.
+    known = [facts[name].as_string().label(name) for name in Domain._fields[4:]]
+    for uuid, node, name, state, *texts in connection.execute(query.add_columns(*known)):
+        found.setdefault(uuid, {})[node] = Domain(uuid, node, name, state, *[None if text is None else json.loads(text) for text in texts])
     return found
 
 
