@@ -33,8 +33,8 @@ options:
       - C(lose_hosts) takes hosts away as if they had died. Their instances start elsewhere where there is room; whether other hosts see their disks is
         not looked at.
       - These three take names of hosts, or a mapping with C(hosts), C(aggregate) or C(availability_zone).
-      - C(add_instances) places instances. It takes a request, or a list of requests, as in the lookup P(drover.compute.schedule#lookup), such as
-        C(flavor) and C(count).
+      - C(add_instances) places instances. It takes a request as in the lookup P(drover.compute.schedule#lookup), such as C(flavor) and C(count), or a
+        definition with disks, networks and hardware as the role P(drover.compute.place#role) takes it, or a list of these.
       - C(grow) adds so many percent of instances of each kind that there is, the largest first, without their server groups.
       - C(scheduler) changes the policy for the changes that follow. It takes what O(policy) takes.
     type: list

@@ -6,8 +6,8 @@
     hspace.py [--seeds 10] [--hosts 8,20,40] [--vcpus 2] [--gib 4] [--seconds 120]
 
 Needs Debian's package ganeti-htools. Disks are on storage that all nodes share (template ext). Two rules: until nothing fits (plain), and as long
-as each host may be lost (n+1), which is hspace's own default. Prints JSON: for each cluster what both place by each rule and in which time (seconds), and how many times
-we place fewer. hspace is stopped after --seconds, and its figure is null then.
+as each host may be lost (n+1), which is hspace's own default. Prints JSON: for each cluster what both place by each rule
+and in which time (seconds), and how many times we place fewer. hspace is stopped after --seconds, and its figure is null then.
 """
 
 from __future__ import annotations
@@ -110,7 +110,10 @@ def main():
                 store = filled(folder, nodes, instances)
                 for rule, n_plus_1 in (("plain", False), ("n+1", True)):
                     row[rule] = {}
-                    for who, count, given in (("ours", ours, (store, size, n_plus_1)), ("hspace", theirs, (path, size, n_plus_1, options.seconds))):
+                    for who, count, given in (
+                        ("ours", ours, (store, size, n_plus_1)),
+                        ("hspace", theirs, (path, size, n_plus_1, options.seconds)),
+                    ):
                         began = time.monotonic()
                         row[rule][who] = count(*given)
                         row[rule][f"{who}_seconds"] = round(time.monotonic() - began, 1)

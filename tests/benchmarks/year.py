@@ -108,7 +108,10 @@ class Year:
 
     def fill(self):
         found = totals.read(self.connection, ())
-        sums = {name: [sum(getattr(each, key) for each in found if each.resource_class == name) for key in ("used", "capacity")] for name in ("MEMORY_MB", "VCPU")}
+        sums = {
+            name: [sum(getattr(each, key) for each in found if each.resource_class == name) for key in ("used", "capacity")]
+            for name in ("MEMORY_MB", "VCPU")
+        }
         return [round(used / capacity, 4) for used, capacity in sums.values()]
 
 
@@ -133,13 +136,18 @@ def plot(rows, title):
             parts.append(f'<text x="{LEFT - 6}" y="{y + 4:.0f}" text-anchor="end">{most * share:,.0f}</text>')
         for place, (key, label, factor) in enumerate(lines):
             points = " ".join(
-                f"{LEFT + WIDTH * number / max(len(rows) - 1, 1):.1f},{top + HEIGHT * (1 - row[key] * factor / most):.1f}" for number, row in enumerate(rows)
+                f"{LEFT + WIDTH * number / max(len(rows) - 1, 1):.1f},{top + HEIGHT * (1 - row[key] * factor / most):.1f}"
+                for number, row in enumerate(rows)
             )
             dashes = ("none", "6 3")[place]
-            parts.append(f'<polyline points="{points}" fill="none" stroke="{COLOURS[place]}" stroke-width="2" stroke-dasharray="{dashes}"/>')
+            parts.append(
+                f'<polyline points="{points}" fill="none" stroke="{COLOURS[place]}" stroke-width="2" stroke-dasharray="{dashes}"/>'
+            )
             parts.append(f'<text x="{LEFT + WIDTH + 8}" y="{top + 14 + 18 * place}" fill="{COLOURS[place]}">{label}</text>')
         top += HEIGHT + 44
-    parts.append(f'<text x="{LEFT}" y="{top - 22}">week 1</text><text x="{LEFT + WIDTH}" y="{top - 22}" text-anchor="end">week {len(rows)}</text>')
+    parts.append(
+        f'<text x="{LEFT}" y="{top - 22}">week 1</text><text x="{LEFT + WIDTH}" y="{top - 22}" text-anchor="end">week {len(rows)}</text>'
+    )
     size = f'viewBox="0 0 {LEFT + WIDTH + 190} {top - 10}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="13" role="img"><title>{title}</title>'
     return "\n".join([head, '<rect width="100%" height="100%" fill="#fff"/>', *parts, "</svg>", ""])

@@ -22,7 +22,11 @@ class FindingEvents:
         self._said: dict[tuple[str, ...], str] = {}
 
     def look(
-        self, now: float, capacity: Mapping[str, Any] | None, findings: Iterable[Mapping[str, Any]], reboots: Mapping[str, str] | None = None
+        self,
+        now: float,
+        capacity: Mapping[str, Any] | None,
+        findings: Iterable[Mapping[str, Any]],
+        reboots: Mapping[str, str] | None = None,
     ) -> list[event.Event]:
         """Return the events of a new look.
 

@@ -25,8 +25,18 @@ def add_like(connection: Connection, like: str, names: Sequence[str], now: float
     nodes = _rows(connection, tables.compute_nodes, tables.compute_nodes.c.host, [like])
     members = _rows(connection, tables.aggregate_hosts, tables.aggregate_hosts.c.host, [like])
     for name in names:
-        values = {"disabled": False, "disabled_reason": None, "forced_down": False, "maintenance": False, "status_before_drain": None}
-        values.update(uuid=bulk.new_uuid(), host=name, last_seen_up=now, last_error=None, created_at=now)
+        values: dict[str, Any] = {
+            "uuid": bulk.new_uuid(),
+            "host": name,
+            "disabled": False,
+            "disabled_reason": None,
+            "forced_down": False,
+            "maintenance": False,
+            "status_before_drain": None,
+            "last_seen_up": now,
+            "last_error": None,
+            "created_at": now,
+        }
         service_id = _insert(connection, tables.services, service, values)
         bulk.insert(connection, tables.aggregate_hosts, [{"aggregate_id": row.aggregate_id, "host": name} for row in members])
         for node in nodes:

@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, claim_nodes, host_room
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.claim_destination import ClaimDestinations, Place
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Alternate
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
@@ -28,13 +29,14 @@ def relocate(connection: Connection, moves: Sequence[Move], requests: Mapping[st
     held = allocations.read(connection, [move["uuid"] for move in moves])
     resources = {move["uuid"]: allocations.total(held.get(move["uuid"], {})) for move in moves}
     holdings = allocations.Holdings(connection, {}, now, drop=resources)
-    nodes = claim_nodes.read(connection, moves)
+    ends: dict[str, Alternate] = {move["uuid"]: {"host": move["host"], "node": move["node"]} for move in moves}
+    nodes = claim_nodes.read(connection, ends.values())
     rows = bulk.hold(connection, tables.instances, "uuid", resources)
     for uuid in requests:
         node = rows[uuid].compute_node_id
         if node is not None:
             host_room.leave(connection, node, uuid)
-    places = {move["uuid"]: Place(claim_nodes.named(nodes, move), move.get("allocations")) for move in moves}
+    places = {move["uuid"]: Place(claim_nodes.named(nodes, ends[move["uuid"]]), move.get("allocations")) for move in moves}
     destinations = ClaimDestinations(connection, list(places.values()), {}, holdings.sums(resources), requests)
     wanted = {}
     # What makes room is before what takes it.
@@ -45,11 +47,9 @@ def relocate(connection: Connection, moves: Sequence[Move], requests: Mapping[st
     holdings.write(wanted)
     if destinations.room is not None:
         destinations.room.write()
-    bulk.update(
-        connection, tables.instances, [{"id": rows[uuid].id, "compute_node_id": place.node.id} for uuid, place in places.items()]
-    )
-    ends = [{"domain": uuid, "left": rows[uuid].compute_node_id, "reached": place.node.id} for uuid, place in places.items()]
-    bulk.run(connection, ends, _moved_domain)
+    bulk.update(connection, tables.instances, [{"id": rows[uuid].id, "compute_node_id": place.node.id} for uuid, place in places.items()])
+    domains = [{"domain": uuid, "left": rows[uuid].compute_node_id, "reached": place.node.id} for uuid, place in places.items()]
+    bulk.run(connection, domains, _moved_domain)
 
 
 def start(connection: Connection, uuids: Collection[str], now: float) -> None:

@@ -20,6 +20,7 @@ except ImportError:
     jinja2 = markupsafe = None  # type: ignore[assignment]  # require() says that it is missing
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import require
+from ansible_collections.drover.compute.plugins.plugin_utils._records.simulation import Simulated
 from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting, simulation
 from ansible_collections.drover.compute.plugins.plugin_utils._report.heat import BANDS, SHOWN
 from ansible_collections.drover.compute.plugins.plugin_utils._report.version import version
@@ -61,7 +62,7 @@ def page(view: Mapping[str, Any], at: float, fleet: str | None = None) -> bytes:
     )
 
 
-def simulation_page(found: Mapping[str, Any], at: float, fleet: str | None = None) -> bytes:
+def simulation_page(found: Simulated, at: float, fleet: str | None = None) -> bytes:
     """Write the page of a simulation.
 
     :param found: what _simulation.simulate.Question.answer() returns, with maps.
@@ -88,19 +89,23 @@ def _rendered(template: str, at: float, fleet: str | None, script: str | None = 
     """
     require("Jinja2", jinja2)
     style, code = _part("style.css"), "" if script is None else _part(script)
-    text = _environment().get_template(template).render(
-        **values,
-        written=at,
-        fleet=fleet,
-        version=version(),
-        bands=BANDS,
-        shown=SHOWN,
-        most_cells=MOST_CELLS,
-        style=markupsafe.Markup(style),
-        script=markupsafe.Markup(code),
-        # What is in the page may be used, and nothing else: no script of a name that slipped through either.
-        security=f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(code) if code else _NONE}; "
-        "base-uri 'none'; form-action 'none'",
+    text = (
+        _environment()
+        .get_template(template)
+        .render(
+            **values,
+            written=at,
+            fleet=fleet,
+            version=version(),
+            bands=BANDS,
+            shown=SHOWN,
+            most_cells=MOST_CELLS,
+            style=markupsafe.Markup(style),
+            script=markupsafe.Markup(code),
+            # What is in the page may be used, and nothing else: no script of a name that slipped through either.
+            security=f"default-src 'none'; img-src data:; style-src {_hash(style)}; script-src {_hash(code) if code else _NONE}; "
+            "base-uri 'none'; form-action 'none'",
+        )
     )
     return text.encode("utf-8")
 

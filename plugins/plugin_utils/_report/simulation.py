@@ -25,7 +25,10 @@ def simulation_lines(found: Simulated) -> list[str]:
     lines = []
     if found["changes"]:
         rows = [[each["text"], each["placed"] or None, each["moved"] or None, left_out(each) or None] for each in found["changes"]]
-        lines += [*align(["CHANGE", "PLACED", "MOVED", "WITHOUT A PLACE"], rows, right=("PLACED", "MOVED", "WITHOUT A PLACE"), name="CHANGE"), ""]
+        lines += [
+            *align(["CHANGE", "PLACED", "MOVED", "WITHOUT A PLACE"], rows, right=("PLACED", "MOVED", "WITHOUT A PLACE"), name="CHANGE"),
+            "",
+        ]
     without = [each for change in found["changes"] for each in change["left_out"]]
     if without:
         lines += ["Without a place:", *(f"  {_named(each)}: {each['reason']}" for each in without[:_SHOWN])]
@@ -68,8 +71,7 @@ def fill(before: FleetState, after: FleetState) -> list[list[Any]]:
 def sizes(before: FleetState, after: FleetState) -> list[list[Any]]:
     """Return rows of how many more fit of each size: name, before, after, after the loss of the worst host."""
     return [
-        [one["name"], one["total"], two["total"], _after_loss(two["with_loss"])]
-        for one, two in zip(before["capacity"], after["capacity"])
+        [one["name"], one["total"], two["total"], _after_loss(two["with_loss"])] for one, two in zip(before["capacity"], after["capacity"])
     ]
 
 
@@ -140,4 +142,3 @@ def _after_loss(loss: Mapping[str, Any] | None) -> str | None:
 
 def _named(each: Mapping[str, Any]) -> str:
     return each["name"] if each["count"] == 1 else f"{each['name']} ({formatting.count(each['count'], 'instance')})"
-

@@ -61,7 +61,9 @@ def _added_hosts(where: str, value: Any) -> dict[str, Any]:
     if name is not None and not is_host_name(name):
         raise DroverError(f"{where}: name {shown(name)} is no name of a host.")
     if (like is None) == (not node):
-        raise DroverError(f"{where}: give either like, the host that the new ones are like, or sizes such as vcpus, memory_mb and local_gb.")
+        raise DroverError(
+            f"{where}: give either like, the host that the new ones are like, or sizes such as vcpus, memory_mb and local_gb."
+        )
     return {"like": like, "count": read_whole(f"{where}: count", value.get("count", 1), 1, MOST_HOSTS), "name": name, "node": node}
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state, plans, scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, requests
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural, some
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import host_copies, relocation
@@ -19,11 +20,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.instances 
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import DrainPlan
 from ansible_collections.drover.compute.plugins.plugin_utils._records.simulation import LeftOut, SimulatedChange
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import request_spec
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
 from ansible_collections.drover.compute.plugins.plugin_utils._simulation import changes, placing
 from ansible_collections.drover.compute.plugins.plugin_utils._simulation.changes import Change
-from ansible_collections.drover.compute.plugins.plugin_utils._store import aggregates, hosts, requested_instances
+from ansible_collections.drover.compute.plugins.plugin_utils._store import aggregates, flavors, hosts, requested_instances
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_instances
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
@@ -123,10 +125,19 @@ class SimulatedFleet:
         return len(moving)
 
     def _add_instances(self, change: Change) -> SimulatedChange:
-        scheduling.refuse_unknown(change.value)
-        specs = scheduling.read_specs(self.connection, change.value, self.policy)
+        asked = [request for each in change.value for request in self._requests(each, change.where)]
+        scheduling.refuse_unknown(asked)
+        specs = scheduling.read_specs(self.connection, asked, self.policy)
         names = some([f"{request.get('num_instances') or request.get('count') or 1} {request['name']}" for request in change.value], 5)
         return self._placed(change, specs, f"{_counted(len(specs), 'instance')} {_is(len(specs))} added ({names})", _request_name)
+
+    def _requests(self, asked: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]:
+        """Return the requests of what people ask for: a request as it is, or those of a definition, which may have disks and hardware."""
+        if set(asked) <= set(request_spec.KEYS):
+            return [asked]
+        defined = check.instances([dict(asked)], lambda _item: where)
+        wanted = check.with_flavors(defined, flavors.read_all(self.connection), {each["name"]: where for each in defined})
+        return [{**requests.request(each), **{key: each[key] for key in ("server_group",) if each.get(key)}} for each in wanted]
 
     def _grow(self, change: Change) -> SimulatedChange:
         counts = _shares(requested_instances.kinds(self.connection), change.value)

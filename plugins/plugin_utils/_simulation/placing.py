@@ -10,10 +10,11 @@ import itertools
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import cast
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, relocation
-from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Selection
+from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import ClaimRequest, Selection
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import drivers
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import NoValidHost
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
@@ -53,8 +54,9 @@ def place(
         chosen += found
         if problem is not None:
             refused.append((run[len(found) :], problem.why))
-    claims.claim(connection, chosen, now, lifetime=0)
-    relocation.start(connection, [each["uuid"] for each in chosen], now)
+    wanted = [cast(ClaimRequest, each) for each in chosen]
+    claims.claim(connection, wanted, now, lifetime=0)
+    relocation.start(connection, [each["uuid"] for each in wanted], now)
     return chosen, refused
 
 

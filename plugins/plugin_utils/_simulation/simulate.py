@@ -25,7 +25,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.engine impor
 from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import ALL, ColumnQuery
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_amounts
 
-
 #: The most moves of the plan of a rebalance, where nobody says another number.
 MAX_MOVES = 100
 
@@ -70,7 +69,7 @@ class Question:
         }
         if self.rebalance:
             plan = rebalance(connection, fleet.policy, self.rebalance, self.service_down_time)
-            found.update(moves=len(plan["moves"]), score=plan["score_after"])
+            found["moves"], found["score"] = len(plan["moves"]), plan["score_after"]
             after["score"] = plan["score_before"]
         return found
 
@@ -102,9 +101,7 @@ def rebalance(connection: Connection, policy: Policy, most: int, service_down_ti
     :param most: moves; with 0 the plan has the score alone.
     :param service_down_time: seconds.
     """
-    question = plans.RebalanceQuestion(
-        policy, max_moves=most, cooldown=0, despite_maintenance=True, service_down_time=service_down_time
-    )
+    question = plans.RebalanceQuestion(policy, max_moves=most, cooldown=0, despite_maintenance=True, service_down_time=service_down_time)
     return question.plan(connection)
 
 

@@ -74,7 +74,7 @@ def _prepare(connection: sqlite3.Connection, record: Any) -> None:
 
 def _driver(connection: Connection) -> sqlite3.Connection:
     driver: Any = connection.connection.driver_connection
-    return driver  # type: ignore[no-any-return]
+    return driver
 
 
 def _copy_table(connection: Connection, copy: Connection, table: sa.Table) -> None:

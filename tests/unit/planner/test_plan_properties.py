@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import maintenance_batches, milp
-from ansible_collections.drover.compute.plugins.plugin_utils._planner import capacity
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import capacity, maintenance_batches, milp
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import plan_capacity, unbearable_losses
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.destinations import packing_state_of
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain import plan_drain

@@ -121,3 +121,15 @@ def test_a_policy_decides_what_follows(store):
 def test_a_wrong_change_is_refused_with_what_is_wrong(store, change, sentence):
     with pytest.raises(DroverError, match=sentence.replace("?", r"\?")):
         simulated(store, change)
+
+
+def test_a_definition_asks_for_all_that_it_may(store, prepared_url):
+    pools = [{"name": "ssd", "traits": ["CUSTOM_SSD"]}]
+    seen = {"name": "ssd", "path": "/ssd", "capacity_gb": 50, "allocation_gb": 0, "type": "dir", "active": True}
+    fleets.discover(prepared_url, host("kvm3", availability_zone="two", pools=[seen]), storage_pools=pools)
+    wanted = {"name": "db", "vcpus": 1, "memory_mb": 500, "count": 4, "disks": [{"size_gb": 20, "pool": "ssd", "traits": ["CUSTOM_SSD"]}]}
+    found = simulated(store, {"add_instances": wanted})
+    assert (found["placed"], found["left_out"]) == (2, 2) and found["changes"][0]["left_out"][0]["count"] == 2
+    assert used(found["after"], "two", "CUSTOM_DISK_GB_SSD") == 40
+    with pytest.raises(DroverError, match="diskz"):
+        simulated(store, {"add_instances": {**wanted, "diskz": []}})
