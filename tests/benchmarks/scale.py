@@ -14,7 +14,7 @@ Each command runs in a process of its own, and calls what its plugin or lookup c
 after the imports, the least of --repeat runs; mb, the peak memory of the process; and figures of its result. A command that needs
 more than --memory GiB of addresses or --seconds of CPU is stopped and has the key failed. --against measures another checkout too, with
 the same store, in turn: before, and ratio, the seconds here over the seconds there. inventory and inventory_instances are
-ansible-inventory --list as a whole, with Ansible's start.
+ansible-inventory --list as a whole, with Ansible's start. simulation_1000 is the placing of 1,000 instances alone.
 """
 
 from __future__ import annotations
@@ -263,6 +263,30 @@ class Commands:
             store.upgrade()
             with transfer_file.Export(str(path)) as file, store.write() as connection:
                 return {"rows": sum(transfer.load(connection, file)["rows"].values())}
+
+
+    def simulation_load(self):
+        from ansible_collections.drover.compute.plugins.plugin_utils._simulation import simulate
+
+        with simulate.copied(self.store):
+            return {}
+
+    def simulation_1000(self):
+        from ansible_collections.drover.compute.plugins.plugin_utils._simulation import changes, simulate
+        from ansible_collections.drover.compute.plugins.plugin_utils._simulation.fleet import SimulatedFleet
+
+        (change,) = changes.read([{"add_instances": {"flavor": "small", "count": 1000}}])
+        with simulate.copied(self.store) as (copy, now):
+            began = time.process_time()
+            made = SimulatedFleet(copy, self.policy, now).make(change)
+            return {"placed": made["placed"], "seconds": round(time.process_time() - began, 3)}
+
+    def simulation(self):
+        from ansible_collections.drover.compute.plugins.plugin_utils._simulation import simulate
+
+        wanted = [{"add_instances": {"flavor": "small", "count": 1000}}, {"lose_hosts": name_of(7)}]
+        found = simulate.simulate(self.store, wanted, simulate.Question(self.policy))
+        return {key: found[key] for key in ("placed", "moved", "left_out")}
 
 
 #: import is a word of Python.
