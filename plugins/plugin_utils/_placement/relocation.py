@@ -13,7 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import a
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.claim_destination import ClaimDestinations, Place
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Alternate
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, devices, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
 
 
@@ -50,16 +50,45 @@ def relocate(connection: Connection, moves: Sequence[Move], requests: Mapping[st
     bulk.update(connection, tables.instances, [{"id": rows[uuid].id, "compute_node_id": place.node.id} for uuid, place in places.items()])
     domains = [{"domain": uuid, "left": rows[uuid].compute_node_id, "reached": place.node.id} for uuid, place in places.items()]
     bulk.run(connection, domains, _moved_domain)
+    _rename_devices(connection, requests)
 
 
 def start(connection: Connection, uuids: Collection[str], now: float) -> None:
     """Let claimed instances run, as if they had been built."""
     table = tables.instances
     rows = bulk.among(connection, sa.select(table.c.id, table.c.uuid, table.c.name, table.c.compute_node_id), table.c.uuid, uuids)
-    running = {"state": "running", "persistent": True, "autostart": False, "facts": {}, "seen_at": now}
-    domains = [{"compute_node_id": row.compute_node_id, "uuid": row.uuid, "name": row.name, **running} for row in rows]
+    given = _devices(connection, uuids)
+    running = {"state": "running", "persistent": True, "autostart": False, "seen_at": now}
+    domains = [
+        {
+            "compute_node_id": row.compute_node_id,
+            "uuid": row.uuid,
+            "name": row.name,
+            "facts": {"hostdevs": given[row.uuid]} if row.uuid in given else {},
+            **running,
+        }
+        for row in rows
+    ]
     bulk.insert(connection, tables.domains, domains)
     bulk.update(connection, table, [{"id": row.id, "state": "active"} for row in rows])
+
+
+def _devices(connection: Connection, uuids: Collection[str]) -> dict[str, list[dict[str, str]]]:
+    """Return the devices of their nodes that instances have, as the facts of their domains name them; without those that have none."""
+    found: dict[str, list[dict[str, str]]] = {}
+    for (_node, uuid), given in devices.of_consumers(connection, uuids).items():
+        found.setdefault(uuid, []).extend({"type": "pci", "address": each["address"]} for each in given)
+    for (_node, uuid), made in devices.mdevs_of_consumers(connection, uuids).items():
+        found.setdefault(uuid, []).extend({"type": "mdev", "address": each["uuid"]} for each in made)
+    return found
+
+
+def _rename_devices(connection: Connection, uuids: Collection[str]) -> None:
+    """Let the domains of instances that were moved name the devices that they have now."""
+    given, table = _devices(connection, uuids), tables.domains
+    for row in bulk.among(connection, sa.select(table.c.uuid, table.c.compute_node_id, table.c.facts), table.c.uuid, given):
+        mine = sa.update(table).where(table.c.uuid == row.uuid, table.c.compute_node_id == row.compute_node_id)
+        connection.execute(mine.values(facts={**row.facts, "hostdevs": given[row.uuid]}))
 
 
 def _moved_domain() -> Any:
