@@ -37,7 +37,7 @@ def fleets_nearly_full(draw):
 
 
 @given(fleets_nearly_full())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_each_loss(tmp_path_factory, nodes):
     url = f"sqlite:///{tmp_path_factory.mktemp('fleet')}/store.db"
     fleets.discover(url, *nodes)
