@@ -124,7 +124,6 @@ class Rbd(Files):
 
     def ready(self):
         ceph.up(self.lab.layout)
-        self.cluster.ceph("osd", "blocklist", "clear")
         # Ceph takes half a minute to miss a client that was killed, and those are all dead.
         beside.until("all images are removed", self._empty, 90)
 

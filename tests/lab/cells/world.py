@@ -124,6 +124,8 @@ class Prepared:
         kind = type(operation)
         if kind not in self._made:
             folder = self._folder / kind.__name__
+            # There is one if the cell before failed while it was made.
+            shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
             fleet = Fleet(self.lab, folder, f"sqlite:///{folder / 'store.db'}")
             reset(self.lab)
