@@ -16,7 +16,7 @@ import typing
 
 from lablib.layout import LabError
 from lablib.storage import beside, ceph, lvm
-from test_fleet import BOOT_SECTOR, SHARED, Fleet
+from test_fleet import BOOT_SECTOR, LOCAL, SHARED, Fleet
 
 GIB = 2**30
 #: Of each volume this much is written and compared.
@@ -107,6 +107,26 @@ class Files:
     def make_room(self, host: str, folder: str) -> None:
         """There is room again."""
         self.fleet.run(host, f"umount {folder}")
+
+
+class Folders(Files):
+    """Disks are files of a pool of kvm1 beside those that it has."""
+
+    pool, folder = "fast", f"{LOCAL}/fast"
+    variables = {"drover_storage_pools": ["default", pool]}
+
+    def ready(self):
+        lines = [
+            f"mkdir -p {self.folder}",
+            f"virsh pool-info {self.pool} > /dev/null 2>&1 || virsh pool-define-as {self.pool} dir --target {self.folder}",
+            f"virsh pool-autostart {self.pool}",
+            f"virsh pool-info {self.pool} | grep -q 'State: *running' || virsh pool-start {self.pool}",
+            f"virsh pool-refresh {self.pool}",
+        ]
+        self.fleet.run("kvm1", "set -e\n" + "\n".join(lines))
+
+    def close(self):
+        self.fleet.run("kvm1", f"virsh pool-destroy {self.pool}; virsh pool-undefine {self.pool}; true")
 
 
 class Rbd(Files):
