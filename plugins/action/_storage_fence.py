@@ -58,7 +58,10 @@ class ActionModule(ConductorAction):
             fencing.verified(args["fence"], args["cut"], args["others"], rules_lifted(args["force"]))
             return {"changed": True}
         if args["state"] == "returned":
-            return {"changed": False, "fences": [{**each, "tasks": _tasks(each["fence"], args["host"], True)} for each in fencing.returned()]}
+            return {
+                "changed": False,
+                "fences": [{**each, "tasks": _tasks(each["fence"], args["host"], True)} for each in fencing.returned()],
+            }
         return {"changed": fencing.lifted(args["fence"])}
 
 

@@ -277,7 +277,9 @@ def test_the_word_of_a_fence_that_cuts_nothing_is_not_believed(on_ceph):
     # Both are lifted, and nobody knows what the first has cut off.
     own.unlink()
     refused = on_ceph.playbook("undrain", check=False, **fence)
-    assert refused.returncode != 0 and f"the tasks {own}, which were to shut it out, are not on the controller" in said(refused), said(refused)
+    assert refused.returncode != 0 and f"the tasks {own}, which were to shut it out, are not on the controller" in said(refused), said(
+        refused
+    )
     assert ":0/0" in on_ceph.cluster.ceph("osd", "blocklist", "ls")
     own.write_text("[]\n")
     done = on_ceph.playbook("undrain", **fence)

@@ -229,7 +229,9 @@ class Evacuation:
             off = (event.get("status"), event.get("power_state")) == ("completed", "off")
             proven = off and begun is not None and event["updated_at"] >= begun
             if not proven:
-                fences = [each for each in storage_fences.read(connection, self.host) if begun is not None and (each["verified_at"] or 0) >= begun]
+                fences = [
+                    each for each in storage_fences.read(connection, self.host) if begun is not None and (each["verified_at"] or 0) >= begun
+                ]
                 self._dead.cut = {text for each in fences for text in each["cut"]}
                 # Where nothing is left nothing is started, and no proof is required.
                 proven = bool(fences) or storage_fencing.is_done(connection, self.host)

@@ -60,7 +60,9 @@ class StorageFencing:
                 )
             disks = sorted(self._disks(connection))
             if not disks:
-                raise DroverError(f"No instance of {self.host} writes to shared storage from which it could be cut off. Nothing was cut off.")
+                raise DroverError(
+                    f"No instance of {self.host} writes to shared storage from which it could be cut off. Nothing was cut off."
+                )
             every = storage_fences.begin(connection, self.host, fence, addresses, clock.now(connection))
         return {"addresses": every, "disks": disks}
 
