@@ -31,7 +31,10 @@ MAKE_GOLDEN = f"qemu-img create -q -f qcow2 {GOLDEN} {GOLDEN_MB}M && qemu-io -c 
 SOMEBODYS = "somebodys"
 
 #: Run on a host: a folder has no room. It is on no file system in memory, to which no disk is moved anyway.
-FULL = "truncate -s 1M /run/full && mkfs.ext4 -q -m 0 -O ^has_journal /run/full && mount -o loop /run/full {folder} && rmdir {folder}/lost+found"
+FULL = """
+truncate -s 1M /run/full && mkfs.ext4 -q -m 0 -O ^has_journal /run/full && mount -o loop /run/full {folder} && rmdir {folder}/lost+found || exit
+dd if=/dev/zero of={folder}/full bs=4k 2> /dev/null; true
+"""
 
 Place = tuple[str, str]
 
