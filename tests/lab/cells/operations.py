@@ -141,6 +141,7 @@ class Operation:
         """What happens right before it."""
         if self.dead:
             world.power_off("kvm1")
+            world.storage.forget()
 
     def intrude(self, world, running: set[str]) -> None:
         """Do what must not harm the guests that run on hosts which the controller reaches."""

@@ -80,6 +80,9 @@ class Files:
     def again(self, host: str) -> None:
         """A host that was off has it again."""
 
+    def forget(self) -> None:
+        """Wait until it knows that the clients of a host that has lost its power are gone: an evacuation rightly waits for that."""
+
     def close(self) -> None:
         """Take it down."""
 
@@ -158,9 +161,15 @@ class Rbd(Files):
             try:
                 self.cluster.rbd("rm", "--no-progress", name)
             except LabError:
-                for watcher in json.loads(self.cluster.rbd("status", "--format", "json", name))["watchers"]:
+                for watcher in self._watchers(name):
                     self.cluster.ceph("osd", "blocklist", "add", watcher["address"])
         return not self.volumes([])
+
+    def _watchers(self, name):
+        return json.loads(self.cluster.rbd("status", "--format", "json", name))["watchers"]
+
+    def forget(self):
+        beside.until("nobody has an image open", lambda: not any(self._watchers(name) for dummy, name in self.volumes([])), 90)
 
     def again(self, host):
         (found,) = [each for each in self.lab.layout.hosts() if each.name == host]
