@@ -35,7 +35,7 @@ class ActionModule(ConductorAction):
         **STORE_SPEC,
     }
     REQUIREMENTS = {
-        "required_if": [["state", "begun", ["host", "fence"]], ["state", "known", ["hosts"]]],
+        "required_if": [*(["state", state, ["host", "fence"]] for state in ("begun", "verified", "lifted")), ["state", "known", ["hosts"]]],
         "required_one_of": [["host", "hosts"]],
     }
 
@@ -46,7 +46,8 @@ class ActionModule(ConductorAction):
         fencing = StorageFencing(self.ports(args, task_vars), args["host"])
         if args["state"] == "begun":
             tasks = _tasks(args["fence"], args["host"])
-            return {"changed": True, "tasks": tasks, **fencing.begin(args["fence"], args["addresses"])}
+            begun = fencing.begin(args["fence"], args["addresses"])
+            return {"changed": bool(begun["disks"]), "tasks": tasks, **begun}
         if args["state"] == "verified":
             unknown = sorted(set(args["cut"]) - set(args["disks"]))
             if unknown:
@@ -54,26 +55,32 @@ class ActionModule(ConductorAction):
                     f"The tasks of the fence say that {args['host']} is cut off from {unknown[0]}, which is none of the disks that they were given. "
                     "Nothing was started. Correct evacuate_fence_cut in verify: it has items of evacuate_fence_disks."
                 )
-            fencing.verified(args["cut"], args["others"], rules_lifted(args["force"]))
+            fencing.verified(args["fence"], args["cut"], args["others"], rules_lifted(args["force"]))
             return {"changed": True}
         if args["state"] == "returned":
-            fence = fencing.returned()
-            if fence is None:
-                return {"changed": False, "fence": None}
-            return {"changed": False, "fence": fence, "tasks": _tasks(fence["fence"], args["host"]), "addresses": fence["addresses"]}
-        return {"changed": fencing.lifted()}
+            return {
+                "changed": False,
+                "fences": [{**each, "tasks": _tasks(each["fence"], args["host"], True)} for each in fencing.returned()],
+            }
+        return {"changed": fencing.lifted(args["fence"])}
 
 
-def _tasks(fence: str, host: str) -> str:
+def _tasks(fence: str, host: str, lift: bool = False) -> str:
     """Return the file with the tasks of a fence.
 
+    :param lift: they are to let the host in again.
     :raises DroverError: there is none.
     """
     if fence in FENCES:
         return f"storage_fences/{fence}.yml"
-    if not os.path.isabs(fence) or not os.path.isfile(fence):
+    if os.path.isabs(fence) and os.path.isfile(fence):
+        return fence
+    if lift:
         raise DroverError(
-            f"drover_storage_fence of {host} is {fence}, and that is neither {' nor '.join(FENCES)} nor the absolute path of a file with tasks on "
-            "the controller. Nothing was cut off."
+            f"{host} stays shut out of its storage: the tasks {fence}, which were to shut it out, are not on the controller. Put them there again; "
+            "if they have cut nothing off, a file with an empty list of tasks, [], lifts nothing."
         )
-    return fence
+    raise DroverError(
+        f"drover_storage_fence of {host} is {fence}, and that is neither {' nor '.join(FENCES)} nor the absolute path of a file with tasks on "
+        "the controller. Nothing was cut off."
+    )

@@ -27,12 +27,12 @@ options:
     description:
       - V(known) finds those of O(hosts) that are shut out, by the store. V(begun) writes down
         that the host is about to be shut out. V(verified) records the disks that it was seen to be cut off from. V(returned)
-        reads the host and fails while it must stay shut out. V(lifted) records that it was let in again.
+        reads the host and fails while it must stay shut out. V(lifted) records that this fence was lifted.
     type: str
     choices: [known, begun, verified, returned, lifted]
     required: true
   fence:
-    description: With O(state=begun), C(ceph), or the absolute path of a file with tasks.
+    description: With O(state=begun), O(state=verified) and O(state=lifted), C(ceph), or the absolute path of a file with tasks.
     type: str
   addresses:
     description: With O(state=begun), addresses from which the host reaches its storage, besides those that discovery has seen.
@@ -98,20 +98,21 @@ fenced:
   elements: str
 tasks:
   description: The file with the tasks of the fence.
-  returned: if the host is shut out, or is about to be
+  returned: with O(state=begun)
   type: str
 addresses:
-  description: The addresses to shut out, or to let in again.
-  returned: if the host is shut out, or is about to be
-  type: list
-  elements: str
-disks:
-  description: The disks of its instances on shared storage, by their origin.
+  description: The addresses to shut out.
   returned: with O(state=begun)
   type: list
   elements: str
-fence:
-  description: What shuts the host out, from the store. Null if nothing does.
+disks:
+  description: The disks of its instances on shared storage, by their origin. Empty if the host was shut out before and nothing is left of it.
+  returned: with O(state=begun)
+  type: list
+  elements: str
+fences:
+  description: The fences that shut the host out, from the store, each with its RV(tasks). The oldest is first.
   returned: with O(state=returned)
-  type: dict
+  type: list
+  elements: dict
 """

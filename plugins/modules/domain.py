@@ -434,8 +434,11 @@ class DomainChange:
                     # After a withdrawal the domain may have left; the except clause reads it.
                     _orders.refuse_withdrawn(Records(), uuid, self.name or uuid, order)
                 return self._run()
-            except (LibvirtProblem, _images.ImageProblem, Stopped, libvirt.libvirtError):
+            except (LibvirtProblem, _images.ImageProblem, Stopped, libvirt.libvirtError) as exc:
                 self.left = self._is_left()
+                if self.params["state"] == "absent" and not self.begun and self.left is False and _is_no_domain(exc):
+                    # Somebody has removed it since it was found: an earlier run that Ansible gave up, or a person.
+                    return self._run()
                 raise
 
     def _locked(self) -> str | None:
@@ -866,8 +869,12 @@ class DomainChange:
         for each in _mdevs.remove(self.conn, mdevs, self.uuid):
             # Discovery shows it as free, and the next instance gets it.
             self.module.warn(f"The mediated device {each['uuid']} of {self.name} stays on {host_name()}: {each['reason']}.")
-        if persistent:
-            _ownership.undefine(domain, with_state=True)
+        try:
+            if persistent:
+                _ownership.undefine(domain, with_state=True)
+        except libvirt.libvirtError as exc:
+            if not _is_no_domain(exc):
+                raise
         return True, None
 
     def _own_files(self, domain: Any) -> _ownership.Ownership:
@@ -880,6 +887,10 @@ class DomainChange:
             )
         candidates = _ownership.candidates_of(self.conn, texts_of(domain))
         return _ownership.Ownership(self.conn, self.uuid, self.name, candidates, self.params["used_elsewhere"])
+
+
+def _is_no_domain(error: Exception) -> bool:
+    return _libvirt.code_of(error) == libvirt.VIR_ERR_NO_DOMAIN
 
 
 def _has_saved_memory(domain: Any) -> bool:

@@ -30,6 +30,15 @@ def storage(fleet):
     fleet.run("kvm1", f"umount {FAST} 2> /dev/null; virsh pool-destroy fast; virsh pool-undefine fast")
 
 
+def mount_small(fleet, mb):
+    """Mount a file system of so many MiB there; none in memory, where no disk is moved to."""
+    image = "/run/small"
+    fleet.run(
+        "kvm1",
+        f"truncate -s {mb}M {image} && mkfs.ext4 -q -m 0 -O ^has_journal {image} && mount -o loop {image} {FAST} && rmdir {FAST}/lost+found",
+    )
+
+
 def web(**given):
     return Domain("web", **{"boots": True, "size": "64M", "written_mb": WRITTEN_MB, **given})
 
@@ -210,8 +219,11 @@ def test_refused(storage):
     fleet.playbook("discover")
     fleet.run("kvm1", f"echo precious > {NEW}")
     assert f"The file {NEW} exists" in refused(fleet) and fleet.run("kvm1", f"cat {NEW}") == "precious\n"
-    fleet.run("kvm1", f"rm {NEW} && mount -t tmpfs -o size=8m full {FAST}")
+    fleet.run("kvm1", f"rm {NEW}")
+    mount_small(fleet, 8)
     assert "MiB free" in refused(fleet) and fleet.files(FAST) == []
+    fleet.run("kvm1", f"umount {FAST} && mount -t tmpfs memory {FAST}")
+    assert "is in memory (tmpfs)" in refused(fleet)
     fleet.run("kvm1", f"umount {FAST}")
     assert "no storage pool slow" in refused(fleet, drover_pool="slow")
     assert "has no disk vdz" in refused(fleet, drover_disk="vdz")
@@ -229,7 +241,7 @@ def test_the_storage_gets_full(storage):
     fleet = storage
     fleet.make("kvm1", web(written_mb=48))
     fleet.playbook("discover")
-    fleet.run("kvm1", f"mount -t tmpfs -o size=56m full {FAST}")
+    mount_small(fleet, 58)
     run = start(fleet, mib=1)
     fleet.run("kvm1", f"dd if=/dev/zero of={FAST}/other bs=1M 2> /dev/null; true")
     text = run.finish()

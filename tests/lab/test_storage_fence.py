@@ -17,7 +17,7 @@ import pytest
 from lablib.layout import SWITCH_ADDRESS, LabError
 from lablib.storage import beside, ceph
 from test_ceph import VARIABLES, OnCeph
-from test_fleet import said
+from test_fleet import changed, said
 
 pytestmark = [
     pytest.mark.long,
@@ -235,7 +235,7 @@ def test_two_hosts_are_shut_out_one_after_the_other(on_ceph):
 
 
 def test_the_word_of_a_fence_that_cuts_nothing_is_not_believed(on_ceph):
-    """Its tasks say that all is cut off, and the guest writes on: nothing is started a second time."""
+    """Its tasks say that all is cut off, and the guest writes on: nothing is started a second time, until a fence that cuts is used."""
     fleet = on_ceph.fleet
     on_ceph.make("kvm1", "web", ("web-root", 1))
     own = fleet.folder / "own.yml"
@@ -243,6 +243,12 @@ def test_the_word_of_a_fence_that_cuts_nothing_is_not_believed(on_ceph):
         '- name: Say what is not so\n  ansible.builtin.set_fact:\n    evacuate_fence_cut: "{{ evacuate_fence_disks }}"\n'
         "  when: evacuate_fence_action == 'verify'\n"
     )
+    fence = {
+        "drover_host": "kvm1",
+        "drover_storage_fence": "ceph",
+        "drover_ceph_admin": "kvm2",
+        "drover_ceph_arguments": administrator(on_ceph, "kvm2"),
+    }
     on_ceph.playbook("discover")
     inside = Inside(fleet, "kvm1")
     for rule in CUT_OFF:
@@ -251,11 +257,31 @@ def test_the_word_of_a_fence_that_cuts_nothing_is_not_believed(on_ceph):
         fleet.playbook("discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost", check=False)
         inside.write("web", 2)
         refused = on_ceph.playbook("evacuate", check=False, drover_host="kvm1", drover_storage_fence=str(own))
-        assert refused.returncode != 0 and "but Ceph still has a client that writes there" in said(refused), said(refused)
+        # Why is said by the task that has seen it, and not once more in the end.
+        why, dummy, end = said(refused).partition("TASK [drover.compute.evacuate : Refuse]")
+        assert refused.returncode != 0 and "but Ceph still has a client that writes there" in why, said(refused)
+        assert "say so: -e 'drover_host_is_off" in end and "Ceph" not in end, said(refused)
         assert set(fleet.where(["kvm2", "kvm3"])) == set() and content(on_ceph, "web-root") == b"\2" * 65536
+        done = on_ceph.playbook("evacuate", **fence)
+        there, state = fleet.where(["kvm2", "kvm3"])["web"]
+        assert state == "running", said(done)
+        inside.write("web", 3)
+        assert content(on_ceph, "web-root") == b"\2" * 65536
+        again = on_ceph.playbook("evacuate", **fence)
+        assert "nothing is left of it that could be restarted" in said(again) and changed(again) == 0, said(again)
     finally:
         for rule in reversed(CUT_OFF):
             inside.run("ip", *rule.replace("add", "del", 1).split())
+    inside.run("virsh", "destroy", "web")
     on_ceph.playbook("discover", check=False)
-    on_ceph.playbook("undrain", drover_host="kvm1", drover_storage_fence=str(own))
-    assert fleet.where()["web"] == ("kvm1", "running")
+    # Both are lifted, and nobody knows what the first has cut off.
+    own.unlink()
+    refused = on_ceph.playbook("undrain", check=False, **fence)
+    assert refused.returncode != 0 and f"the tasks {own}, which were to shut it out, are not on the controller" in said(refused), said(
+        refused
+    )
+    assert ":0/0" in on_ceph.cluster.ceph("osd", "blocklist", "ls")
+    own.write_text("[]\n")
+    done = on_ceph.playbook("undrain", **fence)
+    assert "kvm1 has its storage again" in said(done) and ":0/0" not in on_ceph.cluster.ceph("osd", "blocklist", "ls"), said(done)
+    assert fleet.where()["web"] == (there, "running")

@@ -67,12 +67,6 @@ def folder(conn: Any, pool: str) -> str:
         raise LibvirtProblem(f"The folder of the destination cannot be looked at: {exc}") from exc
     if found is None or not is_there:
         raise LibvirtProblem(f"The folder {found} does not exist on {host_name()}: make or mount it first, or choose another destination.")
-    mount = mount_of(_files.call(os.path.realpath, found), all_mounts())
-    if mount is not None and mount[2] in MEMORY:
-        raise LibvirtProblem(
-            f"The folder {found} on {host_name()} is in memory ({mount[2]}), and a disk there would be lost when the host reboots: choose another "
-            "destination."
-        )
     return found
 
 
@@ -155,7 +149,14 @@ def _options(info: Mapping[str, Any], data: Mapping[str, Any]) -> str:
 
 
 def refuse(conn: Any, destination: str, image_to_copy: Image, looked_up: list[str] | None) -> None:
-    """Refuse a destination where something is, that somebody needs, or that has too little space."""
+    """Refuse a destination that is in memory, where something is, that somebody needs, or that has too little space."""
+    place = os.path.dirname(destination)
+    mount = mount_of(_files.call(os.path.realpath, place), all_mounts())
+    if mount is not None and mount[2] in MEMORY:
+        raise LibvirtProblem(
+            f"The folder {place} on {host_name()} is in memory ({mount[2]}), and a disk there would be lost when the host reboots: choose another "
+            "destination."
+        )
     sighting = _attached_files.look_at(destination)
     if sighting.status is not None or sighting.is_link:
         raise LibvirtProblem(
@@ -163,7 +164,6 @@ def refuse(conn: Any, destination: str, image_to_copy: Image, looked_up: list[st
         )
     _attached_files.refuse_other_file(looked_up, destination, sighting.real)
     _attached_files.refuse_used(conn, None, destination, sighting, False)
-    place = os.path.dirname(destination)
     try:
         found = _files.call(os.statvfs, place)
     except (OSError, _files.Unresponsive) as exc:

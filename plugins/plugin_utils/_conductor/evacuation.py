@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import evidence, host_state
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import evidence, host_state, storage_fencing
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import DeadHost
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_request import FAIL, EvacuationRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_restarts import EvacuationRestarts
@@ -228,9 +228,13 @@ class Evacuation:
             begun = leases.begun(connection, self.host)
             off = (event.get("status"), event.get("power_state")) == ("completed", "off")
             proven = off and begun is not None and event["updated_at"] >= begun
-            fence = storage_fences.read(connection, self.host)
-            if not proven and fence is not None and begun is not None and (fence["verified_at"] or 0) >= begun:
-                proven, self._dead.cut = True, fence["cut"]
+            if not proven:
+                fences = [
+                    each for each in storage_fences.read(connection, self.host) if begun is not None and (each["verified_at"] or 0) >= begun
+                ]
+                self._dead.cut = {text for each in fences for text in each["cut"]}
+                # Where nothing is left nothing is started, and no proof is required.
+                proven = bool(fences) or storage_fencing.is_done(connection, self.host)
             if not service.last_error or not proven:
                 raise DroverError(
                     f"It is not proven that {self.host} is off or cut off: this run has not seen that, or the host was up since. Nothing was started. "

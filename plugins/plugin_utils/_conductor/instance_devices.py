@@ -121,6 +121,9 @@ class InstanceDevices:
         if foreseen.get("failed"):
             raise DroverError(_sentence(instance, str(foreseen.get("msg"))), host=host)
         if not foreseen["changed"] and earlier is None:
+            if self._request.kind == GROWTH and not self._check_mode:
+                # A person has made it larger, or the store came back from a backup: it counts as much as its host shows.
+                self._close(instance, host, None, foreseen["domain"])
             return foreseen
         order = bulk.new_uuid()
         with self._store.write() as connection:
@@ -181,9 +184,10 @@ class InstanceDevices:
             )
         return found["domain"]
 
-    def _close(self, instance: NamedInstance, host: str, order: str, facts: dict[str, Any] | None) -> None:
+    def _close(self, instance: NamedInstance, host: str, order: str | None, facts: dict[str, Any] | None) -> None:
         """Close the order, and record what the host shows.
 
+        :param order: None where there was nothing to do.
         :param facts: None where the domain is gone: the next discovery says where it is.
         """
         if facts is not None and facts.get("uuid") != instance["uuid"]:
@@ -194,7 +198,8 @@ class InstanceDevices:
                 uncertain=True,
             )
         with self._store.write() as connection:
-            orders.end(connection, instance["uuid"], order)
+            if order is not None:
+                orders.end(connection, instance["uuid"], order)
             if facts is not None:
                 record_device.record_devices(connection, instance["uuid"], host, facts, self._clock.time())
 

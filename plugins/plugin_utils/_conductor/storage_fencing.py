@@ -9,7 +9,7 @@ what the store has of it, and when the host may be let in again.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import is_written
@@ -26,8 +26,14 @@ READ = 200
 FORGOTTEN, LOOK = 45, 5
 
 
+def is_done(connection: Connection, host: str) -> bool:
+    """Tell whether a host was seen to be shut out, and nothing is left of it that an evacuation would restart, record or close."""
+    fenced = any(each["cut"] for each in storage_fences.read(connection, host))
+    return fenced and not evacuations.instances(connection, host) and not evacuations.open_migrations(connection, host)
+
+
 class StorageFencing:
-    """The fence of the storage of one host. The run has the lease of the host."""
+    """The fences of the storage of one host. The run has the lease of the host."""
 
     def __init__(self, ports: Ports, host: str) -> None:
         self.host, self._ports = host, ports
@@ -37,11 +43,15 @@ class StorageFencing:
 
         :param fence: the name or the path of the tasks.
         :param declared: addresses from which the host reaches its storage, as its variables have them.
-        :returns: a dict: addresses to shut out; disks, the texts of the disks of its instances that are on shared storage.
-        :raises DroverError: its addresses are not known, none of its disks is on shared storage, or another fence shuts it out.
+        :returns: a dict: addresses to shut out; disks, the texts of the disks of its instances that are on shared storage. Both are empty where
+            an earlier run has shut it out, and all of its instances are elsewhere.
+        :raises DroverError: its addresses are not known, or none of its disks is on shared storage.
         """
         with self._ports.store.write() as connection:
             self._ports.leasing.renew(connection, self.host)
+            if is_done(connection, self.host):
+                self._ports.say(f"{self.host} was shut out of its storage before, and nothing is left of it that could be restarted.")
+                return {"addresses": [], "disks": []}
             addresses = {*declared, *evacuations.own_addresses(connection, self.host)}
             if not addresses:
                 raise DroverError(
@@ -51,8 +61,7 @@ class StorageFencing:
             disks = sorted(self._disks(connection))
             if not disks:
                 raise DroverError(
-                    f"No instance of {self.host} writes to shared storage from which it could be cut off. Nothing was cut off. Confirm that "
-                    f"{self.host} is off: -e 'drover_host_is_off=\"{self.host} is powered off\"'"
+                    f"No instance of {self.host} writes to shared storage from which it could be cut off. Nothing was cut off."
                 )
             every = storage_fences.begin(connection, self.host, fence, addresses, clock.now(connection))
         return {"addresses": every, "disks": disks}
@@ -66,8 +75,8 @@ class StorageFencing:
             if disk.get("source") and is_written(disk) and (text := storage_identity.anywhere(disk, nodes[each["node"]]))
         }
 
-    def verified(self, cut: Collection[str], others: Collection[str] = (), lifted: Collection[str] = ()) -> None:
-        """Record the disks that the host was seen to be cut off from.
+    def verified(self, fence: str, cut: Collection[str], others: Collection[str] = (), lifted: Collection[str] = ()) -> None:
+        """Record the disks that the host was seen to be cut off from by a fence.
 
         The tasks of a fence say so, and they may be wrong. So other hypervisors look for clients that still have images of Ceph open.
 
@@ -81,7 +90,7 @@ class StorageFencing:
             self._refuse_open(cut, others)
         with self._ports.store.write() as connection:
             self._ports.leasing.renew(connection, self.host)
-            storage_fences.verified(connection, self.host, cut, clock.now(connection))
+            storage_fences.verified(connection, self.host, fence, cut, clock.now(connection))
         self._ports.say(f"{self.host} is cut off from its storage: {some(sorted(cut), 5)}.")
 
     def _refuse_open(self, cut: Collection[str], others: Collection[str]) -> None:
@@ -111,15 +120,15 @@ class StorageFencing:
             return set()
         return set(seen.get("in_use") or ())
 
-    def returned(self) -> Mapping[str, Any] | None:
-        """Read the host, and see that it may be let in again: what shuts it out, None if nothing does.
+    def returned(self) -> list[dict[str, Any]]:
+        """Read the host, and see that it may be let in again: the fences that shut it out, the oldest first.
 
         :raises DroverError: it does not answer, or a guest that was started elsewhere still runs there.
         """
         with self._ports.store.read() as connection:
-            fence = storage_fences.read(connection, self.host)
-        if fence is None:
-            return None
+            fences = storage_fences.read(connection, self.host)
+        if not fences:
+            return []
         self._ports.hosts.discover(self.host, READ)
         with self._ports.store.read() as connection:
             left = storage_fences.still_there(connection, self.host)
@@ -136,13 +145,14 @@ class StorageFencing:
                 f"{self.host} stays shut out of its storage: starts of its instances on {some(sorted(begun))} are open. Run "
                 f"drover.compute.evacuate for {self.host} once more, which closes them, and run this again."
             )
-        return fence
+        return fences
 
-    def lifted(self) -> bool:
-        """Record that the host was let in again; whether it was shut out."""
+    def lifted(self, fence: str) -> bool:
+        """Record that a fence was lifted; whether the host was shut out by it."""
         with self._ports.store.write() as connection:
             self._ports.leasing.renew(connection, self.host)
-            done = storage_fences.forget(connection, self.host)
-        if done:
+            done = storage_fences.forget(connection, self.host, fence)
+            left = storage_fences.read(connection, self.host)
+        if done and not left:
             self._ports.say(f"{self.host} has its storage again.")
         return done

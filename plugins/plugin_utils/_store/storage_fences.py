@@ -8,46 +8,41 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._store import services, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
 
 _SHUT_OFF = ("shutoff", "crashed")
 
 
-def read(connection: Connection, host: str) -> dict[str, Any] | None:
-    """Read the fence of a host: a dict fence, addresses, cut, created_at, verified_at; None without one."""
+def read(connection: Connection, host: str) -> list[dict[str, Any]]:
+    """Read the fences that shut a host out: dicts fence, addresses, cut, created_at, verified_at; the oldest first."""
     table = tables.storage_fences
-    row = connection.execute(sa.select(table).where(table.c.host == host)).one_or_none()
-    return None if row is None else dict(row._mapping)
+    rows = connection.execute(sa.select(table).where(table.c.host == host).order_by(table.c.created_at, table.c.fence))
+    return [dict(row._mapping) for row in rows]
 
 
 def begin(connection: Connection, host: str, fence: str, addresses: Collection[str], now: float) -> list[str]:
-    """Write down that a host is about to be shut out.
+    """Write down that a fence is about to shut a host out. What it was seen to be cut off from before stays written down, and is no proof any more.
 
     :returns: the addresses to shut out; those of an earlier run are among them, or nobody would let them in again.
-    :raises DroverError: the host is not in the store, or another fence shuts it out already.
+    :raises DroverError: the host is not in the store.
     """
-    table, known = tables.storage_fences, read(connection, host)
+    table = tables.storage_fences
     services.get(connection, host)
-    if known is not None and known["fence"] != fence:
-        raise DroverError(
-            f"{host} is shut out of its storage by the fence {known['fence']} already, not by {fence}. Set drover_storage_fence of {host} to "
-            f"{known['fence']}; once the host is back, drover.compute.undrain lets it in again."
-        )
-    every = sorted({*addresses, *(known or {"addresses": ()})["addresses"]})
-    values = {"fence": fence, "addresses": every, "cut": [], "verified_at": None}
-    if known is None:
-        connection.execute(sa.insert(table).values(host=host, created_at=now, **values))
+    known = [each for each in read(connection, host) if each["fence"] == fence]
+    every = sorted({*addresses, *(address for each in known for address in each["addresses"])})
+    values = {"addresses": every, "verified_at": None}
+    if known:
+        connection.execute(sa.update(table).where(*_is(host, fence)).values(**values))
     else:
-        connection.execute(sa.update(table).where(table.c.host == host).values(**values))
+        connection.execute(sa.insert(table).values(host=host, fence=fence, cut=[], created_at=now, **values))
     return every
 
 
-def verified(connection: Connection, host: str, cut: Collection[str], now: float) -> None:
-    """Record what was seen to be cut off."""
+def verified(connection: Connection, host: str, fence: str, cut: Collection[str], now: float) -> None:
+    """Record what a host was seen to be cut off from by a fence."""
     table = tables.storage_fences
-    connection.execute(sa.update(table).where(table.c.host == host).values(cut=sorted(cut), verified_at=now))
+    connection.execute(sa.update(table).where(*_is(host, fence)).values(cut=sorted(cut), verified_at=now))
 
 
 def last(connection: Connection, but: str) -> float | None:
@@ -59,10 +54,14 @@ def last(connection: Connection, but: str) -> float | None:
     return connection.execute(sa.select(sa.func.max(table.c.verified_at)).where(table.c.host != but)).scalar()
 
 
-def forget(connection: Connection, host: str) -> bool:
-    """Remove the fence of a host that was let in again; whether there was one."""
+def forget(connection: Connection, host: str, fence: str) -> bool:
+    """Remove a fence of a host that was lifted; whether there was one."""
+    return bool(connection.execute(sa.delete(tables.storage_fences).where(*_is(host, fence))).rowcount)
+
+
+def _is(host: str, fence: str) -> tuple[Any, Any]:
     table = tables.storage_fences
-    return bool(connection.execute(sa.delete(table).where(table.c.host == host)).rowcount)
+    return table.c.host == host, table.c.fence == fence
 
 
 def still_there(connection: Connection, host: str) -> list[dict[str, Any]]:

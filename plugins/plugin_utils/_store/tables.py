@@ -427,13 +427,13 @@ if sa:
         metadata,
         sa.Column("host", sa.String(255), primary_key=True),
         # The name or the path of its tasks.
-        sa.Column("fence", sa.String(1024), nullable=False),
+        sa.Column("fence", sa.String(1024), primary_key=True),
         # Those that are shut out.
         sa.Column("addresses", sa.JSON, nullable=False),
-        # The texts of the disks that were seen to be cut off, see _storage_identity.
+        # The texts of the disks that were seen to be cut off last, see _storage_identity.
         sa.Column("cut", sa.JSON, nullable=False),
         columns.time("created_at"),
-        # None until that was seen.
+        # None until that was seen, and again from the next run's begin on.
         sa.Column("verified_at", sa.Double),
     )
 

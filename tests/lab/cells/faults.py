@@ -365,7 +365,12 @@ class UndefinedByHand(_ByHand):
 
     def forget(self):
         """A person says that it is gone, and its room is free."""
-        instances = {"instances": [self.fleet.query("SELECT uuid FROM instances WHERE name = 'web'")[0][0]]}
+        found = [uuid for (uuid,) in self.fleet.query("SELECT uuid FROM instances WHERE name = 'web'")]
+        if not found and self.operation.state is None:
+            # A deletion, which had no need of the domain to end well.
+            return self.world.discover()
+        (uuid,) = found
+        instances = {"instances": [uuid]}
         if self.fleet.query("SELECT uuid FROM migrations WHERE status IN ('accepted', 'running')"):
             self.world.ad_hoc("drover.compute.allocation", {"state": "swapped_back", **instances})
         self.world.discover()

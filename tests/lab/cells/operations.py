@@ -141,6 +141,7 @@ class Operation:
         """What happens right before it."""
         if self.dead:
             world.power_off("kvm1")
+            world.storage.forget()
 
     def intrude(self, world, running: set[str]) -> None:
         """Do what must not harm the guests that run on hosts which the controller reaches."""
@@ -253,6 +254,38 @@ class MoveDiskCold(MoveDisk):
 
     def web(self):
         return [WithFolder("web", state="shutoff", folder=LOCAL, size="40M", written_mb=8, based=False)]
+
+
+class DrainPool(Operation):
+    """The disk of web goes from its pool to another one of its host, and the pool is proven to be empty."""
+
+    kind = "pool"
+    what, task, destination = "drain", "_domain_disk_move at kvm1", "kvm1"
+    storage = storages.Folders
+    midst = f"ls {LOCAL}/.drover-* > /dev/null 2>&1"
+    old, new = f"{storages.Folders.folder}/web-0.qcow2", f"{LOCAL}/web-0.qcow2"
+    variables = {"drover_pool": storage.pool, "drover_destination_pool": "default", "drover_migration": {"bandwidth_mib": 4}}
+
+    def web(self):
+        return [Guest("web", folder=self.storage.folder, size="40M", written_mb=8, based=False)]
+
+    def check(self, fleet):
+        """It is defined with the new file, nothing is left of the old one, and nothing new gets space in the pool."""
+        shown = fleet.run("kvm1", "virsh dumpxml --inactive web")
+        assert self.new in shown and self.old not in shown, shown
+        assert fleet.files(self.storage.folder) == [] and "web-0.qcow2" in fleet.files(LOCAL)
+        query = "SELECT i.reserved, i.total FROM inventories i JOIN resource_providers p ON p.id = i.provider_id WHERE p.name = 'kvm1_pool_fast'"
+        ((reserved, total),) = fleet.query(query)
+        assert reserved == total > 0
+
+
+class DrainPoolCold(DrainPool):
+    """The same of an instance that is off."""
+
+    state = "shutoff"
+
+    def web(self):
+        return [Guest("web", state="shutoff", folder=self.storage.folder, size="40M", written_mb=8, based=False)]
 
 
 @dataclasses.dataclass
@@ -467,6 +500,8 @@ OPERATIONS = {
     "grow disk": Grow,
     "move disk": MoveDisk,
     "move disk of one that is off": MoveDiskCold,
+    "drain pool": DrainPool,
+    "drain pool of one that is off": DrainPoolCold,
     "snapshot": Snapshot,
     "delete a snapshot": DeleteSnapshot,
     "revert to a snapshot": RevertSnapshot,

@@ -16,7 +16,7 @@ import typing
 
 from lablib.layout import LabError
 from lablib.storage import beside, ceph, lvm
-from test_fleet import BOOT_SECTOR, SHARED, Fleet
+from test_fleet import BOOT_SECTOR, LOCAL, SHARED, Fleet
 
 GIB = 2**30
 #: Of each volume this much is written and compared.
@@ -29,6 +29,12 @@ GOLDEN, GOLDEN_MB = f"{SHARED}/golden.qcow2", 192
 MAKE_GOLDEN = f"qemu-img create -q -f qcow2 {GOLDEN} {GOLDEN_MB}M && qemu-io -c 'write -q -P 90 0 {GOLDEN_MB}M' {GOLDEN}"
 #: A volume that a person has made, and that definitions attach.
 SOMEBODYS = "somebodys"
+
+#: Run on a host: a folder has no room. It is on no file system in memory, to which no disk is moved anyway.
+FULL = """
+truncate -s 1M /run/full && mkfs.ext4 -q -m 0 -O ^has_journal /run/full && mount -o loop /run/full {folder} && rmdir {folder}/lost+found || exit
+dd if=/dev/zero of={folder}/full bs=4k 2> /dev/null; true
+"""
 
 Place = tuple[str, str]
 
@@ -74,6 +80,9 @@ class Files:
     def again(self, host: str) -> None:
         """A host that was off has it again."""
 
+    def forget(self) -> None:
+        """Wait until it knows that the clients of a host that has lost its power are gone: an evacuation rightly waits for that."""
+
     def close(self) -> None:
         """Take it down."""
 
@@ -102,11 +111,31 @@ class Files:
 
     def fill(self, host: str, folder: str) -> None:
         """Leave no room there."""
-        self.fleet.run(host, f"mount -t tmpfs -o size=64k full {folder}")
+        self.fleet.run(host, FULL.format(folder=folder))
 
     def make_room(self, host: str, folder: str) -> None:
         """There is room again."""
         self.fleet.run(host, f"umount {folder}")
+
+
+class Folders(Files):
+    """Disks are files of a pool of kvm1 beside those that it has."""
+
+    pool, folder = "fast", f"{LOCAL}/fast"
+    variables = {"drover_storage_pools": ["default", pool]}
+
+    def ready(self):
+        lines = [
+            f"mkdir -p {self.folder}",
+            f"virsh pool-info {self.pool} > /dev/null 2>&1 || virsh pool-define-as {self.pool} dir --target {self.folder}",
+            f"virsh pool-autostart {self.pool}",
+            f"virsh pool-info {self.pool} | grep -q 'State: *running' || virsh pool-start {self.pool}",
+            f"virsh pool-refresh {self.pool}",
+        ]
+        self.fleet.run("kvm1", "set -e\n" + "\n".join(lines))
+
+    def close(self):
+        self.fleet.run("kvm1", f"virsh pool-destroy {self.pool}; virsh pool-undefine {self.pool}; true")
 
 
 class Rbd(Files):
@@ -124,7 +153,6 @@ class Rbd(Files):
 
     def ready(self):
         ceph.up(self.lab.layout)
-        self.cluster.ceph("osd", "blocklist", "clear")
         # Ceph takes half a minute to miss a client that was killed, and those are all dead.
         beside.until("all images are removed", self._empty, 90)
 
@@ -133,9 +161,15 @@ class Rbd(Files):
             try:
                 self.cluster.rbd("rm", "--no-progress", name)
             except LabError:
-                for watcher in json.loads(self.cluster.rbd("status", "--format", "json", name))["watchers"]:
+                for watcher in self._watchers(name):
                     self.cluster.ceph("osd", "blocklist", "add", watcher["address"])
         return not self.volumes([])
+
+    def _watchers(self, name):
+        return json.loads(self.cluster.rbd("status", "--format", "json", name))["watchers"]
+
+    def forget(self):
+        beside.until("nobody has an image open", lambda: not any(self._watchers(name) for dummy, name in self.volumes([])), 90)
 
     def again(self, host):
         (found,) = [each for each in self.lab.layout.hosts() if each.name == host]

@@ -43,7 +43,7 @@ UNWRAP = "umount --lazy /usr/bin/qemu-system-x86_64; umount --lazy /run/real; tr
 UNDO = f"""
 kill -CONT $(cat /run/libvirtd.pid)
 rm -f /run/slow
-for folder in {LOCAL} {LOCAL}/fast {SHARED}; do grep -q "^full $folder " /proc/mounts && umount $folder; done
+for folder in {LOCAL} {LOCAL}/fast {SHARED}; do grep -q "^/dev/loop[0-9]* $folder ext4 " /proc/mounts && umount $folder; done
 ip neigh flush nud permanent
 virsh list || /usr/sbin/libvirtd -d
 true
@@ -124,6 +124,8 @@ class Prepared:
         kind = type(operation)
         if kind not in self._made:
             folder = self._folder / kind.__name__
+            # There is one if the cell before failed while it was made.
+            shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
             fleet = Fleet(self.lab, folder, f"sqlite:///{folder / 'store.db'}")
             reset(self.lab)

@@ -70,8 +70,12 @@ class Fenced(World):
     def cut(self, *disks, declared=()):
         self.leasing().take("kvm1", "evacuate")
         asked = self.fencing().begin("ceph", declared)
-        self.fencing().verified(disks or asked["disks"])
+        self.fencing().verified("ceph", disks or asked["disks"])
         return asked
+
+    def fences(self):
+        with Store.open(self.url).read() as connection:
+            return {each["fence"]: each["cut"] for each in storage_fences.read(connection, "kvm1")}
 
     def restarted(self):
         """The second half of the evacuation: the instances that run, and why others do not."""
@@ -118,6 +122,7 @@ def test_a_cut_that_begins_anew_is_not_verified_any_more(prepared_url):
     world.fencing().begin("ceph")
     with pytest.raises(DroverError, match="not proven that kvm1 is off or cut off"):
         world.run(fenced=False)
+    assert world.fences() == {"ceph": [ORIGINS["web"]]}, "it may still be: it is lifted one day"
 
 
 def test_addresses_are_those_declared_and_those_that_discovery_saw(prepared_url):
@@ -144,7 +149,7 @@ def test_without_the_lease_nothing_is_written(prepared_url):
         world.fencing().begin("ceph")
     Leasing(Store.open(prepared_url), Actor(os.getpid()), str)
     with Store.open(prepared_url).read() as connection:
-        assert storage_fences.read(connection, "kvm1") is None
+        assert storage_fences.read(connection, "kvm1") == []
 
 
 def test_it_is_let_in_again_once_nothing_runs_there_that_runs_elsewhere(prepared_url):
@@ -160,18 +165,69 @@ def test_it_is_let_in_again_once_nothing_runs_there_that_runs_elsewhere(prepared
             world.fencing().returned()
     # What was not restarted elsewhere may run on.
     world.returned = [{**WEB, "state": "shutoff"}, DB]
-    fence = world.fencing().returned()
+    (fence,) = world.fencing().returned()
     assert fence["addresses"] == ["192.0.2.1"] and fence["cut"] == [ORIGINS["web"]]
     world.leasing().take("kvm1", "undrain")
-    assert world.fencing().lifted() and not world.fencing().lifted()
-    assert world.fencing().returned() is None
+    assert world.fencing().lifted("ceph") and not world.fencing().lifted("ceph")
+    assert world.fencing().returned() == []
 
 
-def test_another_fence_does_not_hide_the_first(prepared_url):
+def test_a_fence_that_is_not_proven_keeps_no_other_one_off(prepared_url):
+    """It may have cut something all the same: it is lifted with the other one."""
+    world = Fenced(prepared_url, WEB)
+    world.leasing().take("kvm1", "evacuate")
+    world.fencing().begin("/srv/wrong.yml")
+    world.cut()
+    assert world.restarted()[0] == {"web"}
+    world.look()
+    world.returned = []
+    assert [each["fence"] for each in world.fencing().returned()] == ["/srv/wrong.yml", "ceph"]
+    world.leasing().take("kvm1", "undrain")
+    assert world.fencing().lifted("/srv/wrong.yml") and world.fences() == {"ceph": [ORIGINS["web"]]}
+    assert world.fencing().lifted("ceph") and world.fences() == {}
+
+
+def test_what_one_fence_has_cut_is_no_proof_for_another(prepared_url):
+    """Of an earlier run neither."""
+    world = Fenced(prepared_url, WEB, DB)
+    world.cut(ORIGINS["web"])
+    world.leasing().release(["kvm1"])
+    world.leasing().take("kvm1", "evacuate")
+    world.fencing().begin("/srv/own.yml")
+    world.fencing().verified("/srv/own.yml", [ORIGINS["db"]])
+    assert world.restarted()[0] == {"db"}
+    assert world.fences() == {"ceph": [ORIGINS["web"]], "/srv/own.yml": [ORIGINS["db"]]}
+
+
+def test_given_again_when_nothing_is_left(prepared_url):
     world = Fenced(prepared_url, WEB)
     world.cut()
-    with pytest.raises(DroverError, match="shut out of its storage by the fence ceph already, not by /srv/iscsi.yml"):
-        world.fencing().begin("/srv/iscsi.yml")
+    assert world.restarted()[0] == {"web"}
+    world.look()
+    calls, before = list(world.calls), world.fences()
+    world.leasing().take("kvm1", "evacuate")
+    assert world.fencing().begin("ceph") == {"addresses": [], "disks": []}
+    assert world.fences() == before
+    world.leasing().take("kvm1", "evacuate")
+    result = world.evacuation(Hosts(world)).restart(["kvm2", "kvm3"])
+    assert not result["changed"] and result["restarted"] == result["remaining"] == [] and world.calls == calls
+
+
+@pytest.mark.parametrize("local", [False, True], ids=["nothing", "a local disk"])
+def test_what_cannot_be_cut_off_is_refused_all_the_same(prepared_url, local):
+    """Where no fence was ever proven, and where something is left that may still run there."""
+    there = [instance("off", disk("/local/off.qcow2"))] if local else []
+    world = Fenced(prepared_url, *there, *([WEB] if local else []))
+    if local:
+        world.cut()
+        assert world.restarted()[0] == {"web"}
+        world.look()
+    world.leasing().take("kvm1", "evacuate")
+    with pytest.raises(DroverError, match="No instance of kvm1 writes to shared storage"):
+        world.fencing().begin("ceph")
+    world.leasing().take("kvm1", "evacuate")
+    with pytest.raises(DroverError, match="not proven that kvm1 is off or cut off"):
+        world.evacuation(Hosts(world)).restart(["kvm2", "kvm3"])
 
 
 @pytest.mark.parametrize("lifted", [(), ("storage_active",)])
@@ -189,11 +245,11 @@ def test_a_fence_that_cuts_nothing_is_seen_by_the_client_that_still_writes(prepa
     monkeypatch.setattr(test_evacuate.Hand, "read", read)
     monkeypatch.setattr(storage_fencing, "FORGOTTEN", 0)
     if lifted:
-        fencing.verified(asked["disks"], ["kvm1", "kvm2", "kvm3"], lifted)
+        fencing.verified("/srv/own.yml", asked["disks"], ["kvm1", "kvm2", "kvm3"], lifted)
         assert probed == []
         return
     with pytest.raises(DroverError, match="Ceph still has a client that writes there") as refused:
-        fencing.verified(asked["disks"], ["kvm1", "kvm2", "kvm3"])
+        fencing.verified("/srv/own.yml", asked["disks"], ["kvm1", "kvm2", "kvm3"])
     assert ORIGINS["web"] in str(refused.value) and {name for name, *_rest in probed} == {"kvm2", "kvm3"}
     with pytest.raises(DroverError, match="not proven that kvm1 is off or cut off"):
         world.run(fenced=False)
@@ -206,5 +262,5 @@ def test_a_client_that_is_gone_is_forgotten_by_ceph_after_a_while(prepared_url, 
     asked, answers = world.fencing().begin("/srv/own.yml"), [[ORIGINS["web"]], [ORIGINS["web"]], [], []]
     monkeypatch.setattr(test_evacuate.Hand, "read", lambda *dummy: {"in_use": answers.pop(0)})
     monkeypatch.setattr(storage_fencing, "LOOK", 0)
-    world.fencing().verified(asked["disks"], ["kvm2", "kvm3"])
+    world.fencing().verified("/srv/own.yml", asked["disks"], ["kvm2", "kvm3"])
     assert answers == [] and world.restarted()[0] == {"web"}

@@ -272,6 +272,24 @@ def test_absent_and_its_disks(run_module, fake_host, domain_xml, tmp_path):
     assert (again["changed"], again["domain"]) == (False, None)
 
 
+@pytest.mark.parametrize(("call", "changed", "check_mode"), [("info", False, True), ("info", False, False), ("undefineFlags", True, False)])
+def test_a_domain_that_somebody_removes_meanwhile_is_absent(run_module, fake_host, domain_xml, monkeypatch, call, changed, check_mode):
+    """An earlier run that Ansible gave up goes on there, or a person removes it."""
+    uri, connection = fake_host(domain_xml("vm", 7), domain_xml("other", 8))
+    connection.lookupByName("vm").destroy()
+    method = getattr(libvirt.virDomain, call)
+
+    def removed_before(domain, *args):
+        if domain.name() == "vm" and "vm" in names(connection):
+            connection.lookupByName("vm").undefine()
+        return method(domain, *args)
+
+    monkeypatch.setattr(libvirt.virDomain, call, removed_before)
+    gone = run_module("domain", uri=uri, uuid=UUID, name="vm", state="absent", remove_disks=True, check_mode=check_mode)
+    assert gone["rc"] == 0 and (gone["changed"], gone["domain"]) == (changed, None), gone
+    assert names(connection) == ["other"]
+
+
 def test_names_with_odd_characters(run_module, fake_host, domain_xml, tmp_path):
     path = str(tmp_path / "a & b 'c'.qcow2")
     uri, connection = fake_host()

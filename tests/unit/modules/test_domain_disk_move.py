@@ -273,6 +273,19 @@ def test_the_guest_is_not_switched_to_a_copy_that_has_lost_its_name(make, what):
     assert set(vm.disks()) == {vm.old} and os.path.exists(vm.old) and not vm.recorded and sorted(os.listdir(vm.fast)) == there
 
 
+def test_what_is_mounted_over_the_destination_meanwhile_ends_the_move(make, monkeypatch):
+    """In memory or not: the copy has lost its name. No new move begins there."""
+    vm = make()
+    vm.guests.ready = False
+    vm.done("copying", order="one")
+    ready(vm)
+    os.rename(vm.new, f"{vm.new}.elsewhere")
+    monkeypatch.setattr(destination, "mount_of", lambda *dummy: (vm.fast, "/", "tmpfs", "over"))
+    text = vm.refuses(goes_on=True, order="one")
+    assert "was not switched over" in text and f"runs on with {vm.old}" in text and not vm.recorded
+    assert "is in memory (tmpfs)" in vm.refuses()
+
+
 def test_the_old_file_stays_where_the_copy_has_lost_its_name(make):
     """Somebody has switched the guest over, and has moved the file."""
     vm = make()

@@ -159,6 +159,10 @@ INSERT INTO fleet_cpus (cell, arch, domain_type, vendor, cpu, hosts, created_at)
 VALUES ('c', 'x86_64', 'kvm', 'Intel', '{"vendor": "Intel", "model": "Haswell", "policies": {}, "features": ["aes"]}', '["kvm1"]', 1700000000.0);
 """,
     "0020": "INSERT INTO history (day, zone, resource_class, capacity, used) VALUES (20000, 'a', 'VCPU', 64.0, 12);",
+    "0021": """
+INSERT INTO storage_fences (host, fence, addresses, cut, created_at, verified_at)
+VALUES ('kvm2', '/etc/drover/fence_tgt.yml', '["192.0.2.12"]', '[]', 1700000002.0, NULL);
+""",
     "0016": "UPDATE instances SET image_id = 'debian-12-2026', image_format = 'qcow2' WHERE id = 1;",
 }
 

@@ -178,10 +178,12 @@ class Cluster:
 
 
 def up(layout: Layout) -> None:
-    """Start the cluster where it does not run, and give it to all hosts."""
+    """Start the cluster where it does not run, let in again whom a fence has shut out, and give it to all hosts."""
     cluster = Cluster(layout)
     if not cluster.is_up():
         cluster.start()
+    # libvirt starts no pool of a host that is shut out; it says that there is no such file.
+    cluster.ceph("osd", "blocklist", "clear")
     for host in layout.hosts():
         cluster.give_to(host)
 
