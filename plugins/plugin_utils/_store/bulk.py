@@ -5,16 +5,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import gc
 import json
 import uuid
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, postgresql, sa
 
 # So many values are named one by one, of which SQLite limits the number; more go to the database as one value.
 NAMED_VALUES = 1000
+
+
+@contextlib.contextmanager
+def without_collection() -> Iterator[None]:
+    """Do without the cyclic garbage collector while many objects are made that stay; it would look at all of them again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def run(connection: Connection, values: Any, make: Callable[..., Any], *arguments: Hashable) -> sa.CursorResult[Any]:

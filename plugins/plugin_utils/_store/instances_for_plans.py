@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceAmounts, PlannedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import POOL_PREFIX
-from ansible_collections.drover.compute.plugins.plugin_utils._store import aggregates, devices, files, numa, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import aggregates, bulk, devices, files, numa, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import RESOURCE_CLASSES
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import located, state_of
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Select, sa
@@ -37,6 +37,7 @@ def read_host_instances(connection: Connection, host: str | None = None) -> list
     return read_instances(connection, None if host is None else [host])
 
 
+@bulk.without_collection()
 def read_instances(connection: Connection, hosts: Collection[str] | None = None, but: Collection[str] = ()) -> list[PlannedInstance]:
     """Read instances for planners, sorted by name, in a fixed number of queries.
 
@@ -243,6 +244,7 @@ def _sums(held: Held) -> dict[str, int]:
     return sums
 
 
+@bulk.without_collection()
 def read_amounts(connection: Connection) -> list[InstanceAmounts]:
     """Read the needs and places of all instances, of which there may be millions, without the facts of their domains."""
     instances, nodes, groups = tables.instances, tables.compute_nodes, tables.server_groups
