@@ -70,14 +70,17 @@ def new_uuid() -> str:
 def among(connection: Connection, query: Select, column: sa.ColumnElement[Any], values: Iterable[Any]) -> list[Row]:
     """Read the rows of a query whose column is one of some values."""
     chosen = set(values)
-    if not chosen:
-        return []
-    if len(chosen) <= NAMED_VALUES:
-        return list(connection.execute(query.where(column.in_(chosen))))
+    return list(connection.execute(query.where(is_among(connection, column, chosen)))) if chosen else []
+
+
+def is_among(connection: Connection, column: sa.ColumnElement[Any], values: Collection[Any]) -> sa.ColumnElement[bool]:
+    """Write the test that a column is one of any number of values, for one statement."""
+    if len(values) <= NAMED_VALUES:
+        return column.in_(values)
     if connection.dialect.name == "postgresql":
-        return list(connection.execute(query.where(column == sa.any_(sa.bindparam(None, list(chosen), postgresql.ARRAY(column.type))))))
-    each = sa.func.json_each(json.dumps(list(chosen))).table_valued("value")
-    return list(connection.execute(query.where(column.in_(sa.select(each.c.value)))))
+        return column == sa.any_(sa.bindparam(None, list(values), postgresql.ARRAY(column.type)))
+    each = sa.func.json_each(json.dumps(list(values))).table_valued("value")
+    return column.in_(sa.select(each.c.value))
 
 
 def insert(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -141,8 +141,7 @@ def addresses(connection: Connection, uuids: Iterable[str] | None = None) -> dic
     query = sa.select(domains.c.uuid, domains.c.facts["interfaces"].as_string()).join(table, on_its_node())
     rows = connection.execute(query) if uuids is None else bulk.among(connection, query, domains.c.uuid, uuids)
     return {
-        uuid: [address for each in json.loads(interfaces or "[]") for address in each.get("addresses", ())]
-        for uuid, interfaces in rows
+        uuid: [address for each in json.loads(interfaces or "[]") for address in each.get("addresses", ())] for uuid, interfaces in rows
     }
 
 

@@ -59,7 +59,7 @@ def read_instances(connection: Connection, hosts: Collection[str] | None = None,
     tied: set[str] = set()
     direct: set[str] = set()
     asked: dict[str, list[dict[str, Any]]] = {}
-    for row in connection.execute(_of_hosts(query, hosts, but)):
+    for row in connection.execute(_of_hosts(connection, query, hosts, but)):
         facts, policy = row.facts or {}, row.policy or {}
         extra_specs = {**specs_of.get(row.flavor, {}), **(row.extra_specs or {})}
         allocations = held.get(row.uuid, {})
@@ -180,11 +180,11 @@ def _add_local_disks(connection: Connection, instances: Sequence[PlannedInstance
         each["local_disks"] = any((path, None) in known.get(each["uuid"], ()) for path in paths)
 
 
-def _of_hosts(query: Select, hosts: Collection[str] | None, but: Collection[str]) -> Select:
+def _of_hosts(connection: Connection, query: Select, hosts: Collection[str] | None, but: Collection[str]) -> Select:
     column = tables.compute_nodes.c.host
     if hosts is not None:
-        query = query.where(column.in_(sorted(hosts)))
-    return query.where(column.not_in(sorted(but))) if but else query
+        query = query.where(bulk.is_among(connection, column, sorted(hosts)))
+    return query.where(sa.not_(bulk.is_among(connection, column, sorted(but)))) if but else query
 
 
 def _held(connection: Connection, hosts: Collection[str] | None = None, but: Collection[str] = (), rare: bool = False) -> dict[str, Held]:
@@ -212,7 +212,7 @@ def _held(connection: Connection, hosts: Collection[str] | None = None, but: Col
     if rare:
         query = query.where(classes.c.name.not_in(RESOURCE_CLASSES))
     held: dict[str, Held] = {}
-    for uuid, provider, name, amount in connection.execute(_of_hosts(query, hosts, but)):
+    for uuid, provider, name, amount in connection.execute(_of_hosts(connection, query, hosts, but)):
         held.setdefault(uuid, {}).setdefault(provider, {})[name] = int(amount)
     return held
 
