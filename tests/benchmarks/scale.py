@@ -13,7 +13,10 @@ three hosts are an anti-affinity group. With --empty-every N each Nth host is em
 Each command runs in a process of its own, and calls what its plugin or lookup calls. For each: seconds, its CPU (user and system)
 after the imports, the least of --repeat runs; mb, the peak memory of the process; and figures of its result. A command that needs
 more than --memory GiB of addresses or --seconds of CPU is stopped and has the key failed. --against measures another checkout too, with
-the same store, in turn: before, and ratio, the seconds here over the seconds there. inventory and inventory_instances are
+the same store, in turn: before, and ratio, the seconds here over the seconds there.
+
+drain is that of a host with an instance that never moves, drain_room that of one whose largest instances need an empty host: without any,
+all instances of their cell are looked at. import reads the file that export wrote. inventory and inventory_instances are
 ansible-inventory --list as a whole, with Ansible's start. simulation_1000 is the placing of 1,000 instances alone.
 """
 
@@ -188,7 +191,7 @@ class Commands:
     def drain(self):
         return self._drain(name_of(0))
 
-    def drain_movable(self):
+    def drain_room(self):
         return self._drain(name_of(2))
 
     def _drain(self, host):

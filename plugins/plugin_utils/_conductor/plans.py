@@ -105,12 +105,12 @@ class DrainQuestion:
         for each in there:
             if each["host"] in unreached:
                 excluded[each["uuid"]] = {**unreached[each["host"]], **excluded.get(each["uuid"], {})}
-        plan = self._plan(connection, there, None, hosts, excluded, closed)
+        plan, columns = self._plan(connection, there, None, hosts, excluded, closed)
         unplaced = {each["uuid"] for each in plan["unmovable"]}
         if any(each["uuid"] in unplaced and why_unmovable(each) is None for each in there):
             # The others are of use only now: to make room, and to prove that nothing would.
-            others = read_instances(connection, but=hosts)
-            plan = self._plan(connection, there, others, hosts, excluded, closed)
+            others = read_instances(connection, _concerned(columns, hosts), but=hosts)
+            plan, _columns = self._plan(connection, there, others, hosts, excluded, closed)
         estimate(connection, plan, there + (others or []), _by_source(plan["moves"]))
         return {**plan, "lines": drain_lines(plan), "unsettled": left_open_for(connection, hosts)}
 
@@ -122,7 +122,7 @@ class DrainQuestion:
         hosts: Sequence[str],
         excluded: Exclusions,
         closed: Collection[str],
-    ) -> DrainPlan:
+    ) -> tuple[DrainPlan, FleetColumns]:
         columns = read_fleet(connection, there + (others or []), self.policy, clock.now(connection), self.service_down_time)
         limits: MoveLimits = {
             "per_source": self.limits.per_source,
@@ -142,7 +142,7 @@ class DrainQuestion:
             solver_seconds=self.solver_seconds,
             closed=closed,
         )
-        return {**plan, "down": _down(columns, plan["hosts"])}
+        return {**plan, "down": _down(columns, plan["hosts"])}, columns
 
 
 @dataclasses.dataclass(frozen=True)
@@ -260,6 +260,18 @@ def plan_home(
     plan: HomePlan = plan_return(columns, instances, policy, homes, {"per_source": max_migrations, "per_destination": max_migrations})
     estimate(connection, plan, instances)
     return {**plan, "lines": home_lines(plan)}
+
+
+def _concerned(columns: FleetColumns, hosts: Iterable[str]) -> set[str] | None:
+    """Return the hosts whose instances can make room for those of some hosts: those of their cells, which nothing leaves.
+
+    :returns: None for all hosts, where nodes share a provider, which may serve several cells.
+    """
+    if any(column.get("providers") is not None for column in columns["resources"].values()):
+        return None
+    drained = set(hosts)
+    cells = {cell for host, cell in zip(columns["host"], columns["cell"]) if host in drained}
+    return {host for host, cell in zip(columns["host"], columns["cell"]) if cell in cells}
 
 
 def _down(columns: FleetColumns, hosts: Iterable[str]) -> list[BlockedHost]:

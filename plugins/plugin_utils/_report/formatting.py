@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 from collections.abc import Sequence
 
 #: From this much on the next larger unit is used.
@@ -20,6 +21,8 @@ _HIDDEN = dict.fromkeys(
 
 def clean(text: str) -> str:
     """Replace the characters that could change the text beside them."""
+    if text.isascii() and text.isprintable():
+        return text
     return text.translate(_HIDDEN).encode("utf-8", "replace").decode("utf-8")
 
 
@@ -48,6 +51,7 @@ def disk(gib: float | None) -> str | None:
     return _sized(gib, DISK)
 
 
+@functools.lru_cache(maxsize=1024)
 def _sized(value: float | None, units: Sequence[str]) -> str | None:
     if value is None:
         return None

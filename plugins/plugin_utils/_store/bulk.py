@@ -5,16 +5,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import gc
 import json
 import uuid
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, postgresql, sa
 
 # So many values are named one by one, of which SQLite limits the number; more go to the database as one value.
 NAMED_VALUES = 1000
+
+
+@contextlib.contextmanager
+def without_collection() -> Iterator[None]:
+    """Do without the cyclic garbage collector while many objects are made that stay; it would look at all of them again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def run(connection: Connection, values: Any, make: Callable[..., Any], *arguments: Hashable) -> sa.CursorResult[Any]:
@@ -56,14 +70,17 @@ def new_uuid() -> str:
 def among(connection: Connection, query: Select, column: sa.ColumnElement[Any], values: Iterable[Any]) -> list[Row]:
     """Read the rows of a query whose column is one of some values."""
     chosen = set(values)
-    if not chosen:
-        return []
-    if len(chosen) <= NAMED_VALUES:
-        return list(connection.execute(query.where(column.in_(chosen))))
+    return list(connection.execute(query.where(is_among(connection, column, chosen)))) if chosen else []
+
+
+def is_among(connection: Connection, column: sa.ColumnElement[Any], values: Collection[Any]) -> sa.ColumnElement[bool]:
+    """Write the test that a column is one of any number of values, for one statement."""
+    if len(values) <= NAMED_VALUES:
+        return column.in_(values)
     if connection.dialect.name == "postgresql":
-        return list(connection.execute(query.where(column == sa.any_(sa.bindparam(None, list(chosen), postgresql.ARRAY(column.type))))))
-    each = sa.func.json_each(json.dumps(list(chosen))).table_valued("value")
-    return list(connection.execute(query.where(column.in_(sa.select(each.c.value)))))
+        return column == sa.any_(sa.bindparam(None, list(values), postgresql.ARRAY(column.type)))
+    each = sa.func.json_each(json.dumps(list(values))).table_valued("value")
+    return column.in_(sa.select(each.c.value))
 
 
 def insert(connection: Connection, table: sa.Table, rows: Sequence[Mapping[str, Any]]) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -129,16 +130,18 @@ def located(*columns: sa.ColumnElement[Any]) -> Select:
     )
 
 
+@bulk.without_collection()
 def addresses(connection: Connection, uuids: Iterable[str] | None = None) -> dict[str, list[str]]:
     """Read the addresses of instances on their nodes, those of the first interface first, by uuid.
 
     :param uuids: of some instances; None for all.
     """
     table, domains = tables.instances, tables.domains
-    query = sa.select(domains.c.uuid, domains.c.facts).join(table, on_its_node())
+    # The rest of the facts is not decoded.
+    query = sa.select(domains.c.uuid, domains.c.facts["interfaces"].as_string()).join(table, on_its_node())
     rows = connection.execute(query) if uuids is None else bulk.among(connection, query, domains.c.uuid, uuids)
     return {
-        row.uuid: [address for each in (row.facts or {}).get("interfaces", ()) for address in each.get("addresses", ())] for row in rows
+        uuid: [address for each in json.loads(interfaces or "[]") for address in each.get("addresses", ())] for uuid, interfaces in rows
     }
 
 
@@ -169,6 +172,7 @@ def counts(connection: Connection) -> Counter[tuple[str | None, str]]:
     return found
 
 
+@bulk.without_collection()
 def listing(
     connection: Connection, host: str | None = None, name: str | None = None, uuid: str | None = None, selector: Selector | None = None
 ) -> list[ListedInstance]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceAmounts, PlannedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import POOL_PREFIX
-from ansible_collections.drover.compute.plugins.plugin_utils._store import aggregates, devices, files, numa, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import aggregates, bulk, devices, files, numa, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import RESOURCE_CLASSES
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import located, state_of
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Select, sa
@@ -37,6 +37,7 @@ def read_host_instances(connection: Connection, host: str | None = None) -> list
     return read_instances(connection, None if host is None else [host])
 
 
+@bulk.without_collection()
 def read_instances(connection: Connection, hosts: Collection[str] | None = None, but: Collection[str] = ()) -> list[PlannedInstance]:
     """Read instances for planners, sorted by name, in a fixed number of queries.
 
@@ -58,7 +59,7 @@ def read_instances(connection: Connection, hosts: Collection[str] | None = None,
     tied: set[str] = set()
     direct: set[str] = set()
     asked: dict[str, list[dict[str, Any]]] = {}
-    for row in connection.execute(_of_hosts(query, hosts, but)):
+    for row in connection.execute(_of_hosts(connection, query, hosts, but)):
         facts, policy = row.facts or {}, row.policy or {}
         extra_specs = {**specs_of.get(row.flavor, {}), **(row.extra_specs or {})}
         allocations = held.get(row.uuid, {})
@@ -179,11 +180,11 @@ def _add_local_disks(connection: Connection, instances: Sequence[PlannedInstance
         each["local_disks"] = any((path, None) in known.get(each["uuid"], ()) for path in paths)
 
 
-def _of_hosts(query: Select, hosts: Collection[str] | None, but: Collection[str]) -> Select:
+def _of_hosts(connection: Connection, query: Select, hosts: Collection[str] | None, but: Collection[str]) -> Select:
     column = tables.compute_nodes.c.host
     if hosts is not None:
-        query = query.where(column.in_(sorted(hosts)))
-    return query.where(column.not_in(sorted(but))) if but else query
+        query = query.where(bulk.is_among(connection, column, sorted(hosts)))
+    return query.where(sa.not_(bulk.is_among(connection, column, sorted(but)))) if but else query
 
 
 def _held(connection: Connection, hosts: Collection[str] | None = None, but: Collection[str] = (), rare: bool = False) -> dict[str, Held]:
@@ -211,7 +212,7 @@ def _held(connection: Connection, hosts: Collection[str] | None = None, but: Col
     if rare:
         query = query.where(classes.c.name.not_in(RESOURCE_CLASSES))
     held: dict[str, Held] = {}
-    for uuid, provider, name, amount in connection.execute(_of_hosts(query, hosts, but)):
+    for uuid, provider, name, amount in connection.execute(_of_hosts(connection, query, hosts, but)):
         held.setdefault(uuid, {}).setdefault(provider, {})[name] = int(amount)
     return held
 
@@ -243,6 +244,7 @@ def _sums(held: Held) -> dict[str, int]:
     return sums
 
 
+@bulk.without_collection()
 def read_amounts(connection: Connection) -> list[InstanceAmounts]:
     """Read the needs and places of all instances, of which there may be millions, without the facts of their domains."""
     instances, nodes, groups = tables.instances, tables.compute_nodes, tables.server_groups

@@ -15,7 +15,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement.allocati
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.providers import grouped
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NumaAllocation
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import HostDevice
-from ansible_collections.drover.compute.plugins.plugin_utils._store import numa, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, numa, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import SHARES
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
 
@@ -99,6 +99,7 @@ class Snapshot:
         )
 
 
+@bulk.without_collection()
 def read(connection: Connection) -> Snapshot:
     """Read a snapshot of the store."""
     consumers = _by(connection, _columns(tables.consumers, "uuid id type project user expires_at"))
