@@ -267,7 +267,6 @@ class Commands:
             with transfer_file.Export(str(path)) as file, store.write() as connection:
                 return {"rows": sum(transfer.load(connection, file)["rows"].values())}
 
-
     def simulation_load(self):
         from ansible_collections.drover.compute.plugins.plugin_utils._simulation import simulate
 

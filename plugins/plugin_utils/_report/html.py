@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import gzip
 import hashlib
 import os
 import re
@@ -34,6 +35,8 @@ GUIDES = "https://github.com/drover-compute/drover.compute/blob/main/docs/"
 #: seconds for a table of thousands of rows. Without a script the browser shows the whole table.
 MOST_HOSTS = 500
 MOST_INSTANCES = 5000
+#: So many characters of these rows are in the page as they are; more are packed, and only a script shows them.
+MOST_TEXT = 8_000_000
 #: The heat map of more hosts than this is folded.
 MOST_CELLS = 1000
 #: So many lines of "Needs a look" are not folded.
@@ -58,6 +61,7 @@ def page(view: Mapping[str, Any], at: float, fleet: str | None = None) -> bytes:
         **view,
         guides=GUIDES,
         looks=LOOKS,
+        most_text=MOST_TEXT,
         large=len(view["hosts"]) > MOST_HOSTS or view["summary"]["instances"] > MOST_INSTANCES,
     )
 
@@ -136,6 +140,7 @@ def _environment() -> jinja2.Environment:
         finalize=_finalize,
     )
     environment.globals["name"] = _name
+    environment.filters["packed"] = _packed
     environment.filters.update(
         {name: getattr(formatting, name) for name in ("age", "number", "memory", "disk", "moment", "exact", "duration", "weight")}
     )
@@ -148,6 +153,11 @@ def _name(text: str | None) -> Any:
     A function and no macro, as a large page has hundreds of thousands.
     """
     return text if text is None or text.isascii() else markupsafe.Markup(f"<bdi>{markupsafe.escape(formatting.clean(text))}</bdi>")
+
+
+def _packed(text: str) -> str:
+    """Compress text, the same for the same text, for the script of the page."""
+    return base64.b64encode(gzip.compress(text.encode("utf-8"), mtime=0)).decode("ascii")
 
 
 def _finalize(value: Any) -> Any:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import pathlib
 import re
 
@@ -250,6 +252,17 @@ def test_a_large_fleet_is_text_for_the_script(small_url, monkeypatch):
     (inside,) = re.findall(b'<noscript id="hosts-source">(.*?)</noscript>', large, re.S)
     assert inside.count(b'<tbody class="host">') == 6 and inside.count(b'<tr id="i-') == 7
     assert Reader(large).hosts == whole.hosts
+
+
+def test_the_rows_of_a_very_large_fleet_are_packed(small_url, monkeypatch):
+    """The same rows, and the same page each time."""
+    monkeypatch.setattr(html, "MOST_HOSTS", 3)
+    (inside,) = re.findall(b'<noscript id="hosts-source">(.*?)</noscript>', page(small_url), re.S)
+    monkeypatch.setattr(html, "MOST_TEXT", 100)
+    packed = page(small_url)
+    (text,) = re.findall(b'<template id="hosts-packed">(.*?)</template>', packed, re.S)
+    assert gzip.decompress(base64.b64decode(text)).strip() == inside.strip() and page(small_url) == packed
+    assert b"needs scripts" in packed and b'<tr id="i-' not in packed.replace(b'<tr id="(i-', b"")
 
 
 @pytest.fixture
