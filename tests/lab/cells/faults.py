@@ -179,6 +179,9 @@ class LibvirtDies(Fault):
         # A libvirtd that starts gives up a pool that it cannot read right then. A build says so, and how a person starts the pool.
         self.world.storage.again(self.operation.at)
 
+    #: It may have left a volume that has data.
+    again = ModuleKilled.again
+
 
 class LibvirtHangs(Fault):
     """The libvirtd of the host stands still until the run has ended."""
