@@ -176,6 +176,11 @@ class LibvirtDies(Fault):
 
     def mend(self, watch):
         self.fleet.run(self.operation.at, RESTARTED)
+        # A libvirtd that starts gives up a pool that it cannot read right then. A build says so, and how a person starts the pool.
+        self.world.storage.again(self.operation.at)
+
+    #: It may have left a volume that has data.
+    again = ModuleKilled.again
 
 
 class LibvirtHangs(Fault):
