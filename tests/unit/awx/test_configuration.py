@@ -49,7 +49,7 @@ ASKS = {
 SLICED = {"discover"}
 # Which jobs may run beside another of the same template: a lease keeps them from the same host, or they only read or abort.
 BESIDE = {
-    "hosts", "instances", "instance_show", "capacity", "schedule", "host_disable", "host_enable", "libvirt_restart",
+    "hosts", "instances", "instance_show", "capacity", "schedule", "simulate", "host_disable", "host_enable", "libvirt_restart",
     "migration_abort", "instance_cdrom", "instance_disk", "instance_disk_move", "instance_migrate", "instance_resize", "drain", "undrain", "evacuate", "power",
 }  # fmt: skip
 # A line by which AWX knows a playbook.
