@@ -121,6 +121,12 @@ CURVES = (
     ("Moves and restarts", (("moved", "maintenance and failures", 1), ("rebalanced", "rebalancing", 1))),
     ("Refused or not restarted", (("refused", "new instances refused", 1), ("not_restarted", "not restarted", 1))),
 )
+LICENCE = """<?xml version="1.0" encoding="UTF-8"?>
+<!--
+Copyright (c) 2026, The drover.compute authors
+GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+SPDX-License-Identifier: GPL-3.0-or-later
+-->"""
 COLOURS = ("#0050a0", "#b85c00")
 
 
@@ -150,7 +156,7 @@ def plot(rows, title):
     )
     size = f'viewBox="0 0 {LEFT + WIDTH + 190} {top - 10}"'
     head = f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="sans-serif" font-size="13" role="img"><title>{title}</title>'
-    return "\n".join([head, '<rect width="100%" height="100%" fill="#fff"/>', *parts, "</svg>", ""])
+    return "\n".join([LICENCE, head, '<rect width="100%" height="100%" fill="#fff"/>', *parts, "</svg>", ""])
 
 
 def main():
