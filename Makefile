@@ -36,8 +36,8 @@ quick:  ## the engine's unit tests, without root, PostgreSQL or a browser: under
 	$(PYTEST) --dist worksteal -m 'not long' -k 'not postgresql' $(QUICK)
 
 test-unit: setup  ## unit tests, the store on SQLite; a sample of those of which there are many: on PostgreSQL, of each playbook, the fault matrix, the scenarios
-	$(PYTEST) -m 'not long' --one-in 16 tests/unit
-	$(PYTEST) --one-in 1200 tests/matrix tests/scenarios
+	$(PYTEST) -m 'not long' --one-in 8 tests/unit
+	$(PYTEST) --one-in 800 tests/matrix tests/scenarios
 
 test-matrix: setup  ## the fault matrix, simulated: each operation, with each fault, at each of its moments
 	$(PYTEST) tests/matrix

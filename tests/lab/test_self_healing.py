@@ -171,6 +171,28 @@ def test_the_only_engine_is_killed_in_the_middle(with_bmcs, fleet, engine):
         healed(fleet, begun, "power cut, the engine killed and started again", web, db)
 
 
+def test_the_host_comes_back_during_the_evacuation(with_bmcs, fleet, engine):
+    """Somebody presses its button while the engine evacuates it: whatever the run has seen by then, no guest runs twice, and none is lost."""
+    web, db = Domain("web"), Domain("db")
+    fleet.make("kvm1", web, db)
+    discover(fleet, "-e", json.dumps(SHARED_POOL))
+    healing = engine()
+    healing.watches()
+    with Copies(web, db):
+        time.sleep(2)
+        fleet.lab.command("kill", "kvm1")
+        healing.says("Evacuation of kvm1", 120)
+        fleet.lab.command("start", "kvm1")
+        # Either it was back in time, and the run ends there; or it was fenced, and they run elsewhere.
+        healing.says("kvm1 is back|2 instance.s. restarted, 0 not", 300)
+        time.sleep(30)
+        defined = fleet.where()
+        assert set(defined) == {"web", "db"}, defined
+    rows = fleet.query("SELECT i.name, n.host FROM instances i JOIN compute_nodes n ON n.id = i.compute_node_id")
+    print(f"\n{defined}, in the store {sorted(rows)}")
+    assert {name: host for name, host in rows} == {name: host for name, (host, _state) in defined.items()}
+
+
 def test_only_the_network_between_the_engine_and_a_host_is_cut(with_bmcs, fleet, engine):
     """The host is silent here, and its witnesses reach it: it is left alone, and read when it is back."""
     web = Domain("web")
