@@ -190,7 +190,7 @@ def test_the_host_comes_back_during_the_evacuation(with_bmcs, fleet, engine):
         assert set(defined) == {"web", "db"}, defined
     rows = fleet.query("SELECT i.name, n.host FROM instances i JOIN compute_nodes n ON n.id = i.compute_node_id")
     print(f"\n{defined}, in the store {sorted(rows)}")
-    assert {name: host for name, host in rows} == {name: host for name, (host, _state) in defined.items()}
+    assert dict(rows) == {name: host for name, (host, _state) in defined.items()}
 
 
 def test_only_the_network_between_the_engine_and_a_host_is_cut(with_bmcs, fleet, engine):
