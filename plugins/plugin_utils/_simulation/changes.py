@@ -5,11 +5,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import check_keys, host_names, is_host_name, read_whole, shown
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import (
+    check_keys,
+    did_you_mean,
+    host_names,
+    is_host_name,
+    read_whole,
+    shown,
+)
 
 #: The most hosts of one change: a typing error must not fill the memory.
 MOST_HOSTS = 10_000
@@ -17,6 +25,8 @@ MOST_HOSTS = 10_000
 SELECTORS = ("hosts", "aggregate", "availability_zone")
 #: What goes with hosts that are added; the other keys are those of a node of the module compute_node.
 _OF_ADDED = ("like", "count", "name")
+#: Keys of such a node that name it, or what is on it: ``name`` names it, and it is empty.
+_GIVEN_BY_NAME = {"host", "hypervisor_hostname", "hypervisor", "domains"}
 
 
 class Change(NamedTuple):
@@ -60,6 +70,7 @@ def _added_hosts(where: str, value: Any) -> dict[str, Any]:
     like, name = (_text(where, key, value.get(key)) for key in ("like", "name"))
     if name is not None and not is_host_name(name):
         raise DroverError(f"{where}: name {shown(name)} is no name of a host.")
+    check_keys(where, node, sorted(node_data.KNOWN - _GIVEN_BY_NAME))
     if (like is None) == (not node):
         raise DroverError(
             f"{where}: give either like, the host that the new ones are like, or sizes such as vcpus, memory_mb and local_gb."
@@ -135,28 +146,33 @@ READERS: Mapping[str, Any] = {
 }
 
 
-def selected(selector: Mapping[str, Any], where: str, known: Sequence[str], aggregates: Sequence[Mapping[str, Any]]) -> list[str]:
+def selected(
+    selector: Mapping[str, Any],
+    where: str,
+    known: Sequence[str],
+    aggregates: Mapping[str, Collection[str]],
+    zones: Mapping[str, Collection[str]],
+) -> list[str]:
     """Return the hosts of a selector, in the order of the fleet.
 
     :param selector: what _hosts() returned.
     :param known: the hosts of the fleet.
-    :param aggregates: of the fleet: name, metadata, hosts.
+    :param aggregates: the hosts of each aggregate.
+    :param zones: the availability zones of each host.
     :raises DroverError: a host, an aggregate or a zone is unknown, or has no hosts.
     """
     ((key, value),) = selector.items()
+    names: Iterable[str] = value
     if key == "hosts":
-        wanted = set(value)
-        missing = [name for name in value if name not in set(known)]
-        if missing:
-            raise DroverError(f"{where}: there is no host {missing[0]} in the fleet as it is then.")
+        words, there, wanted = "host", known, set(value)
     elif key == "aggregate":
-        names = [each["name"] for each in aggregates]
-        check_keys(where, [value], names, "aggregate")
-        wanted = {host for each in aggregates if each["name"] == value for host in each["hosts"]}
+        words, there, wanted, names = "aggregate", aggregates, set(aggregates.get(value, ())), [value]
     else:
-        zones = {each["metadata"].get(key): each["hosts"] for each in aggregates if each["metadata"].get(key)}
-        check_keys(where, [value], zones, "availability zone")
-        wanted = set(zones[value])
+        words, there, names = "availability zone", {zone for each in zones.values() for zone in each}, [value]
+        wanted = {host for host, each in zones.items() if value in each}
+    for name in names:
+        if name not in there:
+            raise DroverError(f"{where}: there is no {words} {name} in the fleet as it is then{did_you_mean(name, there)}.")
     found = [host for host in known if host in wanted]
     if not found:
         raise DroverError(f"{where}: {value} has no host in the fleet as it is then.")

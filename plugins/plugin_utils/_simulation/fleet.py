@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state, plans, scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, requests
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural, some
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural, some
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import host_copies, relocation
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain import plan_drain
@@ -27,7 +28,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._simulation import 
 from ansible_collections.drover.compute.plugins.plugin_utils._simulation.changes import Change
 from ansible_collections.drover.compute.plugins.plugin_utils._store import aggregates, flavors, hosts, requested_instances
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_instances
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_instances, read_zones
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
 
 
@@ -64,20 +65,12 @@ class SimulatedFleet:
         return sorted((each["host"] for each in hosts.states(self.connection, self.now, self.service_down_time)), key=natural)
 
     def _selected(self, change: Change) -> list[str]:
-        return changes.selected(change.value, change.where, self.names(), aggregates.listing(self.connection))
+        of_aggregates = {each["name"]: each["hosts"] for each in aggregates.listing(self.connection)}
+        return changes.selected(change.value, change.where, self.names(), of_aggregates, read_zones(self.connection))
 
     def _add_hosts(self, change: Change) -> SimulatedChange:
         like, count, node = change.value["like"], change.value["count"], change.value["node"]
-        known, base = set(self.names()), change.value["name"] or "new"
-        added: list[str] = []
-        number = 0
-        while len(added) < count:
-            number += 1
-            name = base if change.value["name"] and count == 1 else f"{base}-{number}"
-            if name not in known:
-                added.append(name)
-            elif name == base:
-                base += "-new"
+        added = self._new_names(change, count)
         if like is not None:
             host_copies.add_like(self.connection, like, added, self.now)
             what = f"like {like}"
@@ -86,6 +79,18 @@ class SimulatedFleet:
             record.record(self.connection, reports, self.now)
             what = f"with {', '.join(f'{key} {value}' for key, value in node.items())}"
         return _made(change, f"{_counted(count, 'host')} {what} {_is(count)} added", added)
+
+    def _new_names(self, change: Change, count: int) -> list[str]:
+        """Return names for hosts that are added: NAME for one, NAME-1 and so on for several, without a name the first of new-1, new-2 that are free."""
+        known, name = set(self.names()), change.value["name"]
+        if name is None:
+            free = (each for number in itertools.count(1) if (each := f"new-{number}") not in known)
+            return list(itertools.islice(free, count))
+        names = [name] if count == 1 else [f"{name}-{number}" for number in range(1, count + 1)]
+        for each in names:
+            if each in known:
+                raise DroverError(f"{change.where}: there is a host {each} already. Give another name.")
+        return names
 
     def _remove_hosts(self, change: Change) -> SimulatedChange:
         found = self._selected(change)
@@ -157,6 +162,11 @@ class SimulatedFleet:
 
         :param name: what alike ones are called that fit nowhere, by the first of them.
         """
+        taken = list(requested_instances.requested(self.connection, [spec.uuid for spec in specs if spec.uuid]).values())
+        if taken:
+            raise DroverError(
+                f"{change.where}: the instance {taken[0]['name']} has the uuid {taken[0]['uuid']}, and what is added is new. Leave uuid out."
+            )
         chosen, refused = placing.place(self.connection, specs, f"{change.number}", self.policy, self.now, self.service_down_time)
         left_out: list[LeftOut] = [{"name": name(run[0]), "count": len(run), "reason": why} for run, why in refused]
         return _made(change, text, [], placed=len(chosen), left_out=left_out)

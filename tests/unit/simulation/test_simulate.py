@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._simulation.simulate import Question, simulate
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, aggregates
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host
 
@@ -66,6 +66,15 @@ def test_what_does_not_fit_is_left_out(store):
     assert found["before"]["unbearable"] == [] and found["after"]["unbearable"] != []
 
 
+def test_a_zone_may_have_several_aggregates(store, prepared_url):
+    with Store.open(prepared_url).write() as connection:
+        aggregates.ensure(connection, "one", remove_hosts=["kvm2"])
+        aggregates.ensure(connection, "more", {"availability_zone": "two"}, hosts=["kvm2"])
+    found = simulated(store, {"lose_hosts": {"availability_zone": "two"}})
+    assert found["changes"][0]["hosts"] == ["kvm2", "kvm3"] and found["after"]["hosts"] == 1
+    assert simulated(store, {"lose_hosts": {"aggregate": "more"}})["changes"][0]["hosts"] == ["kvm2"]
+
+
 def test_hosts_like_another_have_its_room_and_none_of_its_instances(store):
     found = simulated(store, {"add_hosts": {"like": "kvm1", "count": 2}})
     assert found["changes"][0]["hosts"] == ["new-1", "new-2"]
@@ -111,6 +120,11 @@ def test_a_policy_decides_what_follows(store):
         ({"add_hosts": {"like": "kvm1", "vcpus": 3}}, "either like"),
         ({"add_hosts": {"like": "kvm9"}}, "kvm9"),
         ({"add_hosts": {"count": 2}}, "either like"),
+        ({"add_hosts": {"like": "kvm1", "name": "kvm2"}}, "there is a host kvm2 already"),
+        ({"add_hosts": {"vcpus": 4, "memory_mb": 4096, "host": "other"}}, "unknown key host"),
+        ({"add_hosts": {"vcpu": 4, "memory_mb": 4096}}, "did you mean vcpus?"),
+        ({"lose_hosts": {"aggregate": "rack"}}, "there is no aggregate rack in the fleet as it is then"),
+        ({"add_instances": {**SMALL, "uuid": fleets.uuid_of("a")}}, "a has the uuid"),
         ({"grow": "much"}, "percent"),
         ({"grow": -5}, "percent"),
         ({"add_instances": {"flavor": "none"}}, "none"),
