@@ -45,19 +45,6 @@ options:
       - A policy, of which the keys override those of O(policy). The instances of the decisions that the store keeps (the last 10,000) are placed
         again by it, one after the other in the order of the decisions, on the fleet as it is without them. V({}) replays under the policy as it is.
     type: dict
-  flavors:
-    description:
-      - The sizes of which it is counted how many more fit. Names of flavors in the store, or requests as in the lookup
-        P(drover.compute.schedule#lookup). By default all flavors.
-    type: list
-    elements: raw
-  max_moves:
-    description: The most moves of the plan of a rebalance after the changes. With V(0) there is no such plan, which is faster in a large fleet.
-    type: int
-    default: 100
-  export:
-    description: A file that M(drover.compute.store) with O(drover.compute.store#module:state=exported) wrote, to be taken instead of the store.
-    type: path
   path:
     description:
       - The path of an HTML page on the controller, with heat maps of the fleet before and after. It needs no other file and loads nothing. A new file
@@ -68,6 +55,7 @@ options:
     description: The name of the fleet, for the headline of the page. The variable C(drover_fleet) sets it too.
     type: str
 extends_documentation_fragment:
+  - drover.compute.simulation
   - drover.compute.store
   - drover.compute.scheduler
   - drover.compute.scheduler.show

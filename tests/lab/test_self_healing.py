@@ -82,6 +82,15 @@ def engine(fleet, tmp_path):
         print(each.said)
 
 
+def watched(fleet, engine, *domains) -> Engine:
+    """Domains on kvm1, and an engine that is connected to all hosts."""
+    fleet.make("kvm1", *domains)
+    discover(fleet, "-e", json.dumps(SHARED_POOL))
+    found = engine()
+    found.watches()
+    return found
+
+
 def processes(domain) -> int:
     """How many QEMU processes of a domain the machine has, in all hosts."""
     done = subprocess.run(["pgrep", "-fc", f"qemu-system.*{domain.uuid}"], capture_output=True, text=True, check=False)
@@ -124,11 +133,8 @@ def healed(fleet, begun: float, what: str, *domains) -> None:
 
 def test_power_is_cut(with_bmcs, fleet, engine):
     web, db = Domain("web"), Domain("db")
-    fleet.make("kvm1", web, db)
     fleet.make("kvm2", Domain("other"))
-    discover(fleet, "-e", json.dumps(SHARED_POOL))
-    engine = engine()
-    engine.watches()
+    engine = watched(fleet, engine, web, db)
     with Copies(web, db):
         begun = time.monotonic()
         fleet.lab.command("kill", "kvm1")
@@ -158,10 +164,7 @@ def test_two_engines_at_once_and_one_is_killed(with_bmcs, fleet, engine):
 
 def test_the_only_engine_is_killed_in_the_middle(with_bmcs, fleet, engine):
     web, db = Domain("web"), Domain("db")
-    fleet.make("kvm1", web, db)
-    discover(fleet, "-e", json.dumps(SHARED_POOL))
-    first = engine()
-    first.watches()
+    first = watched(fleet, engine, web, db)
     with Copies(web, db):
         begun = time.monotonic()
         fleet.lab.command("kill", "kvm1")
@@ -174,10 +177,7 @@ def test_the_only_engine_is_killed_in_the_middle(with_bmcs, fleet, engine):
 def test_the_host_comes_back_during_the_evacuation(with_bmcs, fleet, engine):
     """Somebody presses its button while the engine evacuates it: whatever the run has seen by then, no guest runs twice, and none is lost."""
     web, db = Domain("web"), Domain("db")
-    fleet.make("kvm1", web, db)
-    discover(fleet, "-e", json.dumps(SHARED_POOL))
-    healing = engine()
-    healing.watches()
+    healing = watched(fleet, engine, web, db)
     with Copies(web, db):
         time.sleep(2)
         fleet.lab.command("kill", "kvm1")
@@ -196,10 +196,7 @@ def test_the_host_comes_back_during_the_evacuation(with_bmcs, fleet, engine):
 def test_only_the_network_between_the_engine_and_a_host_is_cut(with_bmcs, fleet, engine):
     """The host is silent here, and its witnesses reach it: it is left alone, and read when it is back."""
     web = Domain("web")
-    fleet.make("kvm1", web)
-    discover(fleet, "-e", json.dumps(SHARED_POOL))
-    healing = engine()
-    healing.watches()
+    healing = watched(fleet, engine, web)
     with Copies(web):
         with cut_from_the_controller(fleet):
             healing.says("kvm1 is silent since", 120)
@@ -233,10 +230,7 @@ def test_nothing_is_done_while_half_of_the_fleet_is_silent_or_a_host_is_in_maint
 
 def test_a_guest_crashes_and_libvirt_dies(fleet, engine):
     web, db = Domain("web"), Domain("db")
-    fleet.make("kvm1", web, db)
-    discover(fleet, "-e", json.dumps(SHARED_POOL))
-    healing = engine()
-    healing.watches()
+    healing = watched(fleet, engine, web, db)
     with Copies(web, db):
         begun = time.monotonic()
         fleet.run("kvm1", "kill -9 $(cat /run/libvirt/qemu/web.pid)")

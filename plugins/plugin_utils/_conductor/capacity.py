@@ -13,11 +13,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._errors import Drov
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import growth
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import plan_capacities
 from ansible_collections.drover.compute.plugins.plugin_utils._records.history import Growth
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceAmounts
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
 from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, flavors, history
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import ALL
-from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_amounts
 
 
 def count(connection: Connection, wanted: Sequence[Any], policy: Policy, loss: bool, service_down_time: int = 0) -> list[dict[str, Any]]:
@@ -29,17 +30,31 @@ def count(connection: Connection, wanted: Sequence[Any], policy: Policy, loss: b
     :returns: for each a CapacityPlan with its name.
     :raises DroverError: an unknown flavor, or a request that is malformed or for several instances.
     """
+    specs = read_specs(connection, wanted, policy)
+    now, instances = clock.now(connection), None
+    if loss:
+        columns, instances = scheduling.read_for_losses(connection, specs, policy, now, service_down_time)
+    else:
+        columns = scheduling.read_all_columns(connection, now, service_down_time, scheduling.columns_for_specs(specs, policy))
+    return named_plans(columns, specs, policy, instances)
+
+
+def read_specs(connection: Connection, wanted: Sequence[Any], policy: Policy) -> list[RequestSpec]:
+    """Make the spec of each flavor or request, see count().
+
+    :raises DroverError: an unknown flavor, or a request that is malformed or for several instances.
+    """
     scheduling.refuse_unknown(wanted)
     specs = scheduling.read_specs(connection, [_request(each) for each in wanted], policy)
     if len(specs) != len(wanted):
         raise DroverError("num_instances of a request for capacity must be 1, because the answer is how many fit.")
-    query = scheduling.columns_for_specs(specs, policy)
-    instances = None
-    if loss:
-        query.groups = query.instances = ALL
-        instances = read_amounts(connection)
-        query.classes |= scheduling.classes_of(instances)
-    columns = scheduling.read_all_columns(connection, clock.now(connection), service_down_time, query)
+    return specs
+
+
+def named_plans(
+    columns: FleetColumns, specs: Sequence[RequestSpec], policy: Policy, instances: Sequence[InstanceAmounts] | None
+) -> list[dict[str, Any]]:
+    """Return for each spec a CapacityPlan with its name, see plan_capacities()."""
     return [{"name": spec.name, **plan} for spec, plan in zip(specs, plan_capacities(columns, specs, policy, instances))]
 
 

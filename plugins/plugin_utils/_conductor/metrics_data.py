@@ -18,8 +18,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils._report import view
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import hosts, instances, recent, totals
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import ALL, ColumnQuery
-from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_amounts
 
 #: Seconds of the past that rates, durations and refusals are of.
 WINDOW = 86400
@@ -30,9 +28,7 @@ def read(connection: Connection, policy: Policy, now: float, service_down_time: 
 
     :param policy: by which the instances of a lost host would be placed.
     """
-    placed = read_amounts(connection)
-    query = ColumnQuery(groups=ALL, instances=placed, classes=scheduling.classes_of(placed))
-    columns = scheduling.read_all_columns(connection, now, service_down_time, query)
+    columns, placed = scheduling.read_for_losses(connection, [], policy, now, service_down_time)
     found = hosts.listing(connection, now, service_down_time, columns=columns)
     lost = set(unbearable_losses(columns, policy, placed))
     zones = {each["host"]: totals.zone_of(each["zones"]) for each in found}

@@ -21,8 +21,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy i
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
 from ansible_collections.drover.compute.plugins.plugin_utils._store import instances, overview
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import ALL
-from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_amounts
 
 
 def read(
@@ -37,11 +35,7 @@ def read(
     listed = instances.listing(connection)
     wanted = sizes(overview.flavors(connection), listed)
     specs = _specs(connection, wanted, policy)
-    asked = scheduling.columns_for_specs(specs, policy)
-    placed = read_amounts(connection)
-    asked.groups, asked.instances = ALL, placed
-    asked.classes |= scheduling.classes_of(placed)
-    columns = scheduling.read_all_columns(connection, now, service_down_time, asked)
+    columns, placed = scheduling.read_for_losses(connection, specs, policy, now, service_down_time)
     addresses = instances.addresses(connection)
     shown = [{**each, "addresses": addresses.get(each["uuid"], [])} for each in listed]
     losses = host_losses(wanted, plan_capacities(columns, specs, policy, placed))

@@ -35,7 +35,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns
     read_columns,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._store.images import read_images
-from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_instances
+from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_amounts, read_instances
 from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import ProviderArrays
 
 
@@ -129,6 +129,17 @@ def read_whole_fleet(
     """Read the columns of the fleet and all instances, for a plan that may move any of them."""
     instances = read_instances(connection)
     return read_all_columns(connection, now, service_down_time, columns_for_moves(instances, policy, whole=True)), instances
+
+
+def read_for_losses(
+    connection: Connection, specs: Sequence[RequestSpec], policy: Policy, now: float, service_down_time: float = 0
+) -> tuple[FleetColumns, list[InstanceAmounts]]:
+    """Read the columns of the fleet and the amounts of all instances, to find out what is left of it for specs when a host is lost."""
+    placed = read_amounts(connection)
+    query = columns_for_specs(specs, policy)
+    query.groups, query.instances = ALL, placed
+    query.classes |= classes_of(placed)
+    return read_all_columns(connection, now, service_down_time, query), placed
 
 
 def read_all_columns(connection: Connection, now: float, service_down_time: float, wanted: ColumnQuery) -> FleetColumns:

@@ -61,7 +61,7 @@ def swap(
     keep = {instance.uuid: columns} if move_type == EVACUATION else {instance.uuid: columns, uuid: owner}
     holdings = allocations.Holdings(connection, keep, now)
     old, dead = _apart(connection, instance.uuid, holdings.held.get(instance.uuid, {}))
-    resources = target["resources"] if target else _by_class(connection, old)
+    resources = target["resources"] if target else allocations.by_class(old, allocations.class_names(connection, old))
     tree = provider_trees.tree(connection, source.uuid)
     # On a provider that is not in the source's own tree, and may serve the destination too.
     shared = {key: amount for key, amount in old.items() if key[0] not in tree}
@@ -131,7 +131,7 @@ def _claim_mdevs(connection: Connection, instance: Row, made: int, new: Amounts)
     :param made: how many it has where it is.
     :raises DroverError: they are not as many.
     """
-    names = _class_names(connection, new)
+    names = allocations.class_names(connection, new)
     by_provider: dict[int, dict[str, int]] = {}
     for (provider, class_id), amount in new.items():
         by_provider.setdefault(provider, {})[names[class_id]] = amount
@@ -242,23 +242,12 @@ def recorded(connection: Connection, migration: Row, which: Which) -> Amounts | 
     return allocations.flatten({ids[uuid]: amounts for uuid, amounts in portable.items() if uuid in ids}, classes)
 
 
-def _class_names(connection: Connection, amounts: Amounts) -> dict[int, str]:
-    classes = tables.resource_classes
-    rows = bulk.among(connection, sa.select(classes.c.id, classes.c.name), classes.c.id, {key[1] for key in amounts})
-    return {row.id: row.name for row in rows}
-
-
-def _by_class(connection: Connection, amounts: Amounts) -> Resources:
-    names = _class_names(connection, amounts)
-    return allocations.total({key: {names[key[1]]: amount} for key, amount in sorted(amounts.items())})
-
-
 def _portable(connection: Connection, amounts: Amounts) -> Allocations:
     """Return allocations by names that stay when ids change, for the details of a migration."""
     providers = tables.resource_providers
     rows = bulk.among(connection, sa.select(providers.c.id, providers.c.uuid), providers.c.id, {key[0] for key in amounts})
     uuids = {row.id: row.uuid for row in rows}
-    names = _class_names(connection, amounts)
+    names = allocations.class_names(connection, amounts)
     portable: Allocations = {}
     for (provider, class_id), amount in sorted(amounts.items()):
         portable.setdefault(uuids[provider], {})[names[class_id]] = amount

@@ -49,6 +49,21 @@ def total(held: Mapping[Any, Resources]) -> Resources:
     return sums
 
 
+def class_names(connection: Connection, amounts: Amounts) -> dict[int, str]:
+    """Return the names of the resource classes of amounts by their ids."""
+    classes = tables.resource_classes
+    rows = bulk.among(connection, sa.select(classes.c.id, classes.c.name), classes.c.id, {key[1] for key in amounts})
+    return {row.id: row.name for row in rows}
+
+
+def by_class(amounts: Amounts, names: Mapping[int, str]) -> Resources:
+    """Return the sums of amounts on all providers.
+
+    :param names: of class_names().
+    """
+    return total({key: {names[key[1]]: amount} for key, amount in sorted(amounts.items())})
+
+
 def used_providers(connection: Connection, provider_ids: Iterable[int]) -> set[int]:
     """Return the ids of those providers on which something is allocated."""
     table = tables.allocations

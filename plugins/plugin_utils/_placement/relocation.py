@@ -26,18 +26,20 @@ def relocate(connection: Connection, moves: Sequence[Move], requests: Mapping[st
     """
     if not moves:
         return
-    held = allocations.read(connection, [move["uuid"] for move in moves])
-    resources = {move["uuid"]: allocations.total(held.get(move["uuid"], {})) for move in moves}
-    holdings = allocations.Holdings(connection, {}, now, drop=resources)
+    uuids = [move["uuid"] for move in moves]
+    holdings = allocations.Holdings(connection, {}, now, drop=uuids)
+    free = holdings.sums(uuids)
+    names = allocations.class_names(connection, free)
+    resources = {uuid: allocations.by_class(holdings.held.get(uuid, {}), names) for uuid in uuids}
     ends: dict[str, Alternate] = {move["uuid"]: {"host": move["host"], "node": move["node"]} for move in moves}
     nodes = claim_nodes.read(connection, ends.values())
-    rows = bulk.hold(connection, tables.instances, "uuid", resources)
+    rows = bulk.hold(connection, tables.instances, "uuid", uuids)
     for uuid in requests:
         node = rows[uuid].compute_node_id
         if node is not None:
             host_room.leave(connection, node, uuid)
     places = {move["uuid"]: Place(claim_nodes.named(nodes, ends[move["uuid"]]), move.get("allocations")) for move in moves}
-    destinations = ClaimDestinations(connection, list(places.values()), {}, holdings.sums(resources), requests)
+    destinations = ClaimDestinations(connection, list(places.values()), {}, free, requests)
     wanted = {}
     # What makes room is before what takes it.
     for move in moves:

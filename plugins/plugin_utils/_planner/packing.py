@@ -63,12 +63,12 @@ def first_fit(packing_state: PackingState, item: int, rows: IntArray, weights: F
 
 def best_fit(packing_state: PackingState, item: int, rows: IntArray, weights: FloatArray) -> int:
     """Choose the node with the least capacity left afterwards."""
-    return int(rows[np.argmin(_left(packing_state, item, rows) @ weights)])
+    return int(rows[np.argmin(left(packing_state, packing_state.need[item], rows) @ weights)])
 
 
 def worst_fit(packing_state: PackingState, item: int, rows: IntArray, weights: FloatArray) -> int:
     """Choose the node with the most capacity left afterwards."""
-    return int(rows[np.argmax(_left(packing_state, item, rows) @ weights)])
+    return int(rows[np.argmax(left(packing_state, packing_state.need[item], rows) @ weights)])
 
 
 def dot_product(packing_state: PackingState, item: int, rows: IntArray, weights: FloatArray) -> int:
@@ -81,8 +81,10 @@ def dot_product(packing_state: PackingState, item: int, rows: IntArray, weights:
 FITS: dict[str, Fit] = {"worst fit": worst_fit, "best fit": best_fit, "dot product": dot_product, "first fit": first_fit}
 
 
-def _left(packing_state: PackingState, item: int, rows: IntArray) -> FloatArray:
-    return (packing_state.free[rows] - packing_state.need[item]) / np.maximum(packing_state.capacity[rows], 1)
+def left(packing_state: PackingState, need: IntArray, rows: IntArray) -> FloatArray:
+    """Return which share of the capacity of nodes is left when a need was met there (rows x classes)."""
+    found: FloatArray = (packing_state.free[rows] - need) / np.maximum(packing_state.capacity[rows], 1)
+    return found
 
 
 def place(packing_state: PackingState, order: Sequence[int], fit: Fit, weights: FloatArray) -> tuple[Placed, list[int]]:

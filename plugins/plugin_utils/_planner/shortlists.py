@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ansible_collections.drover.compute.plugins.plugin_utils._arrays import FloatArray, IntArray, np
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import packing
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import PackingState, Placed
 
 #: So many nodes are kept for each kind of items.
@@ -26,7 +27,6 @@ class Shortlists:
     def __init__(self, packing_state: PackingState, weights: FloatArray) -> None:
         self._packing_state = packing_state
         self._weights = weights
-        self._capacity = np.maximum(packing_state.capacity, 1)
         #: {(kind, whether worst fit): (rows, the value of their last one)}.
         self._lists: dict[tuple[int, bool], tuple[IntArray, float]] = {}
         #: Kinds that no node has room for.
@@ -83,6 +83,9 @@ class Shortlists:
         return int(rows[best]), float(values[best])
 
     def _values(self, kind: int, rows: IntArray, worst: bool) -> FloatArray:
-        """Return what is left of each node when an item of a kind is on it, negative for worst fit: the least is the best."""
-        left: FloatArray = ((self._packing_state.free[rows] - self._packing_state.needs[kind]) / self._capacity[rows]) @ self._weights
-        return -left if worst else left
+        """Return for each node the weighed share of its capacity that an item of a kind would leave, and its negative for worst fit.
+
+        The least value is the best.
+        """
+        found: FloatArray = packing.left(self._packing_state, self._packing_state.needs[kind], rows) @ self._weights
+        return -found if worst else found

@@ -38,7 +38,7 @@ def capacity_lines(found: Sequence[Mapping[str, Any]]) -> list[str]:
     """Show how many more instances fit; of a single flavor or request also on which hosts."""
     if not found:
         return ["There is nothing to count."]
-    rows = [[each["name"], each["total"], _word(each["short"]), _after_loss(each["with_loss"])] for each in found]
+    rows = [[each["name"], each["total"], _word(each["short"]), after_loss(each["with_loss"])] for each in found]
     lines = align(["SIZE", "MORE FIT", "RUNS OUT FIRST", "IF THE WORST HOST IS LOST"], rows, right=("MORE FIT",))
     if len(found) == 1:
         hosts = sorted(found[0]["hosts"], key=lambda each: (natural(each["host"]), natural(each["node"])))
@@ -53,7 +53,8 @@ def _rejection(each: Mapping[str, Any]) -> str | None:
     return f"rejected by {each['rejected_by']}" + (f": {each['reason']}" if each["reason"] else "")
 
 
-def _after_loss(loss: Mapping[str, Any] | None) -> str | None:
+def after_loss(loss: Mapping[str, Any] | None) -> str | None:
+    """Say how many more fit after the worst loss; None where it was not counted."""
     if loss is None:
         return None
     if not loss["survives"]:

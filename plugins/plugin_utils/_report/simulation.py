@@ -5,16 +5,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural, some
 from ansible_collections.drover.compute.plugins.plugin_utils._records.simulation import FleetState, Replayed, Simulated
 from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
+from ansible_collections.drover.compute.plugins.plugin_utils._report.placing import after_loss
 from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align
+from ansible_collections.drover.compute.plugins.plugin_utils._report.view import FIGURES
+from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import KEYS
 
-#: What people call a class, and how they write an amount of it.
-_WORDS = {"VCPU": ("vCPU", formatting.number), "MEMORY_MB": ("memory", formatting.memory), "DISK_GB": ("disk", formatting.disk)}
+#: What people call a class, and how they write an amount of it, by its key.
+_WORDS = {key: (label, text_of) for key, label, text_of in FIGURES}
 #: So many of those that have no place are in the lines; the answer has them all.
 _SHOWN = 20
 
@@ -64,14 +67,14 @@ def fill(before: FleetState, after: FleetState) -> list[list[Any]]:
     found = []
     for zone, name in keys:
         if any(state.get((zone, name), {}).get("capacity") for state in keyed):
-            found.append([zone or None, _word(name), *(_amounts(state.get((zone, name))) for state in keyed)])
+            found.append([zone or None, _words(name)[0], *(_amounts(state.get((zone, name))) for state in keyed)])
     return found
 
 
 def sizes(before: FleetState, after: FleetState) -> list[list[Any]]:
     """Return rows of how many more fit of each size: name, before, after, after the loss of the worst host."""
     return [
-        [one["name"], one["total"], two["total"], _after_loss(two["with_loss"])] for one, two in zip(before["capacity"], after["capacity"])
+        [one["name"], one["total"], two["total"], after_loss(two["with_loss"])] for one, two in zip(before["capacity"], after["capacity"])
     ]
 
 
@@ -125,19 +128,13 @@ def _unbearable(state: FleetState) -> str:
 def _amounts(each: Mapping[str, Any] | None) -> str | None:
     if each is None:
         return None
-    word = _WORDS.get(each["resource_class"], ("", formatting.number))[1]
+    text_of = _words(each["resource_class"])[1]
     share = f", {round(100 * each['used'] / each['capacity'])} %" if each["capacity"] else ""
-    return f"{word(each['used'])} of {word(each['capacity'])}{share}"
+    return f"{text_of(each['used'])} of {text_of(each['capacity'])}{share}"
 
 
-def _word(resource_class: str) -> str:
-    return _WORDS[resource_class][0] if resource_class in _WORDS else resource_class
-
-
-def _after_loss(loss: Mapping[str, Any] | None) -> str | None:
-    if loss is None:
-        return None
-    return f"{loss['total']} without {loss['host']}" if loss["survives"] else f"the instances of {loss['host']} do not fit on the others"
+def _words(resource_class: str) -> tuple[str, Callable[[Any], str | None]]:
+    return _WORDS.get(KEYS.get(resource_class, ""), (resource_class, formatting.number))
 
 
 def _named(each: Mapping[str, Any]) -> str:

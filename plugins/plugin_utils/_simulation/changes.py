@@ -163,6 +163,7 @@ def selected(
     """
     ((key, value),) = selector.items()
     names: Iterable[str] = value
+    there: Collection[str]
     if key == "hosts":
         words, there, wanted = "host", known, set(value)
     elif key == "aggregate":

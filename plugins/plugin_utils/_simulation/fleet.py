@@ -14,13 +14,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor import h
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, requests
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural, some
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.request import HostRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import host_copies, relocation
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, host_copies, relocation
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain import plan_drain
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.evacuation import as_shut_off
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import PlannedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import DrainPlan
 from ansible_collections.drover.compute.plugins.plugin_utils._records.simulation import LeftOut, SimulatedChange
+from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import request_spec
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
@@ -78,7 +79,7 @@ class SimulatedFleet:
             reports = node_data.reports([{"host": name, **node} for name in added], added[0], {})
             record.record(self.connection, reports, self.now)
             what = f"with {', '.join(f'{key} {value}' for key, value in node.items())}"
-        return _made(change, f"{_counted(count, 'host')} {what} {_is(count)} added", added)
+        return _made(change, f"{formatting.count(count, 'host')} {what} {_is(count)} added", added)
 
     def _new_names(self, change: Change, count: int) -> list[str]:
         """Return names for hosts that are added: NAME for one, NAME-1 and so on for several, without a name the first of new-1, new-2 that are free."""
@@ -134,7 +135,7 @@ class SimulatedFleet:
         scheduling.refuse_unknown(asked)
         specs = scheduling.read_specs(self.connection, asked, self.policy)
         names = some([f"{request.get('num_instances') or request.get('count') or 1} {request['name']}" for request in change.value], 5)
-        return self._placed(change, specs, f"{_counted(len(specs), 'instance')} {_is(len(specs))} added ({names})", _request_name)
+        return self._placed(change, specs, f"{formatting.count(len(specs), 'instance')} {_is(len(specs))} added ({names})", _request_name)
 
     def _requests(self, asked: Mapping[str, Any], where: str) -> list[Mapping[str, Any]]:
         """Return the requests of what people ask for: a request as it is, or those of a definition, which may have disks and hardware."""
@@ -146,15 +147,15 @@ class SimulatedFleet:
 
     def _grow(self, change: Change) -> SimulatedChange:
         counts = _shares(requested_instances.kinds(self.connection), change.value)
-        known = requested_instances.requested(self.connection, counts)
+        known = specs_of(self.connection, counts)
         # The largest first, as they are the hardest to place.
-        order = sorted(counts, key=lambda uuid: (-known[uuid]["memory_mb"], -known[uuid]["vcpus"], uuid))
+        order = sorted(counts, key=lambda uuid: (-known[uuid].resources.get("MEMORY_MB", 0), -known[uuid].vcpus, uuid))
         specs = []
         for kind, uuid in enumerate(order, 1):
-            spec = replace(spec_of(known[uuid]), uuid=None, server_group=None)
-            name = f"{known[uuid]['flavor'] or spec.size} {kind}"
+            spec = replace(known[uuid], uuid=None, server_group=None)
+            name = f"{spec.flavor.name if spec.flavor is not None else spec.size} {kind}"
             specs += [replace(spec, name=f"{name}-{number}") for number in range(1, counts[uuid] + 1)]
-        text = f"The fleet grows by {change.value:g} %: {_counted(len(specs), 'instance')} {_is(len(specs))} added"
+        text = f"The fleet grows by {change.value:g} %: {formatting.count(len(specs), 'instance')} {_is(len(specs))} added"
         return self._placed(change, specs, text, lambda spec: spec.name.rpartition(" ")[0])
 
     def _placed(self, change: Change, specs: Sequence[RequestSpec], text: str, name: Callable[[RequestSpec], str]) -> SimulatedChange:
@@ -176,17 +177,18 @@ class SimulatedFleet:
         return _made(change, f"From here on the policy has {', '.join(map(str, change.value)) or 'nothing new'}", [])
 
 
-def spec_of(known: Mapping[str, Any]) -> RequestSpec:
-    """Return the request that an instance was placed by, as far as the store has it: without hints.
-
-    :param known: of store.requested_instances.requested().
-    """
-    spec = RequestSpec.from_instance(known)
-    if known["resources"]:
-        spec = replace(spec, resources={name: amount for name, amount in known["resources"].items() if amount})
-    if known["host_request"]:
-        spec = replace(spec, host_request=HostRequest.from_data(known["host_request"], f"Instance {known['name']}"))
-    return spec
+def specs_of(connection: Connection, uuids: Collection[str]) -> dict[str, RequestSpec]:
+    """Return the requests that instances were placed by, by uuid, as far as the store has them: without hints, and with what they hold now."""
+    held = allocations.read(connection, uuids)
+    found = {}
+    for uuid, known in requested_instances.requested(connection, uuids).items():
+        spec = RequestSpec.from_instance(known)
+        if uuid in held:
+            spec = replace(spec, resources=allocations.total(held[uuid]))
+        if known["host_request"]:
+            spec = replace(spec, host_request=HostRequest.from_data(known["host_request"], f"Instance {known['name']}"))
+        found[uuid] = spec
+    return found
 
 
 def _shares(kinds: Sequence[tuple[str, int]], percent: float) -> dict[str, int]:
@@ -222,10 +224,6 @@ def _made(
         "moved": moved,
         "left_out": list(left_out),
     }
-
-
-def _counted(count: int, what: str) -> str:
-    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _is(count: int) -> str:

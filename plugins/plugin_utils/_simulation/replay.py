@@ -11,9 +11,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import c
 from ansible_collections.drover.compute.plugins.plugin_utils._records.simulation import Elsewhere, LeftOut, Replayed
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._simulation import placing
-from ansible_collections.drover.compute.plugins.plugin_utils._simulation.fleet import spec_of
+from ansible_collections.drover.compute.plugins.plugin_utils._simulation.fleet import specs_of
 from ansible_collections.drover.compute.plugins.plugin_utils._simulation.simulate import copied, rebalance
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, decisions, requested_instances
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, decisions
 
 
 def replay(store: Store, policy: Policy, service_down_time: int = 0, path: str | None = None) -> Replayed:
@@ -29,12 +29,12 @@ def replay(store: Store, policy: Policy, service_down_time: int = 0, path: str |
     """
     with copied(store, path) as (copy, now):
         kept = decisions.placed(copy, claims.PURPOSE)
-        known = requested_instances.requested(copy, [each["instance_uuid"] for each in kept])
+        known = specs_of(copy, [each["instance_uuid"] for each in kept])
         wanted = [each for each in kept if each["instance_uuid"] in known]
         before = rebalance(copy, policy, 0, service_down_time)["score_before"]
-        host_copies.drop(copy, [each["instance_uuid"] for each in wanted], now)
-        specs = [spec_of(known[each["instance_uuid"]]) for each in wanted]
-        # Names may be used twice in a fleet, and a batch is told apart by them.
+        host_copies.drop(copy, known, now)
+        specs = [known[each["instance_uuid"]] for each in wanted]
+        # Two instances of a fleet may have one name, and a batch takes each name once.
         unique = [replace(spec, name=f"{spec.name} {spec.uuid}") for spec in specs]
         chosen, refused = placing.place(copy, unique, "replay", policy, now, service_down_time)
         hosts = {each["uuid"]: each["host"] for each in chosen}

@@ -16,14 +16,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity i
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import RebalancePlan
 from ansible_collections.drover.compute.plugins.plugin_utils._records.simulation import FleetState, Simulated
 from ansible_collections.drover.compute.plugins.plugin_utils._report import view
+from ansible_collections.drover.compute.plugins.plugin_utils._report.simulation import left_out
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._simulation import changes
 from ansible_collections.drover.compute.plugins.plugin_utils._simulation.changes import Change
 from ansible_collections.drover.compute.plugins.plugin_utils._simulation.fleet import SimulatedFleet
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, clock, overview, scratch, totals, transfer, transfer_file
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
-from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import ALL, ColumnQuery
-from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_amounts
 
 #: The most moves of the plan of a rebalance, where nobody says another number.
 MAX_MOVES = 100
@@ -65,7 +64,7 @@ class Question:
             "score": None,
             "placed": sum(each["placed"] for each in made),
             "moved": sum(each["moved"] for each in made),
-            "left_out": sum(left["count"] for each in made for left in each["left_out"]),
+            "left_out": sum(map(left_out, made)),
         }
         if self.rebalance:
             plan = rebalance(connection, fleet.policy, self.rebalance, self.service_down_time)
@@ -75,19 +74,18 @@ class Question:
 
     def _state(self, fleet: SimulatedFleet) -> FleetState:
         connection = fleet.connection
-        placed = read_amounts(connection)
-        query = ColumnQuery(groups=ALL, instances=placed, classes=scheduling.classes_of(placed))
-        columns = scheduling.read_all_columns(connection, fleet.now, self.service_down_time, query)
+        wanted = capacity.flavors_by_size(connection) if self.flavors is None else self.flavors
+        specs = capacity.read_specs(connection, wanted, fleet.policy)
+        columns, placed = scheduling.read_for_losses(connection, specs, fleet.policy, fleet.now, self.service_down_time)
         listed = overview.read_hosts(connection, fleet.now, self.service_down_time, columns)
         taking = {each["host"] for each in listed if view.takes_instances(each)}
-        wanted = capacity.flavors_by_size(connection) if self.flavors is None else self.flavors
         state: FleetState = {
             "hosts": len(listed),
             "taking": len(taking),
             "instances": len(placed),
             "totals": [each._asdict() for each in totals.read(connection, taking)],
             "unbearable": unbearable_losses(columns, fleet.policy, placed),
-            "capacity": capacity.count(connection, wanted, fleet.policy, True, self.service_down_time) if wanted else [],
+            "capacity": capacity.named_plans(columns, specs, fleet.policy, placed),
             "score": None,
         }
         if self.maps:

@@ -46,8 +46,7 @@ def kinds(connection: Connection) -> list[tuple[str, int]]:
 
 
 def requested(connection: Connection, uuids: Collection[str]) -> dict[str, dict[str, Any]]:
-    """Read what instances were requested with, by uuid: as request_spec.RequestSpec.from_instance() takes it, with host_request,
-    resources ({class: amount}), created_at (seconds since 1970) and the server group by name.
+    """Read what instances were requested with, by uuid: as request_spec.RequestSpec.from_instance() takes it, with host_request.
 
     The extra specs are those of the flavor as it is now, with those of the instance over them.
     """
@@ -57,30 +56,12 @@ def requested(connection: Connection, uuids: Collection[str]) -> dict[str, dict[
         .outerjoin(flavors, flavors.c.name == instances.c.flavor)
         .outerjoin(groups, groups.c.id == instances.c.server_group_id)
     )
-    rows = {row.uuid: row for row in bulk.among(connection, query, instances.c.uuid, uuids)}
-    held = _held(connection, rows)
-    return {uuid: _requested(row, held.get(uuid, {})) for uuid, row in rows.items()}
+    return {row.uuid: _requested(row) for row in bulk.among(connection, query, instances.c.uuid, uuids)}
 
 
-def _requested(row: Row, resources: dict[str, int]) -> dict[str, Any]:
+def _requested(row: Row) -> dict[str, Any]:
     return {
-        **{name: getattr(row, name) for name in ("uuid", "name", "user", "created_at", *_KIND)},
+        **{name: getattr(row, name) for name in ("uuid", "name", "user", *_KIND)},
         "extra_specs": {**(row.flavor_specs or {}), **(row.extra_specs or {})},
         "server_group": row.group_name,
-        "resources": resources,
     }
-
-
-def _held(connection: Connection, uuids: Collection[str]) -> dict[str, dict[str, int]]:
-    """Add up what instances hold of each resource class."""
-    allocations, consumers, classes = tables.allocations, tables.consumers, tables.resource_classes
-    query = (
-        sa.select(consumers.c.uuid, classes.c.name, allocations.c.used)
-        .join(consumers, consumers.c.id == allocations.c.consumer_id)
-        .join(classes, classes.c.id == allocations.c.class_id)
-    )
-    found: dict[str, dict[str, int]] = {}
-    for row in bulk.among(connection, query, consumers.c.uuid, uuids):
-        amounts = found.setdefault(row.uuid, {})
-        amounts[row.name] = amounts.get(row.name, 0) + row.used
-    return found

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import sqlite3
 from collections.abc import Iterator
 from typing import Any
@@ -80,11 +79,8 @@ def _driver(connection: Connection) -> sqlite3.Connection:
 def _copy_table(connection: Connection, copy: Connection, table: sa.Table) -> None:
     """Copy the rows of a table; JSON goes over as text, which is neither read nor written anew."""
     columns = [sa.cast(column, sa.Text).label(column.name) if isinstance(column.type, sa.JSON) else column for column in table.columns]
-    names, marks = ", ".join(f'"{column.name}"' for column in table.columns), ", ".join("?" for dummy in table.columns)
-    statement = f'INSERT INTO "{table.name}" ({names}) VALUES ({marks})'
-    rows = iter(connection.execution_options(yield_per=_ROWS).execute(sa.select(*columns)))
-    for some in iter(lambda: list(itertools.islice(rows, _ROWS)), []):
-        _driver(copy).executemany(statement, map(tuple, some))
+    rows = connection.execution_options(yield_per=_ROWS).execute(sa.select(*columns))
+    transfer.insert_values(copy, table, map(tuple, rows))
 
 
 @contextlib.contextmanager

@@ -157,19 +157,28 @@ def _fill(connection: Connection, table: sa.Table, export_file: transfer_file.Ex
 
 def _insert(connection: Connection, table: sa.Table, rows: Iterable[dict[str, Any]]) -> None:
     """Insert rows in the types of the driver: to bind each value by SQLAlchemy takes as long as all the rest."""
-    quote = connection.dialect.identifier_preparer.quote
-    into = f"{quote(table.name)} ({', '.join(quote(column.name) for column in table.columns)})"
     values = _values(table, rows)
     if connection.dialect.name == "postgresql":
         # Several times faster than INSERT for a whole store.
         driver: Any = connection.connection
-        with driver.cursor() as cursor, cursor.copy(f"COPY {into} FROM STDIN") as copy:
+        with driver.cursor() as cursor, cursor.copy(f"COPY {_into(connection, table)} FROM STDIN") as copy:
             for row in values:
                 copy.write_row(row)
         return
-    statement = f"INSERT INTO {into} VALUES ({', '.join('?' * len(table.columns))})"
-    for some in iter(lambda: list(itertools.islice(values, _ROWS)), []):
+    insert_values(connection, table, values)
+
+
+def insert_values(connection: Connection, table: sa.Table, rows: Iterable[Sequence[Any]]) -> None:
+    """Insert rows into SQLite: the values of all columns in their order, in the types of the driver, so JSON as text."""
+    statement = f"INSERT INTO {_into(connection, table)} VALUES ({', '.join('?' * len(table.columns))})"
+    iterator = iter(rows)
+    for some in iter(lambda: list(itertools.islice(iterator, _ROWS)), []):
         connection.exec_driver_sql(statement, some)
+
+
+def _into(connection: Connection, table: sa.Table) -> str:
+    quote = connection.dialect.identifier_preparer.quote
+    return f"{quote(table.name)} ({', '.join(quote(column.name) for column in table.columns)})"
 
 
 def _values(table: sa.Table, rows: Iterable[dict[str, Any]]) -> Iterator[tuple[Any, ...]]:
