@@ -30,7 +30,7 @@ STORAGE="
     nbdkit
     glusterfs-server libvirt-daemon-driver-storage-gluster
     lvm2"
-EVENTS="openjdk-17-jre-headless prometheus"
+EVENTS="openjdk-17-jre-headless prometheus prometheus-node-exporter"
 # Debian's. Ubuntu has Chromium as a snap only: there a chromium and a chromedriver of your own will do.
 BROWSER="chromium chromium-driver"
 

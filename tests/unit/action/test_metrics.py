@@ -1,17 +1,18 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module metrics, its playbook, the alert rules and the dashboard; where Prometheus is installed, as Prometheus reads them."""
+"""The module metrics, its playbook, the alert rules and the dashboard; where Prometheus is installed, as node_exporter and Prometheus read them."""
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import http.server
 import json
 import os
 import pathlib
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -31,7 +32,9 @@ from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host
 
 MONITORING = pathlib.Path(__file__).parents[3] / "extensions" / "monitoring"
-PROMTOOL = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not here: run tests/setup/setup.sh events")
+PROMTOOL = pytest.mark.skipif(
+    not (shutil.which("promtool") and shutil.which("prometheus-node-exporter")), reason="Prometheus is not here: run tests/setup/setup.sh events"
+)
 
 
 @pytest.fixture
@@ -179,56 +182,78 @@ def test_promtool_takes_metrics_and_rules(url):
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@contextlib.contextmanager
+def server(log, *command):
+    """A program that runs meanwhile; what it says is in a file."""
+    with open(log, "wb") as file:
+        program = subprocess.Popen(command, stdout=file, stderr=file)
+    try:
+        yield
+    finally:
+        program.terminate()
+        program.wait(30)
+
+
+def free_ports(number):
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for dummy in range(number)]
+        return [each.getsockname()[1] for each in sockets]
+
+
 @PROMTOOL
-def test_prometheus_scrapes_them_and_its_rules_fire(url, tmp_path):
-    """As a node_exporter with the textfile collector would serve the file."""
-    (tmp_path / "www").mkdir()
-    run("metrics", store_url=url, path=str(tmp_path / "www" / "metrics"))
-    handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(tmp_path / "www"))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+def test_prometheus_scrapes_node_exporter_and_the_rules_fire(url, tmp_path):
+    (tmp_path / "textfile").mkdir()
+    run("metrics", store_url=url, path=str(tmp_path / "textfile" / "drover.prom"))
+    exporter, prometheus = free_ports(2)
     rules = yaml.safe_load((MONITORING / "alerts.yml").read_text())
     (tmp_path / "prometheus.yml").write_text(
         yaml.safe_dump(
             {
                 "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
                 "rule_files": [str(MONITORING / "alerts.yml")],
-                "scrape_configs": [{"job_name": "drover", "static_configs": [{"targets": [f"127.0.0.1:{server.server_port}"]}]}],
+                "scrape_configs": [{"job_name": "node", "static_configs": [{"targets": [f"127.0.0.1:{exporter}"]}]}],
             }
         )
     )
-    port = server.server_port + 1 if server.server_port < 65000 else server.server_port - 1
-    words = [
-        f"--config.file={tmp_path / 'prometheus.yml'}",
-        f"--storage.tsdb.path={tmp_path / 'data'}",
-        f"--web.listen-address=127.0.0.1:{port}",
-    ]
-    with open(tmp_path / "log", "wb") as log:
-        prometheus = subprocess.Popen(["prometheus", *words], stdout=log, stderr=log)
 
     def asked(what, **given):
         query = urllib.parse.urlencode(given)
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/{what}?{query}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{prometheus}/api/v1/{what}?{query}", timeout=5) as answer:
             return json.load(answer)["data"]
 
-    try:
-        found, pending = [], set()
+    def figure(query):
+        return {each["metric"].get("state"): each["value"][1] for each in asked("query", query=query)["result"]}
+
+    with (
+        server(
+            tmp_path / "exporter.log",
+            "prometheus-node-exporter",
+            "--collector.disable-defaults",
+            "--collector.textfile",
+            f"--collector.textfile.directory={tmp_path / 'textfile'}",
+            f"--web.listen-address=127.0.0.1:{exporter}",
+        ),
+        server(
+            tmp_path / "prometheus.log",
+            "prometheus",
+            f"--config.file={tmp_path / 'prometheus.yml'}",
+            f"--storage.tsdb.path={tmp_path / 'data'}",
+            f"--web.listen-address=127.0.0.1:{prometheus}",
+        ),
+    ):
+        pending = set()
         for _attempt in range(60):
             time.sleep(1)
             try:
-                found = asked("query", query="drover_hosts")["result"]
                 pending = {each["labels"]["alertname"] for each in asked("alerts")["alerts"]}
             except OSError:
                 continue
-            if found and "DroverLossCannotBeBorne" in pending:
+            if "DroverLossCannotBeBorne" in pending:
                 break
-        assert {each["metric"]["state"]: each["value"][1] for each in found}["up"] == "2", (tmp_path / "log").read_text()[-2000:]
-        assert "DroverLossCannotBeBorne" in pending and "DroverHostDown" not in pending
+        said = "".join((tmp_path / name).read_text()[-2000:] for name in ("exporter.log", "prometheus.log"))
+        assert "DroverLossCannotBeBorne" in pending and "DroverHostDown" not in pending, said
+        assert figure("drover_hosts")["up"] == "2" and figure("node_textfile_scrape_error") == {None: "0"}, said
         assert {rule["alert"] for group in rules["groups"] for rule in group["rules"]} >= pending
-    finally:
-        prometheus.terminate()
-        prometheus.wait(30)
-        server.shutdown()
 
 
 def test_rules_and_dashboard_name_metrics_that_there_are(url):
