@@ -13,7 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._errors import natu
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import packing
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.destinations import CandidateBuilder, packing_state_of
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.migration_candidates import MigrationCandidate
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import PackingState, Rejection
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import PackingState, Placed, Rejection
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceAmounts
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import CapacityPlan, HostCapacity, HostLoss
@@ -141,8 +141,8 @@ def unbearable_losses(fleet: FleetColumns, policy: Policy, instances: Iterable[I
 
 #: So many hosts are examined; the bounds decide about the others.
 EXAMINED = 16
-#: Fleets of more nodes get one way of placing only.
-LARGE = 500
+#: So many orders of the instances of a lost host are tried, with each fit.
+ORDERS = 3
 #: The keys that decide where an instance may go, beside its place.
 _COMPARED = ("vcpus", "memory_mb", "disk_gb", "availability_zone", "flavor", "project")
 
@@ -228,6 +228,8 @@ class _Losses:
         #: The numbers of instances, sorted by host.
         self._by_host = np.argsort(self._host_of, kind="stable")
         self._items = packing_state.add([(self._builder.candidate(each, (row,), ()),) for each, row in self._examples])
+        #: The ways to place the instances of a lost host elsewhere, for those that were examined: the same whatever is counted.
+        self._placed: dict[int, list[Placed]] = {}
         self.sure = np.ones(len(self.name), dtype=np.bool_)
         self.impossible = np.zeros(len(self.name), dtype=np.bool_)
         if numbers:
@@ -308,32 +310,37 @@ class _Losses:
             return None
         packing_state = self.packing_state
         rows = np.flatnonzero(packing_state.host_of == host)
-        first, end = np.searchsorted(self._host_of[self._by_host], (host, host + 1))
-        lost = [(self._instances[number], int(self._row_of[number])) for number in self._by_host[first:end].tolist()]
-        items = packing_state.add([(self._builder.candidate(each, (row,), ()),) for each, row in lost])
         with packing_state.closed(rows):
-            return _most(packing_state, items, count_more)
-
-
-def _most(packing_state: PackingState, items: Sequence[int], count_more: Callable[[], IntArray]) -> int | None:
-    """Return the best count over several ways of placing the items; None where none places them all."""
-    if not items:
-        return int(count_more().sum())
-    best: int | None = None
-    weights = packing.weights_of(packing_state, items)
-    large = packing_state.size > LARGE
-    fits = [packing.best_fit] if large else list(packing.FITS.values())
-    for _words, order in packing.orders(packing_state, items)[: 1 if large else 3]:
-        for fit in fits:
-            placed, stuck = packing.place(packing_state, order, fit, weights)
-            if not stuck:
+            if host not in self._placed:
+                first, end = np.searchsorted(self._host_of[self._by_host], (host, host + 1))
+                lost = [(self._instances[number], int(self._row_of[number])) for number in self._by_host[first:end].tolist()]
+                items = packing_state.add([(self._builder.candidate(each, (row,), ()),) for each, row in lost])
+                self._placed[host] = _ways(packing_state, items)
+            best: int | None = None
+            for placed in self._placed[host]:
+                packing_state.put_all(placed)
                 total = int(count_more().sum())
+                packing_state.take_all(placed)
                 best = total if best is None else max(best, total)
+            return best
+
+
+def _ways(packing_state: PackingState, items: Sequence[int]) -> list[Placed]:
+    """Place the items in several ways, which differ; none where no way places them all. The packing state is as before afterwards."""
+    found: list[Placed] = []
+    weights = packing.weights_of(packing_state, items)
+    orders: list[list[int]] = []
+    for _words, order in packing.orders(packing_state, items)[:ORDERS]:
+        # Instances whose amounts are in proportion have one order.
+        if order not in orders:
+            orders.append(order)
+    for order in orders:
+        for fit in packing.FITS.values():
+            placed, stuck = packing.place(packing_state, order, fit, weights)
             packing_state.take_all(placed)
-    if best is None:
-        placed, stuck, _words = packing.pack(packing_state, items)
-        if not stuck:
-            packing_state.put_all(placed)
-            best = int(count_more().sum())
-            packing_state.take_all(placed)
-    return best
+            if not stuck and placed not in found:
+                found.append(placed)
+    if found:
+        return found
+    placed, stuck, _words = packing.pack(packing_state, items)
+    return [] if stuck else [placed]
