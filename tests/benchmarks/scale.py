@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What each command costs in a large fleet: CPU seconds and memory, without Ansible's start.
 
-    python tests/benchmarks/scale.py --hosts 10000 --json
+    python tests/benchmarks/scale.py --hosts 10000 --growth --json
     python tests/benchmarks/scale.py --hosts 1000 --empty-every 20 --commands rebalance,rolling --against ../before
 
 Fills a store of its own, or one in --folder that is kept for further runs. The hosts have 192, 256 and 320 GiB and are filled to 90 % of
@@ -13,7 +13,8 @@ three hosts are an anti-affinity group. With --empty-every N each Nth host is em
 Each command runs in a process of its own, and calls what its plugin or lookup calls. For each: seconds, its CPU (user and system)
 after the imports, the least of --repeat runs; mb, the peak memory of the process; and figures of its result. A command that needs
 more than --memory GiB of addresses or --seconds of CPU is stopped and has the key failed. --against measures another checkout too, with
-the same store, in turn: before, and ratio, the seconds here over the seconds there.
+the same store, in turn: before, and ratio, the seconds here over the seconds there. --growth measures a tenth of the hosts too: tenth, and
+growth, the seconds of all over the seconds of a tenth.
 
 drain is that of a host with an instance that never moves, drain_room that of one whose largest instances need an empty host: without any,
 all instances of their cell are looked at. import reads the file that export wrote. inventory and inventory_instances are
@@ -339,6 +340,21 @@ def best(checkout, folder, given, command):
     return min(runs, key=lambda each: each.get("seconds", float("inf")))
 
 
+def filled(folder, hosts, empty_every):
+    """A folder with a store, as text."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not (folder / "store.db").exists():
+        fill(url_in(folder), hosts, empty_every)
+    return str(folder)
+
+
+def compare(found, name, ratio, other):
+    """Add other figures of a command to its figures, by a name, and the ratio of the seconds."""
+    found[name] = other
+    if other.get("seconds") and "seconds" in found:
+        found[ratio] = round(found["seconds"] / other["seconds"], 3)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--hosts", type=int, default=1000)
@@ -349,6 +365,7 @@ def main():
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--folder", help="with the store; made if it is not there")
     parser.add_argument("--against", help="another checkout to measure in turn")
+    parser.add_argument("--growth", action="store_true", help="measure a tenth of the hosts too")
     parser.add_argument("--json", action="store_true", help="JSON, not lines")
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--here", default=str(CHECKOUT), help=argparse.SUPPRESS)
@@ -363,17 +380,16 @@ def main():
     if unknown:
         raise SystemExit(f"there is no command {unknown[0]}; there are: {', '.join(METHODS)}")
     with tempfile.TemporaryDirectory() as temporary:
-        folder = given.folder or temporary
-        pathlib.Path(folder).mkdir(parents=True, exist_ok=True)
-        if not pathlib.Path(folder, "store.db").exists():
-            fill(url_in(folder), given.hosts, given.empty_every)
+        folders = [filled(pathlib.Path(given.folder or temporary), given.hosts, given.empty_every)]
+        if given.growth:
+            folders.append(filled(pathlib.Path(given.folder or temporary, "tenth"), given.hosts // 10, given.empty_every))
         found = {}
         for command in given.commands.split(","):
-            found[command] = best(given.here, folder, given, command)
+            found[command] = best(given.here, folders[0], given, command)
             if given.against:
-                before = found[command]["before"] = best(os.path.abspath(given.against), folder, given, command)
-                if before.get("seconds") and "seconds" in found[command]:
-                    found[command]["ratio"] = round(found[command]["seconds"] / before["seconds"], 3)
+                compare(found[command], "before", "ratio", best(os.path.abspath(given.against), folders[0], given, command))
+            if given.growth:
+                compare(found[command], "tenth", "growth", best(given.here, folders[1], given, command))
             if not given.json:
                 print(command, json.dumps(found[command]), flush=True)
     if given.json:
