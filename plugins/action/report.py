@@ -17,6 +17,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor import r
 from ansible_collections.drover.compute.plugins.plugin_utils._report import html
 from ansible_collections.drover.compute.plugins.plugin_utils._report.output_file import OutputFile
 from ansible_collections.drover.compute.plugins.plugin_utils._report.summary import report_lines
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk
 
 
 class ActionModule(DroverAction):
@@ -35,9 +36,10 @@ class ActionModule(DroverAction):
         file, now = OutputFile("report", "drover_report", args["path"], 0o600), time.time()
         before = file.read()
         policy = policy_of(args, task_vars)
-        with self.store(args, task_vars).read() as connection:
-            view = report_data.read(connection, policy, now, args["service_down_time"], args["plans"])
-        after = html.page(view, now, args["fleet"])
+        with bulk.without_collection():
+            with self.store(args, task_vars).read() as connection:
+                view = report_data.read(connection, policy, now, args["service_down_time"], args["plans"])
+            after = html.page(view, now, args["fleet"])
         # The page always says how old it is, so it is always written. New times alone are no change.
         changed = html.differ(before, after)
         lines = report_lines(view, now)

@@ -177,10 +177,12 @@ class Commands:
     def report(self):
         from ansible_collections.drover.compute.plugins.plugin_utils._conductor import report_data
         from ansible_collections.drover.compute.plugins.plugin_utils._report import html
+        from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk
 
-        with self.store.read() as connection:
-            view = report_data.read(connection, self.policy, time.time())
-        return {"html_mb": round(len(html.page(view, time.time())) / 1e6, 2)}
+        with bulk.without_collection():
+            with self.store.read() as connection:
+                view = report_data.read(connection, self.policy, time.time())
+            return {"html_mb": round(len(html.page(view, time.time())) / 1e6, 2)}
 
     def capacity(self):
         from ansible_collections.drover.compute.plugins.plugin_utils._conductor import capacity

@@ -11,7 +11,7 @@ import gzip
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 try:
@@ -140,6 +140,7 @@ def _environment() -> jinja2.Environment:
         finalize=_finalize,
     )
     environment.globals["name"] = _name
+    environment.globals["instance_rows"] = _instance_rows
     environment.filters["packed"] = _packed
     environment.filters.update(
         {name: getattr(formatting, name) for name in ("age", "number", "memory", "disk", "moment", "exact", "duration", "weight")}
@@ -155,9 +156,30 @@ def _name(text: str | None) -> Any:
     return text if text is None or text.isascii() else markupsafe.Markup(f"<bdi>{markupsafe.escape(formatting.clean(text))}</bdi>")
 
 
+def _instance_rows(instances: Iterable[Mapping[str, Any]]) -> Any:
+    """Write the rows of a table of instances; no macro, as a large page has hundreds of thousands of values there."""
+    return markupsafe.Markup("\n".join(map(_instance_row, instances)))
+
+
+def _instance_row(each: Mapping[str, Any]) -> str:
+    name, group, project, address = (_escaped(_name(each[key])) for key in ("name", "server_group", "project", "address"))
+    state, vcpus, memory, disk = (_escaped(each[key]) for key in ("state", "vcpus", "memory", "disk"))
+    return (
+        f'<tr id="i-{_escaped(each["uuid"])}"><th scope="row">{name}</th><td>{state}</td><td>{address}</td><td>{vcpus}</td><td>{memory}</td>'
+        f"<td>{disk}</td><td>{group}</td><td>{project}</td></tr>"
+    )
+
+
+@functools.lru_cache(maxsize=4096, typed=True)
+def _escaped(value: Any) -> str:
+    """Write a value as the templates do."""
+    return str(markupsafe.escape(_finalize(value)))
+
+
 def _packed(text: str) -> str:
     """Compress text, the same for the same text, for the script of the page."""
-    return base64.b64encode(gzip.compress(text.encode("utf-8"), mtime=0)).decode("ascii")
+    # Level 9 takes three times as long, for two percent.
+    return base64.b64encode(gzip.compress(text.encode("utf-8"), 7, mtime=0)).decode("ascii")
 
 
 def _finalize(value: Any) -> Any:
