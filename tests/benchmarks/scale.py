@@ -16,7 +16,8 @@ more than --memory GiB of addresses or --seconds of CPU is stopped and has the k
 the same store, in turn: before, and ratio, the seconds here over the seconds there.
 
 drain is that of a host with an instance that never moves, drain_room that of one whose largest instances need an empty host: without any,
-all instances of their cell are looked at. import reads the file that export wrote. inventory and inventory_instances are
+all instances of their cell are looked at. import and
+simulation_export read the file that export wrote. inventory and inventory_instances are
 ansible-inventory --list as a whole, with Ansible's start. simulation_1000 is the placing of 1,000 instances alone.
 """
 
@@ -255,22 +256,32 @@ class Commands:
             transfer.export(connection, str(path), time.time())
         return {"file_mb": round(path.stat().st_size / 1e6, 1)}
 
+    def _exported(self):
+        path = pathlib.Path(self.folder, "export")
+        if not path.exists():
+            raise SystemExit("this command needs the file of export: name export before it")
+        return str(path)
+
     def restore(self):
         from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, transfer, transfer_file
 
-        path = pathlib.Path(self.folder, "export")
-        if not path.exists():
-            raise SystemExit("import needs the file of export: name export before it")
+        path = self._exported()
         with tempfile.TemporaryDirectory(dir=self.folder) as folder:
             store = Store.open(url_in(folder))
             store.upgrade()
-            with transfer_file.Export(str(path)) as file, store.write() as connection:
+            with transfer_file.Export(path) as file, store.write() as connection:
                 return {"rows": sum(transfer.load(connection, file)["rows"].values())}
 
     def simulation_load(self):
         from ansible_collections.drover.compute.plugins.plugin_utils._simulation import simulate
 
         with simulate.copied(self.store):
+            return {}
+
+    def simulation_export(self):
+        from ansible_collections.drover.compute.plugins.plugin_utils._simulation import simulate
+
+        with simulate.copied(self.store, self._exported()):
             return {}
 
     def simulation_1000(self):
