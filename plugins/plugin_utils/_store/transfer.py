@@ -8,7 +8,6 @@ Rows are read and written a few at a time, so that memory does not grow with the
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -141,31 +140,16 @@ def _write(connection: Connection, file: transfer_file.Sink, now: float) -> tran
 
 def _fill(connection: Connection, table: sa.Table, export_file: transfer_file.Export) -> None:
     names, own = table.columns.keys(), _own_references(table)
-    with _indexed_at_the_end(connection, table):
-        _insert(connection, table, _values(table, export_file.table(table.name, names)))
-        if own:
-            # A row may refer to a later one.
-            _refer(connection, table, own, export_file.table(table.name, names))
+    _insert(connection, table, _values(table, export_file.table(table.name, names)))
+    if own:
+        # A row may refer to a later one.
+        _refer(connection, table, own, export_file.table(table.name, names))
     if "id" in table.columns and connection.dialect.name == "postgresql":
         # The rows came with ids, so the sequence has not moved.
         most = connection.execute(sa.select(sa.func.max(table.c.id))).scalar()
         if most is not None:
             sequence = sa.func.pg_get_serial_sequence(table.name, "id")
             connection.execute(sa.select(sa.func.setval(sequence, most)))
-
-
-@contextlib.contextmanager
-def _indexed_at_the_end(connection: Connection, table: sa.Table) -> Iterator[None]:
-    """Make the indexes of a table of SQLite after its rows, which takes half the time. On PostgreSQL only the owner of a table may."""
-    indexes: list[tuple[str, str]] = []
-    if connection.dialect.name == "sqlite":
-        query = "SELECT name, sql FROM sqlite_master WHERE type = 'index' AND tbl_name = ? AND sql IS NOT NULL ORDER BY rowid"
-        indexes = [(name, statement) for name, statement in connection.exec_driver_sql(query, (table.name,))]
-    for name, _statement in indexes:
-        connection.exec_driver_sql(f"DROP INDEX {connection.dialect.identifier_preparer.quote(name)}")
-    yield
-    for _name, statement in indexes:
-        connection.exec_driver_sql(statement)
 
 
 def _insert(connection: Connection, table: sa.Table, blocks: Iterable[Sequence[Sequence[Any]]]) -> None:
