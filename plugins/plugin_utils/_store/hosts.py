@@ -13,6 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils import _resource_cl
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import Figures, FleetColumns, HostStatus, ListedHost, ListedNode
 from ansible_collections.drover.compute.plugins.plugin_utils._records.labels import Selector
 from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    bulk,
     host_columns,
     instances,
     instances_for_plans,
@@ -24,8 +25,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import C
 
 #: What the names of the figures of a resource end with; the total of the host has the bare name.
 FIGURES = ("", "_used", "_reserved", "_capacity", "_free")
+_NAMES = [(name + suffix, name == "disk_gb") for name in resource_classes.KEYS.values() for suffix in FIGURES]
 
 
+@bulk.without_collection()
 def listing(
     connection: Connection,
     now: float,
@@ -46,8 +49,9 @@ def listing(
     found = states(connection, now, service_down_time, host, selector)
     wanted = {each["host"] for each in found}
     nodes: dict[str, list[ListedNode]] = {}
+    figures = _node_figures(columns)
     for _dummy, place in sorted((name, place) for place, name in enumerate(columns["node"]) if columns["host"][place] in wanted):
-        nodes.setdefault(columns["host"][place], []).append(_node(columns, place, details[columns["uuid"][place]]))
+        nodes.setdefault(columns["host"][place], []).append(_node(columns, figures, place, details[columns["uuid"][place]]))
     zones = instances_for_plans.read_zones(connection)
     return [_host(each, nodes.get(each["host"], []), zones.get(each["host"], [])) for each in found]
 
@@ -94,15 +98,18 @@ def resource_rows(connection: Connection, host: str, hosts: Sequence[ListedHost]
     return rows
 
 
-def _node(columns: FleetColumns, place: int, row: Row) -> ListedNode:
-    figures: dict[str, int] = {}
+def _node_figures(columns: FleetColumns) -> dict[str, list[int]]:
+    """Return the figures of all compute nodes, a list for each."""
+    found: dict[str, list[int]] = {}
     for resource, name in resource_classes.KEYS.items():
-        column = {key: columns["resources"][resource][key][place].item() for key in ("total", "used", "reserved", "ratio")}
-        figures[name] = column["total"]
-        figures[f"{name}_used"] = column["used"]
-        figures[f"{name}_reserved"] = column["reserved"]
-        figures[f"{name}_capacity"] = int(capacity_rule.capacity(column["total"], column["reserved"], column["ratio"]))
-        figures[f"{name}_free"] = figures[f"{name}_capacity"] - column["used"]
+        each = columns["resources"][resource]
+        capacity = capacity_rule.capacity(each["total"], each["reserved"], each["ratio"]).astype(int)
+        figures = (each["total"], each["used"], each["reserved"], capacity, capacity - each["used"])
+        found.update({name + suffix: figure.tolist() for suffix, figure in zip(FIGURES, figures)})
+    return found
+
+
+def _node(columns: FleetColumns, figures: Mapping[str, Sequence[int]], place: int, row: Row) -> ListedNode:
     return {
         "node": columns["node"][place],
         "uuid": row.uuid,
@@ -112,7 +119,7 @@ def _node(columns: FleetColumns, place: int, row: Row) -> ListedNode:
         "hypervisor_type": row.hypervisor_type,
         "hypervisor_version": row.hypervisor_version,
         "instances": int(columns["num_instances"][place]),
-        **_figures(figures),
+        **_figures({name: figure[place] for name, figure in figures.items()}),
         "disk_pool": _pool(columns["resources"]["DISK_GB"].get("providers"), place, row.uuid),
     }
 
@@ -144,11 +151,7 @@ def _host(status: HostStatus, nodes: list[ListedNode], zones: list[str]) -> List
     everywhere: list[Mapping[str, Any]] = [*nodes]
     # Two nodes of a host may lie on one pool.
     disks: list[Mapping[str, Any]] = [*(node for node in nodes if not node["disk_pool"]), *pools.values()]
-    sums = {
-        name + suffix: sum(node[name + suffix] for node in (disks if name == "disk_gb" else everywhere))
-        for name in resource_classes.KEYS.values()
-        for suffix in FIGURES
-    }
+    sums = {name: sum([node[name] for node in (disks if of_disk else everywhere)]) for name, of_disk in _NAMES}
     return {
         **status,
         "zones": zones,

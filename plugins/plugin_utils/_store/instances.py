@@ -15,6 +15,21 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.labels imp
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, devices, labels, numa, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
 
+#: The columns of an instance that listing() shows.
+_LISTED = (
+    "uuid",
+    "name",
+    "state",
+    "vcpus",
+    "memory_mb",
+    "disk_gb",
+    "availability_zone",
+    "project",
+    "user",
+    "labels",
+    "definition",
+)
+
 
 def concerned(connection: Connection, uuids: Iterable[str], node_ids: Iterable[int]) -> dict[str, Row]:
     """Read the instances of some uuids and those on some nodes, by uuid."""
@@ -141,7 +156,8 @@ def addresses(connection: Connection, uuids: Iterable[str] | None = None) -> dic
     query = sa.select(domains.c.uuid, domains.c.facts["interfaces"].as_string()).join(table, on_its_node())
     rows = connection.execute(query) if uuids is None else bulk.among(connection, query, domains.c.uuid, uuids)
     return {
-        uuid: [address for each in json.loads(interfaces or "[]") for address in each.get("addresses", ())] for uuid, interfaces in rows
+        uuid: [address for each in json.loads(interfaces) for address in each.get("addresses", ())] if interfaces else []
+        for uuid, interfaces in rows
     }
 
 
@@ -177,8 +193,17 @@ def listing(
     connection: Connection, host: str | None = None, name: str | None = None, uuid: str | None = None, selector: Selector | None = None
 ) -> list[ListedInstance]:
     """Read instances for people and programs, sorted by name: all, or those of a host, a name, a uuid or a selector."""
-    instances, nodes = tables.instances, tables.compute_nodes
-    query = located(tables.domains.c.autostart).order_by(instances.c.name, instances.c.uuid)
+    instances, nodes, domains = tables.instances, tables.compute_nodes, tables.domains
+    # Columns of JSON that are not shown are not decoded.
+    query = located().with_only_columns(
+        *(instances.c[name] for name in _LISTED),
+        nodes.c.host,
+        nodes.c.hypervisor_hostname,
+        tables.server_groups.c.name.label("group_name"),
+        domains.c.state.label("domain_state"),
+        domains.c.autostart,
+    )
+    query = query.order_by(instances.c.name, instances.c.uuid)
     if host is not None:
         query = query.where(nodes.c.host == host)
     if name is not None:
@@ -205,5 +230,5 @@ def listing(
             "definition": row.definition,
             "autostart": bool(row.autostart),
         }
-        for row in connection.execute(query)
+        for row in connection.execute(query).all()
     ]

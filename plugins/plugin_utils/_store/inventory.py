@@ -12,7 +12,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import ListedHost
 from ansible_collections.drover.compute.plugins.plugin_utils._store import aggregates as aggregate_rows
-from ansible_collections.drover.compute.plugins.plugin_utils._store import hosts, instances, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, hosts, instances, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
 
 # Few, as Ansible processes each value of each host.
@@ -31,6 +31,7 @@ KEPT = (
 )
 
 
+@bulk.without_collection()
 def read(connection: Connection, now: float, service_down_time: float, traits: Sequence[str], with_instances: bool) -> dict[str, list[Any]]:
     """Read the hosts, and the instances on demand.
 
@@ -88,6 +89,6 @@ def _traits(connection: Connection, patterns: Sequence[str]) -> dict[str, list[s
         .where(owned.c.trait_id.in_(sorted(wanted)))
     )
     found: dict[str, list[str]] = {}
-    for row in connection.execute(query):
-        found.setdefault(row.uuid, []).append(wanted[row.trait_id])
+    for uuid, number in connection.execute(query).all():
+        found.setdefault(uuid, []).append(wanted[number])
     return found

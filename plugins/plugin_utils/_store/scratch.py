@@ -80,7 +80,7 @@ def _copy_table(connection: Connection, copy: Connection, table: sa.Table) -> No
     """Copy the rows of a table; JSON goes over as text, which is neither read nor written anew."""
     columns = [sa.cast(column, sa.Text).label(column.name) if isinstance(column.type, sa.JSON) else column for column in table.columns]
     rows = connection.execution_options(yield_per=_ROWS).execute(sa.select(*columns))
-    transfer.insert_values(copy, table, map(tuple, rows))
+    transfer.insert_values(copy, table, rows.partitions())
 
 
 @contextlib.contextmanager

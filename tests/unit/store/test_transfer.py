@@ -210,6 +210,26 @@ def test_a_store_with_rows_is_refused_unless_they_are_the_same(fleet_url, tmp_pa
     assert fleets.snapshot(fleet_url) == before
 
 
+def test_a_row_that_is_there_twice_is_refused(fleet_url, tmp_path):
+    """Two instances with one definition, which an index forbids, in a file whose sums are right."""
+    url = f"sqlite:///{tmp_path / 'other.db'}"
+    export(fleet_url, tmp_path / "x")
+    with transfer_file.Export(str(tmp_path / "x")) as there, open(tmp_path / "y", "wb") as file:
+        writer = transfer_file.Writer(file)
+        writer.header(schema.LATEST, NOW)
+        for table in tables.EXPORTED:
+            names = table.columns.keys()
+            blocks = [list(zip(*rows)) for rows in there.table(table.name, names)]
+            if table.name == "instances":
+                blocks = [[["same"] * len(column) if name == "definition" else column for name, column in zip(names, each)] for each in blocks]
+            writer.table(table.name, names, blocks)
+        writer.end()
+    with pytest.raises(DroverError, match="row of instances that the database refuses: UNIQUE constraint failed.*nothing was imported"):
+        load(url, tmp_path / "y")
+    with pytest.raises(DroverError, match="discover"), Store.open(url).read():
+        pytest.fail("nothing is there")
+
+
 def test_check_mode_tries_it_all_and_keeps_nothing(fleet_url, other_url, tmp_path):
     export(fleet_url, tmp_path / "x")
     assert load(other_url, tmp_path / "x", check_mode=True)["changed"] is True
