@@ -33,7 +33,8 @@ from ansible_collections.drover.compute.tests.unit.store.fleets import domain, h
 
 MONITORING = pathlib.Path(__file__).parents[3] / "extensions" / "monitoring"
 PROMTOOL = pytest.mark.skipif(
-    not (shutil.which("promtool") and shutil.which("prometheus-node-exporter")), reason="Prometheus is not here: run tests/setup/setup.sh events"
+    not (shutil.which("promtool") and shutil.which("prometheus-node-exporter")),
+    reason="Prometheus is not here: run tests/setup/setup.sh events",
 )
 
 
