@@ -30,6 +30,12 @@ MAKE_GOLDEN = f"qemu-img create -q -f qcow2 {GOLDEN} {GOLDEN_MB}M && qemu-io -c 
 #: A volume that a person has made, and that definitions attach.
 SOMEBODYS = "somebodys"
 
+#: Run on a host: a person moves a domain to another host.
+MOVE = (
+    'how=--offline; [ "$(virsh domstate {name})" = running ] && how=--live;'
+    " virsh migrate $how {more} --unsafe --persistent --undefinesource {name} qemu+ssh://root@{there}/system"
+)
+
 #: Run on a host: a folder has no room. It is on no file system in memory, to which no disk is moved anyway.
 FULL = """
 truncate -s 1M /run/full && mkfs.ext4 -q -m 0 -O ^has_journal /run/full && mount -o loop /run/full {folder} && rmdir {folder}/lost+found || exit
@@ -108,6 +114,10 @@ class Files:
     def promised(self, fleet: Fleet) -> dict[str, int]:
         """What the store counts of it, as {place: GiB}."""
         return {}
+
+    def move_by_hand(self, host: str, there: str, name: str) -> None:
+        """A person moves a domain to another host with virsh."""
+        self.fleet.run(host, MOVE.format(name=name, there=there, more=""))
 
     def fill(self, host: str, folder: str) -> None:
         """Leave no room there."""
@@ -281,6 +291,15 @@ class Lvm(Files):
 
     def promised(self, fleet):
         return _promised(fleet, {f"{host}_pool_{self.pool}": host for host in fleet.hosts})
+
+    def move_by_hand(self, host, there, name):
+        """With what is on its volumes, of which none is left where they were."""
+        listed = self.fleet.run(host, f"virsh domblklist {name} | grep -o '/dev/{self.pool}/.*'").split()
+        for volume in (path.rpartition("/")[2] for path in listed):
+            self.fleet.run(there, f"virsh vol-create-as {self.pool} {volume} 1G")
+        self.fleet.run(host, MOVE.format(name=name, there=there, more="--copy-storage-all"))
+        for path in listed:
+            self.fleet.run(host, f"lvremove -qf {path}; virsh pool-refresh {self.pool}")
 
     def fill(self, host, folder):
         self.fleet.run(host, f"lvcreate -qy -l $(vgs --noheadings -o vg_free_count {self.pool}) --name full {self.pool}")
