@@ -71,7 +71,8 @@ class Writer:
         :param blocks: some rows at a time, of plain types: for each column the values of all of them.
         """
         digest, count = hashlib.sha256(), 0
-        line = "{%s:{%s}}\n" % (_encode(name), ",".join(f"{_encode(column)}:%s" for column in columns))
+        row = ",".join(f"{_encode(column)}:%s" for column in columns)
+        line = f"{{{_encode(name)}:{{{row}}}}}\n"
         for block in blocks:
             lines = "".join(map(line.__mod__, zip(*map(_each_encoded, block)))).encode("ascii")
             digest.update(lines)

@@ -221,7 +221,9 @@ def test_a_row_that_is_there_twice_is_refused(fleet_url, tmp_path):
             names = table.columns.keys()
             blocks = [list(zip(*rows)) for rows in there.table(table.name, names)]
             if table.name == "instances":
-                blocks = [[["same"] * len(column) if name == "definition" else column for name, column in zip(names, each)] for each in blocks]
+                blocks = [
+                    [["same"] * len(column) if name == "definition" else column for name, column in zip(names, each)] for each in blocks
+                ]
             writer.table(table.name, names, blocks)
         writer.end()
     with pytest.raises(DroverError, match="row of instances that the database refuses: UNIQUE constraint failed.*nothing was imported"):
