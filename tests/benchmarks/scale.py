@@ -18,8 +18,8 @@ growth, the seconds of all over the seconds of a tenth.
 
 drain is that of a host with an instance that never moves, drain_room that of one whose largest instances need an empty host: without any,
 all instances of their cell are looked at. import and simulation_export read the file that export wrote. inventory and inventory_instances are
-ansible-inventory --list as a whole, with Ansible's start; static is what it takes with the same JSON from an inventory script, which of
-Ansible's own inventory plugins takes the least, and of_static the seconds over those. simulation_1000 is the placing of 1,000 instances alone.
+ansible-inventory --list as a whole, with Ansible's start; static is what it takes with the same JSON from an inventory script, which
+takes less than a YAML file, and of_static the seconds over those. simulation_1000 is the placing of 1,000 instances alone.
 """
 
 from __future__ import annotations
@@ -234,7 +234,7 @@ class Commands:
             pathlib.Path(folder, "fleet.drover.yml").write_text(json.dumps(wanted))
             _seconds, cpu, output = inventory.run(folder, "-i", "fleet.drover.yml", "--list")
             memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-            # The same as a script that has it ready, which of Ansible's own plugins takes the least.
+            # The same as a script that has it ready, which takes less than a YAML file.
             pathlib.Path(folder, "static.json").write_text(output)
             static = pathlib.Path(folder, "static.sh")
             static.write_text("#!/bin/sh\nexec cat static.json\n")

@@ -71,8 +71,8 @@ class Writer:
         :param blocks: some rows at a time, of plain types: for each column the values of all of them.
         """
         digest, count = hashlib.sha256(), 0
-        fields = ",".join(f"{_encode(column)}:%s" for column in columns)
-        line = f"{{{_encode(name)}:{{{fields}}}}}\n"
+        row = ",".join(f"{_encode(column)}:%s" for column in columns)
+        line = f"{{{_encode(name)}:{{{row}}}}}\n"
         for block in blocks:
             lines = "".join(map(line.__mod__, zip(*map(_each_encoded, block)))).encode("ascii")
             digest.update(lines)
