@@ -57,6 +57,7 @@ NOT_AT_ONCE = {
     ("resize and confirm", "moved by hand"): "Neither host of the move has it: a discovery finds it on the third.",
     ("live move", "moved by hand"): "As above.",
     ("drain", "moved by hand"): "As above.",
+    ("drain after copies", "moved by hand"): "As above.",
     ("live move", "destroyed by hand"): "The store has it as running, and only what runs is moved live: a discovery sees that it is off.",
 }
 
