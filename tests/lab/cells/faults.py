@@ -128,7 +128,9 @@ class TaskTimeout(Fault):
 
     def strike(self, run, watch):
         stopped = self.operation.task_seconds + 2
-        self.fleet.run(self.operation.at, f"pid=$(cat /run/libvirtd.pid); kill -STOP $pid; (sleep {stopped}; kill -CONT $pid) > /dev/null 2>&1 &")
+        self.fleet.run(
+            self.operation.at, f"pid=$(cat /run/libvirtd.pid); kill -STOP $pid; (sleep {stopped}; kill -CONT $pid) > /dev/null 2>&1 &"
+        )
 
 
 class StoreLocked(Fault):
