@@ -315,7 +315,6 @@ class MadeAnew(Fault):
         self.fleet.run(self.operation.at, RESTARTED)
         # As after LibvirtDies: the discovery says how a person starts the pool.
         self.world.storage.again(self.operation.at)
-        self.operation.tell_new_store()
         return [first, self.world.discover(), self.give()]
 
     def back(self, discovered):

@@ -136,9 +136,6 @@ class Operation:
     def settings(self, fleet) -> None:
         """Beyond a discovery: what a person has told each store."""
 
-    def tell_new_store(self) -> None:
-        """The store was lost: give the command what only that had, as the message of the refusal says."""
-
     def prepare(self, fleet) -> None:
         """What went before, once."""
 
@@ -574,9 +571,6 @@ class EvacuateBehindFence(OnStorage, Evacuate):
         for rule in CUT_OFF:
             inside.run("ip", *rule.split())
         world.cut.add("kvm1")
-
-    def tell_new_store(self):
-        self.variables = {**self.variables, "drover_storage_addresses": ["10.99.0.11"]}
 
     def intrude(self, world, running):
         """What runs elsewhere writes at the host that was shut out: the contents of all volumes are compared after that."""
