@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray, FloatArray, IntArray, np
@@ -133,10 +133,9 @@ def unbearable_losses(fleet: FleetColumns, policy: Policy, instances: Iterable[I
     packing_state, _items = packing_state_of(HostStates(fleet), policy, ())
     if not packing_state.size:
         return []
-    none = np.zeros(packing_state.size, dtype=np.int64)
     losses = _Losses(packing_state, [each for each in instances if each["state"] != "missing"])
     unsure = (host for host in range(len(losses.name)) if not losses.sure[host])
-    return sorted((losses.name[host] for host in unsure if losses.beside(host, lambda: none) is None), key=natural)
+    return sorted((losses.name[host] for host in unsure if not losses.is_borne(host)), key=natural)
 
 
 #: So many hosts are examined; the bounds decide about the others.
@@ -304,18 +303,21 @@ class _Losses:
             return None
         return packing_state.room_for(int(packing_state.kind[item]))
 
+    def is_borne(self, host: int) -> bool:
+        """Tell whether the instances of a lost host can be placed."""
+        if self.impossible[host]:
+            return False
+        with self.packing_state.closed(self._rows(host)):
+            return next(self._ways(host), None) is not None
+
     def beside(self, host: int, count_more: Callable[[], IntArray]) -> int | None:
         """Count how many more fit when the instances of a lost host are placed; None where they do not fit."""
         if self.impossible[host]:
             return None
         packing_state = self.packing_state
-        rows = np.flatnonzero(packing_state.host_of == host)
-        with packing_state.closed(rows):
+        with packing_state.closed(self._rows(host)):
             if host not in self._placed:
-                first, end = np.searchsorted(self._host_of[self._by_host], (host, host + 1))
-                lost = [(self._instances[number], int(self._row_of[number])) for number in self._by_host[first:end].tolist()]
-                items = packing_state.add([(self._builder.candidate(each, (row,), ()),) for each, row in lost])
-                self._placed[host] = _ways(packing_state, items)
+                self._placed[host] = list(self._ways(host))
             best: int | None = None
             for placed in self._placed[host]:
                 packing_state.put_all(placed)
@@ -324,23 +326,33 @@ class _Losses:
                 best = total if best is None else max(best, total)
             return best
 
+    def _rows(self, host: int) -> IntArray:
+        return np.flatnonzero(self.packing_state.host_of == host)
 
-def _ways(packing_state: PackingState, items: Sequence[int]) -> list[Placed]:
-    """Place the items in several ways, which differ; none where no way places them all. The packing state is as before afterwards."""
-    found: list[Placed] = []
-    weights = packing.weights_of(packing_state, items)
-    orders: list[list[int]] = []
-    for _words, order in packing.orders(packing_state, items)[:ORDERS]:
-        # Instances whose amounts are in proportion have one order.
-        if order not in orders:
-            orders.append(order)
-    for order in orders:
-        for fit in packing.FITS.values():
-            placed, stuck = packing.place(packing_state, order, fit, weights)
-            packing_state.take_all(placed)
-            if not stuck and placed not in found:
-                found.append(placed)
-    if found:
-        return found
-    placed, stuck, _words = packing.pack(packing_state, items)
-    return [] if stuck else [placed]
+    def _ways(self, host: int) -> Iterator[Placed]:
+        """Place the instances of a host that is closed in several ways, which differ; none where no way places them all.
+
+        At each of them the packing state is as before.
+        """
+        packing_state = self.packing_state
+        first, end = np.searchsorted(self._host_of[self._by_host], (host, host + 1))
+        lost = [(self._instances[number], int(self._row_of[number])) for number in self._by_host[first:end].tolist()]
+        items = packing_state.add([(self._builder.candidate(each, (row,), ()),) for each, row in lost])
+        weights = packing.weights_of(packing_state, items)
+        found: list[Placed] = []
+        orders: list[list[int]] = []
+        for _words, order in packing.orders(packing_state, items)[:ORDERS]:
+            # Instances whose amounts are in proportion have one order.
+            if order not in orders:
+                orders.append(order)
+        for order in orders:
+            for fit in packing.FITS.values():
+                placed, stuck = packing.place(packing_state, order, fit, weights)
+                packing_state.take_all(placed)
+                if not stuck and placed not in found:
+                    found.append(placed)
+                    yield placed
+        if not found:
+            placed, stuck, _words = packing.pack(packing_state, items)
+            if not stuck:
+                yield placed

@@ -19,12 +19,11 @@ from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host
 
 SMALL, LARGE = 4, 60
-#: Of another node than the first, for the statements that look for one.
 SIZE = {"vcpus": 1, "memory_mb": 64}
 
 
 def nodes(hosts):
-    """Hosts with three instances each, and as many zones as four hosts have."""
+    """Hosts with three instances each, in two zones."""
     return [
         host(
             f"kvm{number}",
@@ -85,12 +84,11 @@ def rows_of_the_past(hosts):
 
 
 def statements(function, *arguments):
-    """The statements of a call, each with its values left out. Rows of an export are written in blocks, whose statements do not count."""
+    """The statements of a call, each with its values left out."""
     sent = []
 
     def note(*details):
-        if not (details[2].startswith("INSERT") and "), (" in details[2]):
-            sent.append(" ".join(details[2].split()))
+        sent.append(" ".join(details[2].split()))
 
     sa.event.listen(sa.Engine, "before_cursor_execute", note)
     try:
@@ -98,6 +96,11 @@ def statements(function, *arguments):
     finally:
         sa.event.remove(sa.Engine, "before_cursor_execute", note)
     return sent
+
+
+def without_blocks(sent):
+    """The statements but for those that write a block of the rows of an export."""
+    return [each for each in sent if not (each.startswith("INSERT") and "), (" in each)]
 
 
 def of_a_module(name, /, **given):
@@ -159,6 +162,8 @@ COMMANDS = {
 def test_a_command_sends_as_many_statements_to_a_large_store(fleet_of, name):
     sent = {hosts: statements(COMMANDS[name], fleet_of(hosts), hosts) for hosts in (SMALL, LARGE)}
     assert sent[SMALL], "nothing was read"
+    if name == "simulation of an export":
+        sent = {hosts: without_blocks(each) for hosts, each in sent.items()}
     print(f"{name}: {len(sent[LARGE])}")
     more = [each for each in sent[LARGE] if sent[LARGE].count(each) > sent[SMALL].count(each)]
     assert len(sent[LARGE]) <= len(sent[SMALL]), f"{len(sent[SMALL])} statements became {len(sent[LARGE])}: {sorted(set(more))[:5]}"
@@ -168,5 +173,5 @@ def test_an_import_sends_as_many_statements_for_a_large_store(fleet_of, tmp_path
     sent = {}
     for hosts in (SMALL, LARGE):
         given = {"state": "imported", "path": str(fleet_of(hosts) / "export"), "store_url": f"sqlite:///{tmp_path / str(hosts)}.db"}
-        sent[hosts] = statements(lambda words: run("store", **words), given)
-    assert len(sent[LARGE]) <= len(sent[SMALL])
+        sent[hosts] = without_blocks(statements(lambda words: run("store", **words), given))
+    assert sent[SMALL] and len(sent[LARGE]) <= len(sent[SMALL])
