@@ -125,7 +125,7 @@ class ActionModule(DroverAction):
         warnings = [sentence for nodes in reports.values() for each in nodes for sentence in each["warnings"]]
         warnings += _doubled_sentences(found["doubled"])
         warnings += [f"{sentence} It is not moved until its metadata is corrected." for sentence in found.pop("policies")]
-        warnings += self._untold
+        warnings += [*found.pop("unmeasured"), *self._untold]
         return {**found, "warnings": warnings} if warnings else found
 
     def _gather(self, host: str, args: dict[str, Any], task_vars: Mapping[str, Any]) -> list[NodeReport]:

@@ -281,6 +281,24 @@ def test_a_pool_that_does_not_run_builds_nothing(on_ceph):
     assert fleet.query("SELECT * FROM allocations") == []
 
 
+def test_a_new_store_counts_the_guests_of_a_host_whose_pool_does_not_run(on_ceph):
+    """Of a guest that is off the host cannot say how large its disk is: that is said, until the pool runs."""
+    fleet = on_ceph.fleet
+    on_ceph.make("kvm3", "web", ("web-root", 1))
+    on_ceph.make("kvm3", "off", ("off-root", 4), state="shutoff")
+    fleet.run("kvm3", "virsh pool-destroy ceph")
+    try:
+        # The others, whose pools run, are read after it.
+        fleet.playbook("discover", "--limit", "kvm3,localhost", "-e", json.dumps(VARIABLES))
+        done = on_ceph.playbook("discover")
+        assert on_ceph.counted()[1] == 1 and holdings(fleet)["web"][POOL] == {CLASS: 1}
+        assert "Instance off on kvm3: the size of its disks in the storage pool ceph is not known" in done.stderr, done.stderr
+    finally:
+        fleet.run("kvm3", "virsh pool-start ceph")
+    done = on_ceph.playbook("discover")
+    assert on_ceph.counted()[1] == 5 == sum(on_ceph.images().values()) and "is not known" not in done.stderr
+
+
 def test_a_build_that_was_killed_after_it_had_made_the_volume_is_continued(on_ceph):
     fleet = on_ceph.fleet
     on_ceph.playbook("discover")

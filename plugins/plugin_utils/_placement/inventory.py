@@ -202,6 +202,20 @@ def _count(connection: Connection, changes: Sequence[dict[str, int]], together: 
     return bulk.run(connection, values, _counted, 1, limited).rowcount
 
 
+def insert(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+    """Insert inventories, with what is allocated of them already: after a heal or an import, or where the first host of a pool did not know its size.
+
+    :param rows: of the table of inventories, without their use.
+    """
+    table = tables.allocations
+    query = sa.select(table.c.provider_id, table.c.class_id, sa.func.sum(table.c.used).label("used")).group_by(
+        table.c.provider_id, table.c.class_id
+    )
+    found = bulk.among(connection, query, table.c.provider_id, {row["provider_id"] for row in rows})
+    used = {(row.provider_id, row.class_id): int(row.used) for row in found}
+    bulk.insert(connection, tables.inventories, [{**row, "used": used.get((row["provider_id"], row["class_id"]), 0)} for row in rows])
+
+
 # Placement's limits: a 32-bit amount, a single-precision ratio.
 MOST_RATIO = 3.40282e38
 DEFAULTS = {"reserved": 0, "min_unit": 1, "max_unit": MOST, "step_size": 1, "allocation_ratio": 1.0}

@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import inventory
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import InventoryFields, while_drained
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
@@ -106,7 +107,7 @@ def set_inventories(
         removable = set(connection.execute(query).scalars())
         surplus = {key: row for key, row in surplus.items() if row.class_id in removable}
     changed |= _remove_unused(connection, surplus)
-    bulk.insert(connection, table, _with_use(connection, new))
+    inventory.insert(connection, new)
     bulk.update(connection, table, different)
     bump(connection, changed)
     return changed
@@ -129,17 +130,6 @@ def _remove_unused(connection: Connection, surplus: Mapping[int, Row]) -> set[in
     unused = {key: row for key, row in surplus.items() if (row.provider_id, row.class_id) not in used}
     bulk.delete(connection, tables.inventories, tables.inventories.c.id, unused)
     return {row.provider_id for row in unused.values()}
-
-
-def _with_use(connection: Connection, rows: Collection[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Add to new rows of inventories what is allocated of them already, as after a heal or an import."""
-    table = tables.allocations
-    query = sa.select(table.c.provider_id, table.c.class_id, sa.func.sum(table.c.used).label("used")).group_by(
-        table.c.provider_id, table.c.class_id
-    )
-    found = bulk.among(connection, query, table.c.provider_id, {row["provider_id"] for row in rows})
-    used = {(row.provider_id, row.class_id): int(row.used) for row in found}
-    return [{**row, "used": used.get((row["provider_id"], row["class_id"]), 0)} for row in rows]
 
 
 def set_traits(connection: Connection, wanted: Mapping[int, Collection[str]], owned: Callable[[int, str], bool] | None = None) -> set[int]:

@@ -174,7 +174,7 @@ def _write_inventories(connection: Connection, wanted: Mapping[int, Pool]) -> se
         if any(getattr(row, name) != value for name, value in values.items()):
             different.append({"id": row.id, **values})
             changed.add(provider)
-    bulk.insert(connection, table, new)
+    inventory.insert(connection, new)
     bulk.update(connection, table, different)
     providers.bump(connection, changed)
     return changed

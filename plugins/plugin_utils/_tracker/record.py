@@ -35,7 +35,8 @@ def record(connection: Connection, reports: Mapping[str, Sequence[NodeReport]], 
     :returns: a dict of plain types: changed (bool; heartbeats and figures of use do not count), nodes,
         instances (counts), and lists of names for people: added, removed, unreported, adopted, moved,
         missing, cleared (evacuated from here, gone from here: their room is free), stale (evacuated from
-        here and still defined here, shut off), doubled; and policies (sentences on those that cannot be read).
+        here and still defined here, shut off), doubled; and sentences: policies (those that cannot be read), unmeasured (disks that count as
+        nothing, because nobody knows their size).
     :raises DroverError: two nodes of one host have one name, or different availability zones.
     """
     wanted = _by_key(reports)
@@ -219,7 +220,7 @@ def _write_instances(
     files.write(connection, needs, [*leaving, *resized], _attaching(known))
     hardware = record_hardware.Hardware(connection, {node: domains.values() for node, domains in reported.items()})
     pools = record_pools.Pools(connection, facts)
-    wanted, changed = write_taken(connection, known, result["here"], provider_ids, disk, now, hardware, pools)
+    wanted, changed, unmeasured = write_taken(connection, known, result["here"], provider_ids, disk, now, hardware, pools)
     # Also those of instances that are recorded on another node, and are to come here.
     moves = migrations_open.holding_at(connection, reported)
     kept = _claimed({uuid: row for uuid, row in known.items() if uuid not in wanted}, moves)
@@ -249,6 +250,7 @@ def _write_instances(
             for uuid, nodes in result["doubled"]
         ],
         "policies": sorted(row["policy"]["error"] for row in wanted.values() if "error" in (row["policy"] or {})),
+        "unmeasured": [_unmeasured(wanted[uuid]["name"], hosts[result["here"][uuid][0]], pool) for uuid, pool in unmeasured],
     }
 
 
@@ -261,7 +263,7 @@ def write_taken(
     now: float,
     hardware: record_hardware.Hardware,
     pools: record_pools.Pools,
-) -> tuple[dict[str, dict[str, Any]], bool]:
+) -> tuple[dict[str, dict[str, Any]], bool, list[tuple[str, str | None]]]:
     """Write instances and their allocations, as their hosts show them.
 
     :param known: dict uuid -> row of the instance.
@@ -270,20 +272,24 @@ def write_taken(
     :param disk: dict provider of a node -> the sharing provider that is its disk.
     :param hardware: of these nodes.
     :param pools: of these nodes.
-    :returns: (dict uuid -> columns of the instance, whether anything changed).
+    :returns: (dict uuid -> columns of the instance, whether anything changed, the (uuid, pool) of instances with disks there whose size nobody
+        knows; the pool is None for the instances' storage).
     """
     attaching = _attaching(known)
     held = allocations.read(connection, here)
     shares = _shares(connection, held, here, provider_ids, disk)
     groups = instance_rows.group_ids(connection)
     wanted, claims, owners = {}, {}, {}
+    unmeasured: list[tuple[str, str | None]] = []
     for uuid, (node, domain) in here.items():
         row = known.get(uuid)
         resources = dict(domain["resources"])
         has = allocations.total(held.get(uuid, {}))
-        on_pools, resources["DISK_GB"] = pools.divide(node, domain, has, uuid in attaching)
+        on_pools, resources["DISK_GB"], unknown = pools.divide(node, domain, has, uuid in attaching)
+        unmeasured += [(uuid, pool) for pool in unknown]
         if resources["DISK_GB"] is None:
             resources["DISK_GB"] = row.disk_gb if row is not None else 0
+            unmeasured += [] if resources["DISK_GB"] else [(uuid, None)]
         if uuid in attaching:
             # What was claimed for a disk that its host does not show yet.
             resources["DISK_GB"] = max(resources["DISK_GB"], has.get("DISK_GB", 0))
@@ -296,7 +302,16 @@ def write_taken(
             claims[uuid] = taken
     changed = instance_rows.write(connection, wanted, known, now)
     allocations.replace(connection, claims, now, owners=owners)
-    return wanted, bool(changed or claims)
+    return wanted, bool(changed or claims), unmeasured
+
+
+def _unmeasured(name: str, host: str, pool: str | None) -> str:
+    """Return the sentence about disks that count as nothing."""
+    where, start = (f"the storage pool {pool}", f"start the pool (virsh pool-start {pool})") if pool else ("the instances' storage", "")
+    return (
+        f"Instance {name} on {host}: the size of its disks in {where} is not known, so they count as nothing and others may get their space. "
+        f"On {host}{f' {start} and' if start else ''} see that the disks are there, and run drover.compute.discover again."
+    )
 
 
 def _claimed(known: Mapping[str, Any], migrations: Iterable[Any]) -> set[tuple[int, str]]:

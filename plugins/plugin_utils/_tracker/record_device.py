@@ -31,7 +31,7 @@ def claim(connection: Connection, uuid: str, host: str, facts: Any, now: float, 
     held = allocations.read(connection, [uuid]).get(uuid, {})
     has = allocations.total(held)
     pools = record_pools.Pools(connection, {node.id: node.facts or {}})
-    wanted, of_node = pools.divide(node.id, foreseen, has)
+    wanted, of_node, dummy = pools.divide(node.id, foreseen, has)
     wanted = {**wanted, DISK: of_node or 0}
     more = {name: amount - has.get(name, 0) for name, amount in sorted(wanted.items()) if amount > has.get(name, 0)}
     if not more or not room:

@@ -135,21 +135,23 @@ class Pools:
         ids = providers.ids(connection, {uuid for each in uuids.values() for uuid in each.values()}) if uuids else {}
         self._ids = {node: {name: ids[uuid] for name, uuid in each.items() if uuid in ids} for node, each in uuids.items()}
 
-    def divide(self, node: int, domain: DomainReport, held: Resources, attaching: bool = False) -> tuple[Resources, Any]:
-        """Return what a domain takes, by resource class, and its DISK_GB; that is None where it is not known.
+    def divide(self, node: int, domain: DomainReport, held: Resources, attaching: bool = False) -> tuple[Resources, Any, list[str]]:
+        """Return what a domain takes, by resource class; its DISK_GB, None where it is not known; and the pools where nobody knows what it takes.
 
         :param held: what the instance has by now, by class: where the size of a disk is not known, it keeps that.
         :param attaching: it keeps what was claimed for a disk that its host does not show yet.
         """
         disks = domain["columns"]["facts"].get("disks") or ()
         if node not in self._facts or not disks:
-            return {}, domain["resources"]["DISK_GB"]
+            return {}, domain["resources"]["DISK_GB"], []
         shown, rest = storage_pools.divide(disks, self._facts[node])
         amounts = {name: held.get(name, 0) if amount is None else amount for name, amount in shown.items()}
+        unknown = {name for name, amount in shown.items() if amount is None and name not in held}
         if attaching:
             for name in self._ids.get(node, ()):
                 amounts[name] = max(amounts.get(name, 0), held.get(name, 0))
-        return {name: amount for name, amount in amounts.items() if name in self._ids.get(node, ())}, rest
+        amounts = {name: amount for name, amount in amounts.items() if name in self._ids.get(node, ())}
+        return amounts, rest, [pool["name"] for pool in self._facts[node]["storage_pools"] if pool["resource_class"] in unknown]
 
     def provider(self, node: int, name: str) -> int | None:
         """Return the id of the provider of a class of pools; None for other classes."""

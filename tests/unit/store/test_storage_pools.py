@@ -202,6 +202,41 @@ def test_a_pool_that_was_never_seen_running_has_no_space(prepared_url):
     again(prepared_url, *nodes)
 
 
+def test_a_shared_pool_whose_size_a_later_host_knows_counts_what_is_there_already(prepared_url):
+    """As with a new store: the first host has guests there, and its pool does not run."""
+    fleets.discover(prepared_url, machine("kvm1", guest("web", network("a", 30)), wanted=["ceph"], pools=[ceph(0, state="inactive")]))
+    assert at_hand(prepared_url)["pool/ceph"] == {}
+    fleets.discover(prepared_url, machine("kvm2", wanted=["ceph"], pools=[ceph()]))
+    assert at_hand(prepared_url)["pool/ceph"] == {CEPH: (1000, 0, 1.0, 30)} and counted(prepared_url)
+    wanted = {"resources": {"VCPU": 1, "MEMORY_MB": 64, CEPH: 971}}
+    with pytest.raises(DroverError, match="used 30 of 1000"):
+        fleets.claim(prepared_url, {**selection("more", "kvm2"), **wanted})
+
+
+def test_disks_that_count_as_nothing_are_named(prepared_url):
+    """Nobody knows the size of a disk: the host does not say, and the store has no claim for it."""
+    stopped = {"wanted": ["ceph"], "pools": [ceph(0, state="inactive")]}
+    found = fleets.discover(prepared_url, machine("kvm1", guest("web", network("a", None)), **stopped))
+    assert found["unmeasured"] == [
+        "Instance web on kvm1: the size of its disks in the storage pool ceph is not known, so they count as nothing and others may get their "
+        "space. On kvm1 start the pool (virsh pool-start ceph) and see that the disks are there, and run drover.compute.discover again."
+    ]
+    known = machine("kvm1", guest("web", network("a", 30)), wanted=["ceph"], pools=[ceph()])
+    assert fleets.discover(prepared_url, known)["unmeasured"] == []
+    # From now on the store knows it, whatever the host says.
+    assert fleets.discover(prepared_url, machine("kvm1", guest("web", network("a", None)), **stopped))["unmeasured"] == []
+    assert held(prepared_url)["web"]["pool/ceph"] == {CEPH: 30}
+
+
+def test_a_file_of_the_instances_storage_that_does_not_answer_is_named(prepared_url):
+    lost = guest("web", disk("/var/lib/libvirt/images/a", 0, capacity_bytes=None))
+    (sentence,) = fleets.discover(prepared_url, machine("kvm1", lost))["unmeasured"]
+    assert "the size of its disks in the instances' storage is not known" in sentence and "On kvm1 see that the disks are there" in sentence
+    assert fleets.discover(prepared_url, machine("kvm1", guest("web", disk("/var/lib/libvirt/images/a", 5))))["unmeasured"] == []
+    assert fleets.discover(prepared_url, machine("kvm1", lost))["unmeasured"] == []
+    assert held(prepared_url)["web"]["kvm1"]["DISK_GB"] == 5
+
+
 def test_what_an_operator_set_stays(prepared_url):
     nodes = [machine("kvm1", wanted=["ceph"], pools=[ceph()])]
     fleets.discover(prepared_url, *nodes)
