@@ -119,8 +119,6 @@ class Operation:
     thorough = False
     #: What a shell on ``at`` sees in the middle of the work, where that is not just some time after it has begun.
     midst = ""
-    #: The time limit of its tasks where one is to be given up in the middle: all that comes before the middle takes less.
-    task_seconds = 10
     #: More moments of a kill.
     moments: tuple[str, ...] = ()
     #: Where the disks are.
@@ -457,11 +455,6 @@ class Evacuate(_OfHost):
     kind = "restart"
     what, task, at, dead = "evacuate", "Restart its instances elsewhere", "kvm2", True
     variables = {**_OfHost.variables, **AT_ONCE, **OFF}
-
-    @property
-    def task_seconds(self):
-        """The look at the dead host takes Ceph longer. The modules themselves give a libvirt that hangs 30 s."""
-        return 25 if self.storage is storages.Rbd else 10
 
     def prepare(self, fleet):
         fleet.lab.command("kill", "kvm1")

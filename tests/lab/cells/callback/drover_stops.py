@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A callback of the tests: it stops a play before and after each task until the harness lets it go on (see ../stops.py).
 
-So it does before and after each module that an action runs on another host to change something there.
+So it does before and after each module that an action runs on another host to change something there. DROVER_STOPS_TASK gets a time limit of
+DROVER_STOPS_SECONDS.
 """
 
 from __future__ import annotations
@@ -60,6 +61,8 @@ class CallbackModule(CallbackBase):
 
     # Ansible calls this in its main process, before the worker begins.
     def v2_runner_on_start(self, host, task):
+        if task.name == os.environ.get("DROVER_STOPS_TASK"):
+            task.timeout = int(os.environ["DROVER_STOPS_SECONDS"])
         self._stop("before", task.name)
 
     def v2_runner_on_ok(self, result):
