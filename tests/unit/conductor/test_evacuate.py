@@ -25,7 +25,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._errors import Drov
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, leases, power, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, leases, power, services, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, uuid_of
 
@@ -206,6 +206,18 @@ def test_safety_01_a_host_that_comes_back_between_two_destinations(world, monkey
     with pytest.raises(DroverError, match="kvm1 has come back.* Started before that: .* on kvm") as caught:
         world.run()
     assert len({place for place, dummy in world.calls}) == 1 and "See that none of them runs on kvm1 too" in str(caught.value)
+
+
+@pytest.mark.parametrize("said", ["", "kvm1 is powered off"])
+def test_a_host_that_the_store_has_never_read_is_not_empty(prepared_url, said):
+    """A new store, and a host that has died: its power is not cut for instances that nobody knows."""
+    fleets.discover(prepared_url, host("kvm2"), host("kvm3"))
+    with Store.open(prepared_url).write() as connection:
+        services.record_unreachable(connection, "kvm1", "no route to host", time.time())
+    leasing = Leasing(Store.open(prepared_url), Actor(os.getpid()), str)
+    request = EvacuationRequest("kvm1", ["kvm2", "kvm3"], Policy.from_mapping({}), said=said)
+    with pytest.raises(DroverError, match="The store has never read kvm1, .* nothing was changed. .*docs/backup.md"):
+        Evacuation(Ports(Store.open(prepared_url), None, leasing, str, time), request).judge("on")
 
 
 def test_an_unclear_answer_may_be_lifted(world):
