@@ -70,6 +70,15 @@ NODE_SPEC: dict[str, dict[str, Any]] = {
 }
 
 
+#: What a person has to look at: a list of a record, and what it is.
+TO_LOOK_AT = {
+    "missing": "missing here",
+    "stale": "evacuated and still defined here",
+    "doubled": "on several hosts",
+    "unreported": "compute nodes no longer reported",
+}
+
+
 class ActionModule(DroverAction):
     ARGUMENT_SPEC = {
         "uris": {"type": "list", "elements": "str", "default": ["qemu:///system"]},
@@ -122,6 +131,9 @@ class ActionModule(DroverAction):
                 found["occupants"] = occupancy.occupants(connection, host)
                 # A domain that libvirt cannot describe may run.
                 found["occupants"]["running"] += self._untold_domains
+        # Here and not in a task of its own: a task takes the controller a process for each host, be it skipped or not.
+        if args["nodes"] is None and self._task.delegate_to is None and any(found[each] for each in TO_LOOK_AT):
+            self.show(_to_look_at(host, found))
         warnings = [sentence for nodes in reports.values() for each in nodes for sentence in each["warnings"]]
         warnings += _doubled_sentences(found["doubled"])
         warnings += [f"{sentence} It is not moved until its metadata is corrected." for sentence in found.pop("policies")]
@@ -239,6 +251,12 @@ class ActionModule(DroverAction):
         named = host in ((task_vars.get("groups") or {}).get("all") or ())
         with self.store(args, task_vars).write() as connection:
             services.record_unreachable(connection, host, " ".join(reason.split())[:500], clock.now(connection), add=named)
+
+
+def _to_look_at(host: str, found: Mapping[str, Any]) -> str:
+    """Return the line about what a person has to look at."""
+    names = {each: [name["name"] if isinstance(name, dict) else name for name in found[each]] for each in TO_LOOK_AT}
+    return f"{host}: " + "; ".join(f"{words}: {', '.join(names[each]) or 'none'}" for each, words in TO_LOOK_AT.items())
 
 
 def _doubled_sentences(doubled: Iterable[Mapping[str, Any]]) -> list[str]:

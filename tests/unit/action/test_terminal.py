@@ -68,7 +68,7 @@ def discovered(folder):
 
 def widest(output):
     """The width of the widest line that is not of Ansible itself."""
-    ours = (line for line in output.splitlines() if not re.match(r"(PLAY|TASK) (\[|RECAP)|\S+ +: ok=", line))
+    ours = (line for line in output.splitlines() if not re.match(r"(PLAY|TASK) (\[|RECAP)|\S+ +: ok=|\[WARNING\]: |included: ", line))
     return max(map(len, ours))
 
 
