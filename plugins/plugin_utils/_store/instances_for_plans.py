@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceAmounts, PlannedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import POOL_PREFIX
-from ansible_collections.drover.compute.plugins.plugin_utils._store import aggregates, bulk, devices, files, numa, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import aggregates, bulk, column_reader, devices, files, numa, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns import RESOURCE_CLASSES
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import located, state_of
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Select, sa
@@ -86,7 +86,7 @@ def read_instances(connection: Connection, hosts: Collection[str] | None = None,
                 "name": row.name,
                 "host": same[row.host],
                 "node": same[row.hypervisor_hostname],
-                "state": state_of(row),
+                "state": state_of(row.state, row.domain_state),
                 "vcpus": row.vcpus,
                 "memory_mb": row.memory_mb,
                 "disk_gb": row.disk_gb,
@@ -219,7 +219,8 @@ def _held(connection: Connection, hosts: Collection[str] | None = None, but: Col
         .order_by(instances.c.uuid, classes.c.name, providers.c.id)
     )
     if rare:
-        query = query.where(classes.c.name.not_in(RESOURCE_CLASSES))
+        # By the ids, so that the other allocations are not looked up in any other table.
+        query = query.where(allocations.c.class_id.in_(sa.select(classes.c.id).where(classes.c.name.not_in(RESOURCE_CLASSES))))
     held: dict[str, Held] = {}
     same = _Same()
     for uuid, provider, name, amount in connection.execute(_of_hosts(connection, query, hosts, but)):
@@ -266,7 +267,7 @@ def read_amounts(connection: Connection) -> list[InstanceAmounts]:
     query = sa.select(instances.c.compute_node_id, instances.c.server_group_id, *columns).where(instances.c.compute_node_id.is_not(None))
     held = _held(connection, rare=True)
     found: list[InstanceAmounts] = []
-    for node, group_id, *values in connection.execute(query):
+    for node, group_id, *values in column_reader.rows(connection, query):
         each: Any = dict(zip(names, values))
         if each["uuid"] in held:
             each["allocations"] = held[each["uuid"]]
