@@ -47,10 +47,7 @@ LOOKS = 20
 _NONE = "\u2013"
 #: The values of an instance in a row of a table, and the row.
 _CELLS = operator.itemgetter("uuid", "name", "state", "address", "vcpus", "memory", "disk", "server_group", "project")
-_ROW = (
-    '<tr id="i-%s"><th scope="row">%s</th><td>%s</td><td>%s</td><td>%s</td><td>%s</td>'
-    "<td>%s</td><td>%s</td><td>%s</td></tr>"
-)
+_ROW = '<tr id="i-%s"><th scope="row">%s</th><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>'
 #: The paragraph that says when the page was written, and how old its content was then.
 _AGES = re.compile(rb'<p id="ages"[^>]*>.*?</p>', re.DOTALL)
 
