@@ -41,7 +41,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._report.plans impor
     rolling_lines,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, local_disks, measured_moves, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, clock, local_disks, measured_moves, services
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import (
     moved_since,
@@ -84,6 +84,7 @@ class DrainQuestion:
             options["service_down_time"],
         )
 
+    @bulk.without_collection()
     def plan(
         self,
         connection: Connection,

@@ -37,9 +37,10 @@ def read(
     specs = _specs(connection, wanted, policy)
     columns, placed = scheduling.read_for_losses(connection, specs, policy, now, service_down_time)
     addresses = instances.addresses(connection)
-    shown = [{**each, "addresses": addresses.get(each["uuid"], [])} for each in listed]
+    for each in listed:
+        each["addresses"] = addresses.get(each["uuid"], [])
     losses = host_losses(wanted, plan_capacities(columns, specs, policy, placed))
-    found = view({**overview.read(connection, now, service_down_time, columns), "instances": shown}, losses["fatal"])
+    found = view({**overview.read(connection, now, service_down_time, columns), "instances": listed}, losses["fatal"])
     return {
         **found,
         "capacity": losses,

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -341,7 +342,7 @@ class _Losses:
         weights = packing.weights_of(packing_state, items)
         found: list[Placed] = []
         orders: list[list[int]] = []
-        for _words, order in packing.orders(packing_state, items)[:ORDERS]:
+        for _words, order in itertools.islice(packing.orders(packing_state, items), ORDERS):
             # Instances whose amounts are in proportion have one order.
             if order not in orders:
                 orders.append(order)

@@ -55,7 +55,7 @@ class MaintenanceFleet:
     def ranks(self) -> list[IntArray]:
         """By item its place in the orders in which items are placed: by memory, and by the scarcest class."""
         found = []
-        for _words, order in packing.orders(self.packing_state, self._all)[:2]:
+        for _words, order in itertools.islice(packing.orders(self.packing_state, self._all), 2):
             rank = np.zeros(len(self.packing_state.kind), dtype=np.int64)
             rank[order] = np.arange(len(order))
             found.append(rank)

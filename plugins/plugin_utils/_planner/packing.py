@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ansible_collections.drover.compute.plugins.plugin_utils._arrays import FloatArray, IntArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import PackingState, Placed
@@ -16,14 +16,14 @@ RETRIES = 5
 Fit = Callable[[PackingState, int, IntArray, FloatArray], int]
 
 
-def orders(packing_state: PackingState, items: Sequence[int]) -> list[tuple[str, list[int]]]:
-    """Return the orders in which items are placed, each with its name.
+def orders(packing_state: PackingState, items: Sequence[int]) -> Iterator[tuple[str, list[int]]]:
+    """Yield the orders in which items are placed, each with its name.
 
     They are sorted by one class, by the scarcest class, by their largest share of the free capacity, and by how few nodes they
     may go to.
     """
     if not items:
-        return []
+        return
     need = packing_state.need[items].astype(np.float64)
     kinds, kind_of = np.unique(packing_state.kind[items], return_inverse=True)
     masks = packing_state.masks[kinds]
@@ -45,7 +45,8 @@ def orders(packing_state: PackingState, items: Sequence[int]) -> list[tuple[str,
     chosen = np.array(items, dtype=np.int64)
     # The last key of lexsort() counts first.
     last = (labels, *(-need[:, number] for number in reversed(range(need.shape[1]))))
-    return [(words, chosen[np.lexsort((*last, *reversed(keys)))].tolist()) for words, keys in by.items()]
+    for words, keys in by.items():
+        yield words, chosen[np.lexsort((*last, *reversed(keys)))].tolist()
 
 
 def weights_of(packing_state: PackingState, items: Sequence[int]) -> FloatArray:
@@ -114,8 +115,9 @@ def pack(packing_state: PackingState, items: Sequence[int]) -> tuple[Placed, lis
     """
     weights = weights_of(packing_state, items)
     best: tuple[Placed, list[int], str] | None = None
-    ways = orders(packing_state, items)
-    for order_name, order in ways:
+    first: list[int] = []
+    for order_name, order in orders(packing_state, items):
+        first = first or order
         for fit_name, fit in FITS.items():
             found = (*_try(packing_state, order, fit, weights), f"{fit_name}, by {order_name}")
             if best is None or len(found[1]) < len(best[1]):
@@ -131,7 +133,7 @@ def pack(packing_state: PackingState, items: Sequence[int]) -> tuple[Placed, lis
             break
         ahead = fresh + ahead
         for fit_name, fit in FITS.items():
-            order = ahead + [item for item in ways[0][1] if item not in ahead]
+            order = ahead + [item for item in first if item not in ahead]
             found = (*_try(packing_state, order, fit, weights), f"{fit_name}, first what found no place")
             if len(found[1]) < len(best[1]):
                 best = found

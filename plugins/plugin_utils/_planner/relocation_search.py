@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -156,17 +157,13 @@ class Search:
         short = packing_state.lacking(item, rows)
         capacity = np.maximum(packing_state.capacity[rows], 1)
         far = (short / capacity).max(axis=1)
-        room = self._class_fits()
-        bounds = []
-        for position in np.lexsort((rows, far)):
-            node = int(rows[position])
-            least = self._least(node, short[position], room, depth)
-            if least is not None and least <= budget:
-                bounds.append((least, float(far[position]), node))
-        bounds.sort()
+        least = self._least(rows, short, depth)
+        found = np.flatnonzero((least >= 0) & (least <= budget))
+        found = found[np.lexsort((rows[found], far[found], least[found]))]
         best: tuple[int, int, Chain] | None = None
-        for least, _far, node in bounds[: CLOSELY[0 if depth == DEPTH or not barred else 1]]:
-            if best is not None and least >= best[0]:
+        for position in found[: CLOSELY[0 if depth == DEPTH or not barred else 1]].tolist():
+            node, bound = int(rows[position]), int(least[position])
+            if best is not None and bound >= best[0]:
                 break
             most = budget if best is None else best[0] - 1
             chain = self._clear(item, node, barred, depth, most)
@@ -175,7 +172,7 @@ class Search:
             cost = sum(moved not in self.placed for moved, _target in chain)
             if best is None or cost < best[0]:
                 best = (cost, node, chain)
-            if cost <= least:
+            if cost <= bound:
                 break
         return None if best is None else best[1:]
 
@@ -187,30 +184,39 @@ class Search:
     def _movable_items(self, node: int) -> list[int]:
         return [item for item in self._on[node] if item not in self._moved]
 
-    def _least(self, node: int, short: IntArray, room: BoolArray, depth: int) -> int | None:
-        """Return a lower bound on the others that must leave a node; None where not enough can leave."""
+    def _least(self, rows: IntArray, short: IntArray, depth: int) -> IntArray:
+        """Return for each node a lower bound on the others that must leave it; -1 where not enough can leave.
+
+        :param short: what is missing on the nodes (rows x classes).
+        """
         packing_state = self.packing_state
-        there = self._movable_items(node)
-        if not there:
-            return None
-        kinds = packing_state.kind[there]
+        there = [self._movable_items(node) for node in rows.tolist()]
+        owner = np.repeat(np.arange(len(rows)), [len(items) for items in there])
+        items = np.array(list(itertools.chain(*there)), dtype=np.int64)
         if depth == 1:
-            can = room[kinds].sum(axis=1) - room[kinds, node] > 0
-            there = [each for each, can_move in zip(there, can) if can_move]
-            if not there:
-                return None
-        need = packing_state.need[there]
-        if (need.sum(axis=0) < short).any():
-            return None
-        paid = np.array([each not in self.placed for each in there])
-        least = 0
-        for number in np.flatnonzero(short):
-            sizes = np.sort(need[paid, number])[::-1]
-            unpaid = need[~paid, number].sum()
-            total = unpaid + np.cumsum(sizes)
-            if unpaid < short[number]:
-                least = max(least, int(np.searchsorted(total, short[number])) + 1)
-        return least
+            room, kinds = self._class_fits(), packing_state.kind[items]
+            can = room.sum(axis=1)[kinds] > room[kinds, rows[owner]]
+            owner, items = owner[can], items[can]
+        need = packing_state.need[items]
+        paid = ~np.isin(items, list(self.placed))
+        payer = owner[paid]
+        least = np.zeros(len(rows), dtype=np.int64)
+        enough = np.bincount(owner, minlength=len(rows)) > 0
+        for number in range(need.shape[1]):
+            sizes = need[:, number]
+            unpaid, bring = np.zeros((2, len(rows)), dtype=np.int64)
+            np.add.at(unpaid, owner[~paid], sizes[~paid])
+            np.add.at(bring, payer, sizes[paid])
+            lacking = short[:, number] - unpaid
+            if not (lacking > 0).any():
+                continue
+            # The largest leave first. Those that leave before the one that is enough are counted.
+            order = np.lexsort((-sizes[paid], payer))
+            left = np.cumsum(sizes[paid][order]) - (np.cumsum(bring) - bring)[payer]
+            before = np.bincount(payer[left < lacking[payer]], minlength=len(rows))
+            least = np.where(lacking > 0, np.maximum(least, before + 1), least)
+            enough &= bring >= lacking
+        return np.where(enough, least, -1)
 
     def _clear(self, item: int, node: int, barred: frozenset[int], depth: int, most: int) -> Chain | None:
         """Find the moves after which an item fits on a node, with at most ``most`` moves of others."""

@@ -9,6 +9,8 @@ import base64
 import functools
 import gzip
 import hashlib
+import itertools
+import operator
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -41,6 +43,11 @@ MOST_TEXT = 8_000_000
 MOST_CELLS = 1000
 #: So many lines of "Needs a look" are not folded.
 LOOKS = 20
+#: What stands for None.
+_NONE = "\u2013"
+#: The values of an instance in a row of a table, and the row.
+_CELLS = operator.itemgetter("uuid", "name", "state", "address", "vcpus", "memory", "disk", "server_group", "project")
+_ROW = '<tr id="i-%s"><th scope="row">%s</th><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>'
 #: The paragraph that says when the page was written, and how old its content was then.
 _AGES = re.compile(rb'<p id="ages"[^>]*>.*?</p>', re.DOTALL)
 
@@ -158,22 +165,21 @@ def _name(text: str | None) -> Any:
 
 def _instance_rows(instances: Iterable[Mapping[str, Any]]) -> Any:
     """Write the rows of a table of instances; no macro, as a large page has hundreds of thousands of values there."""
-    return markupsafe.Markup("\n".join(map(_instance_row, instances)))
+    rows = list(map(_CELLS, instances))
+    values = list(itertools.chain.from_iterable(rows))
+    # Looked at together, which is faster than one by one: nearly all of them are written as they are.
+    cells = [_NONE if each is None else each for each in values] if _is_plain("".join(map(str, values))) else map(_cell, values)
+    return markupsafe.Markup("\n".join([_ROW] * len(rows)) % tuple(cells))
 
 
-def _instance_row(each: Mapping[str, Any]) -> str:
-    name, group, project, address = (_escaped(_name(each[key])) for key in ("name", "server_group", "project", "address"))
-    state, vcpus, memory, disk = (_escaped(each[key]) for key in ("state", "vcpus", "memory", "disk"))
-    return (
-        f'<tr id="i-{_escaped(each["uuid"])}"><th scope="row">{name}</th><td>{state}</td><td>{address}</td><td>{vcpus}</td><td>{memory}</td>'
-        f"<td>{disk}</td><td>{group}</td><td>{project}</td></tr>"
-    )
+def _is_plain(text: str) -> bool:
+    """Tell whether a text is in the page as it is."""
+    return text.isascii() and text.isprintable() and str(markupsafe.escape(text)) == text
 
 
-@functools.lru_cache(maxsize=4096, typed=True)
-def _escaped(value: Any) -> str:
+def _cell(value: Any) -> str:
     """Write a value as the templates do."""
-    return str(markupsafe.escape(_finalize(value)))
+    return str(markupsafe.escape(_finalize(_name(value) if isinstance(value, str) else value)))
 
 
 def _packed(text: str) -> str:
@@ -185,7 +191,7 @@ def _packed(text: str) -> str:
 def _finalize(value: Any) -> Any:
     """Clean a value before it is escaped and put into the page."""
     if value is None:
-        return "\u2013"
+        return _NONE
     if isinstance(value, str) and not isinstance(value, markupsafe.Markup):
         return formatting.clean(value)
     return value

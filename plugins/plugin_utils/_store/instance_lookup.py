@@ -147,7 +147,7 @@ def _described(row: Row, nodes: list[str], migration: Row | None, named: bool) -
         "task_state": row.task_state,
         "order_uuid": row.order_uuid,
         "xml": row.xml,
-        "state": state_of(row),
+        "state": state_of(row.state, row.domain_state),
         "server_group": row.group_name,
         "nodes": nodes,
         "named": named,

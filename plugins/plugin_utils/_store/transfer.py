@@ -167,11 +167,12 @@ def _insert(connection: Connection, table: sa.Table, blocks: Iterable[Sequence[S
 def insert_values(connection: Connection, table: sa.Table, blocks: Iterable[Sequence[Sequence[Any]]]) -> None:
     """Insert rows into SQLite: the values of all columns in their order, in the types of the driver, so JSON as text."""
     width = len(table.columns)
-    row = f"({', '.join('?' * width)})"
+    row, into = f"({', '.join('?' * width)})", _into(connection, table)
     values = itertools.chain.from_iterable(itertools.chain.from_iterable(blocks))
     # One statement for many rows takes two thirds of the time.
-    for some in iter(lambda: tuple(itertools.islice(values, _PARAMETERS // width * width)), ()):
-        connection.exec_driver_sql(f"INSERT INTO {_into(connection, table)} VALUES {', '.join([row] * (len(some) // width))}", some)
+    most = _PARAMETERS // width
+    for some in iter(lambda: tuple(itertools.islice(values, most * width)), ()):
+        connection.exec_driver_sql(f"INSERT INTO {into} VALUES {', '.join([row] * (len(some) // width))}", some)
 
 
 def _into(connection: Connection, table: sa.Table) -> str:

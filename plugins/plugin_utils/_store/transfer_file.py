@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
+import itertools
 import json
 import operator
 import os
@@ -136,9 +137,9 @@ class Export:
                 left -= len(lines)
                 # Decoded together, which is faster than one by one.
                 rows = [row[name] for row in json.loads(b"[" + b",".join(lines) + b"]")]
-                for row in rows:
-                    if len(row) != len(columns):
-                        raise KeyError(f"a row has the keys {', '.join(row)}")
+                if set(map(len, rows)) != {len(columns)}:
+                    other = next(row for row in rows if len(row) != len(columns))
+                    raise KeyError(f"a row has the keys {', '.join(other)}")
                 yield list(map(values, rows))
 
     def _verified(self) -> tuple[dict[str, Any], End, dict[str, int]]:
@@ -154,7 +155,7 @@ class Export:
         header: dict[str, Any] | None = None
         name, beginning = None, b""
         for block in iter(self._block, b""):
-            for lines in _pieces(block, beginning):
+            for lines, count in _pieces(block, beginning):
                 if last is not None:
                     raise self._broken("something follows its end")
                 if header is None:
@@ -172,7 +173,7 @@ class Export:
                     if name not in sums:
                         sums[name], rows[name], starts[name] = hashlib.sha256(), 0, place
                     sums[name].update(lines)
-                    rows[name] += lines.count(b"\n")
+                    rows[name] += count
                 whole.update(lines)
                 place += len(lines)
         if header is None:
@@ -301,11 +302,13 @@ def _each_encoded(values: Sequence[Any]) -> list[str]:
     return found if len(found) == len(values) else list(map(_encode, values))
 
 
-def _pieces(block: bytes, beginning: bytes) -> Iterable[bytes]:
-    """Return the lines of a block; as one where all have the same beginning."""
-    if beginning and block.startswith(beginning) and block.endswith(b"\n") and block.count(b"\n" + beginning) + 1 == block.count(b"\n"):
-        return [block]
-    return io.BytesIO(block)
+def _pieces(block: bytes, beginning: bytes) -> Iterable[tuple[bytes, int]]:
+    """Return the lines of a block, each with the number 1; as one, with how many they are, where all have the same beginning."""
+    if beginning and block.startswith(beginning) and block.endswith(b"\n"):
+        count = block.count(b"\n")
+        if block.count(b"\n" + beginning) + 1 == count:
+            return [(block, count)]
+    return zip(io.BytesIO(block), itertools.repeat(1))
 
 
 def _table(line: bytes) -> str | None:

@@ -12,6 +12,7 @@ from typing import TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit import checks, hardware_checks, repair, snapshot
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit.findings import LEVELS, Finding, Findings
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection
 
 
@@ -31,6 +32,7 @@ class Audit(TypedDict):
     checked: dict[str, int]
 
 
+@bulk.without_collection()
 def audit(connection: Connection, now: float, mend: bool = False, release_expired: bool = False) -> Audit:
     """Check the whole store.
 

@@ -162,6 +162,8 @@ def _words(seen: Snapshot, holding: Held) -> str:
 def examine_domains(seen: Snapshot, found: Findings) -> None:
     """Find domains that are doubled, and strangers."""
     for uuid, places in seen.domains.items():
+        if len(places) == 1 and uuid in seen.instances:
+            continue
         moving = seen.open.get(uuid, ())
         # After an evacuation the domain must not appear at the dead source again.
         coming = [row for row in moving if row.status != "done"]
@@ -194,6 +196,8 @@ def examine_consumers(seen: Snapshot, found: Findings, now: float, release_expir
     """Find consumers that are neither instances nor open migrations. Those of other types are the user's."""
     for uuid, consumer in seen.consumers.items():
         instance = seen.instances.get(uuid)
+        if instance is not None and (instance.state != BUILDING or uuid in seen.open):
+            continue
         migration = seen.migrations.get(uuid)
         what = {
             "uuid": uuid,
@@ -201,8 +205,7 @@ def examine_consumers(seen: Snapshot, found: Findings, now: float, release_expir
             "host": ", ".join(sorted({seen.place(key) for key in seen.held.get(uuid, {})})) or None,
         }
         if instance is not None:
-            if instance.state == BUILDING and uuid not in seen.open:
-                _expired(seen, found, consumer, now, release_expired, what)
+            _expired(seen, found, consumer, now, release_expired, what)
         elif migration is not None:
             if uuid not in {row.uuid for row in seen.open.get(migration.instance_uuid, ())}:
                 why = f"It is held by migration {uuid} of {migration.instance_name}, which is {migration.status}."
@@ -299,15 +302,14 @@ def _inventories(seen: Snapshot, found: Findings) -> None:
                 sums[key, name] += amount
     for row in seen.inventories:
         use = sums.pop((row.provider_id, row.name), 0)
-        what = _what(seen, row.provider_id, row.name)
         if row.used != use:
             found.mends.recounts.append(row.id)
             why = f"{row.name}: {row.used} is counted as used, and {use} is allocated."
-            found.add("use_miscounted", why, f"counts again: {use}", what, safe=True)
+            found.add("use_miscounted", why, f"counts again: {use}", _what(seen, row.provider_id, row.name), safe=True)
         capacity = capacity_rule.capacity(row.total, row.reserved, row.allocation_ratio)
         if use > capacity:
             why = f"{row.name}: {use} is allocated of {capacity:g}."
-            found.add("over_capacity", why, "leaves it: what runs takes its room", what)
+            found.add("over_capacity", why, "leaves it: what runs takes its room", _what(seen, row.provider_id, row.name))
     for (key, name), use in sums.items():
         why = f"{name}: {use} is allocated, and the provider has none."
         found.add("over_capacity", why, "leaves it: what runs takes its room", _what(seen, key, name))

@@ -23,9 +23,11 @@ def examine(seen: Snapshot, found: Findings) -> None:
         _overlaps(seen, found, node)
         _pages(seen, found, node)
     for uuid, places in seen.domains.items():
-        for node in places:
-            _outside(seen, found, uuid, node)
-            _unclaimed(seen, found, uuid, node)
+        for node, domain in places.items():
+            if domain.numa:
+                _outside(seen, found, uuid, node)
+            if uuid in seen.open:
+                _unclaimed(seen, found, uuid, node)
     _devices(seen, found)
 
 
@@ -71,9 +73,7 @@ def _unclaimed(seen: Snapshot, found: Findings, uuid: str, node: int) -> None:
 
     Else a discovery claims what a domain has.
     """
-    moves, domain, cells = seen.open.get(uuid), seen.domains[uuid][node], _cells(seen, node)
-    if not moves:
-        return
+    moves, domain, cells = seen.open[uuid], seen.domains[uuid][node], _cells(seen, node)
     numa = domain.numa or {}
     pinnable = {cpu for cell in cells for cpu in cell["pcpus"]}
     # On others shared vCPUs may float.

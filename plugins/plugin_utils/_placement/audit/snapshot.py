@@ -15,7 +15,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement.allocati
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.providers import grouped
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NumaAllocation
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import HostDevice
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, numa, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import column_reader, numa, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import SHARES
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
 
@@ -99,7 +99,6 @@ class Snapshot:
         )
 
 
-@bulk.without_collection()
 def read(connection: Connection) -> Snapshot:
     """Read a snapshot of the store."""
     consumers = _by(connection, _columns(tables.consumers, "uuid id type project user expires_at"))
@@ -128,13 +127,13 @@ def _columns(table: sa.Table, names: str) -> Select:
 
 def _by(connection: Connection, query: Select) -> dict[Any, Row]:
     """Return rows by their first column."""
-    return {row[0]: row for row in connection.execute(query)}
+    return {row[0]: row for row in connection.execute(query).all()}
 
 
 def _inventories(connection: Connection) -> list[Row]:
     table, classes = tables.inventories, tables.resource_classes
     query = sa.select(table, classes.c.name).join(classes, classes.c.id == table.c.class_id)
-    return list(connection.execute(query))
+    return list(connection.execute(query).all())
 
 
 def _held(connection: Connection, consumers: Iterable[Row]) -> dict[str, Held]:
@@ -143,9 +142,8 @@ def _held(connection: Connection, consumers: Iterable[Row]) -> dict[str, Held]:
     names = {row.id: row.name for row in connection.execute(sa.select(tables.resource_classes))}
     uuids = {row.id: row.uuid for row in consumers}
     held: dict[str, Held] = {}
-    for provider, class_id, consumer, used in connection.execute(
-        sa.select(table.c.provider_id, table.c.class_id, table.c.consumer_id, table.c.used)
-    ):
+    query = sa.select(table.c.provider_id, table.c.class_id, table.c.consumer_id, table.c.used)
+    for provider, class_id, consumer, used in column_reader.rows(connection, query):
         held.setdefault(uuids[consumer], {}).setdefault(provider, {})[names[class_id]] = used
     return held
 
@@ -165,7 +163,7 @@ def _domains(connection: Connection) -> dict[str, dict[int, Domain]]:
     query = _columns(tables.domains, "uuid compute_node_id name state")
     # As text: to decode a null for each domain takes longer than all the rest.
     known = [facts[name].as_string().label(name) for name in Domain._fields[4:]]
-    for uuid, node, name, state, *texts in connection.execute(query.add_columns(*known)):
+    for uuid, node, name, state, *texts in column_reader.rows(connection, query.add_columns(*known)):
         found.setdefault(uuid, {})[node] = Domain(uuid, node, name, state, *[None if text is None else json.loads(text) for text in texts])
     return found
 
