@@ -324,7 +324,9 @@ def test_the_blocklist_is_lifted_by_hand_before_the_restart(on_ceph):
     run.until("is cut off from its storage: rbd:")
     on_ceph.cluster.ceph("osd", "blocklist", "clear")
     text = run.finish()
-    assert run.process.returncode and "It is not proven any more that kvm1 is cut off from its storage" in text and "Traceback" not in text, text
+    assert (
+        run.process.returncode and "It is not proven any more that kvm1 is cut off from its storage" in text and "Traceback" not in text
+    ), text
     assert "is not on the blocklist of Ceph" in text and "run drover.compute.evacuate again" in text, text
     inside.write("web", 3)
     assert fleet.where(["kvm2", "kvm3"]) == {} and content(on_ceph, "web-root") == b"\3" * 65536

@@ -406,7 +406,9 @@ def test_what_is_free_in_a_folder_is_asked_of_its_file_system(run_module, fake_h
         path, source = tmp_path / name, "<source><device path='/dev/sdz'/><name>vms</name></source>" if kind == "logical" else ""
         if name != "gone":
             path.mkdir()
-        pool = connection.storagePoolDefineXML(f"<pool type='{kind}'><name>{name}</name>{source}<target><path>{path}</path></target></pool>", 0)
+        pool = connection.storagePoolDefineXML(
+            f"<pool type='{kind}'><name>{name}</name>{source}<target><path>{path}</path></target></pool>", 0
+        )
         if name != "off":
             pool.create(0)
     told = {pool.name(): pool.info()[3] / 2**30 for pool in connection.listAllStoragePools(0)}
