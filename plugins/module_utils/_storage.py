@@ -16,12 +16,14 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.module_utils import _files, _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
 from ansible_collections.drover.compute.plugins.module_utils._mounts import Mount
+from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS
 from ansible_collections.drover.compute.plugins.module_utils._shared_storage import pool_id, real_path_id
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
 GIB = 2**30
 
 _POOL_STATES = ("inactive", "building", "running", "degraded", "inaccessible")
+_RUNNING = 2
 
 
 def read_pools(conn: Any, mounts: Sequence[Mount] | None) -> list[dict[str, Any]]:
@@ -61,10 +63,27 @@ def _pool(pool: Any, mounts: Sequence[Mount] | None) -> dict[str, Any]:
         "shared_id": shared_id,
         "capacity_gb": round(capacity / GIB, 2),
         "allocation_gb": round(allocation / GIB, 2),
-        "available_gb": round(available / GIB, 2),
+        "available_gb": round(_available(root.get("type"), state, real_path, available) / GIB, 2),
         "autostart": bool(pool.autostart()),
         "persistent": bool(pool.isPersistent()),
     }
+
+
+def _available(pool_type: str | None, state: int, real_path: str | None, last: int) -> int:
+    """The bytes that are free in a pool.
+
+    libvirt notices what others write to a folder, or remove there, only when somebody refreshes its pool.
+
+    :param real_path: of its folder; None if that is not known, or is on another machine.
+    :param last: what libvirt has read last.
+    """
+    if state != _RUNNING or pool_type not in FOLDER_POOLS or real_path is None:
+        return last
+    try:
+        found = _files.call(os.statvfs, real_path)
+    except (OSError, _files.Unresponsive):
+        return last
+    return found.f_frsize * found.f_bavail
 
 
 def read_instances_storage(

@@ -12,7 +12,7 @@ from test_devices import disks
 from test_disk_move import OLD, move, nothing_left, start, web
 from test_fleet import LOCAL, SHARED, eventually, said
 from test_pool_drain import FAST, VARIABLES, drain, given, guest, intact, reserved
-from test_sharing import discover
+from test_sharing import discover, holdings
 
 pytestmark = pytest.mark.long
 
@@ -185,3 +185,191 @@ def test_a_disk_that_is_taken_out_of_the_definition_while_it_is_copied(storage):
     move(fleet)
     assert disks(fleet) == ({"vda": NEW},) * 2 and intact(fleet, FAST)
     nothing_left(fleet)
+
+
+# -- two runs that drain one pool --------------------------------------------------------------------
+
+
+def second(fleet):
+    """A controller with a store of its own, which has discovered the hosts by itself."""
+    folder = fleet.folder / "second"
+    folder.mkdir()
+    other = type(fleet)(fleet.lab, folder, f"sqlite:///{folder / 'store.db'}")
+    discover(other, **VARIABLES)
+    return other
+
+
+def sentences(*texts):
+    for text in texts:
+        assert "Traceback" not in text and "Unexpected" not in text, text
+
+
+def one_copy(fleets, *texts, pid):
+    """Each disk is there once, whole and counted where it is, the guest was never switched off, and what else is there was named."""
+    fleet, names = fleets[0], ("web", "db")
+    assert fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid") == pid
+    sentences(*texts)
+    running, defined = disks(fleet)
+    assert running == defined
+    found = {"web": defined["vda"], "db": disks(fleet, name="db")[1]["vda"]}
+    for name, path in found.items():
+        assert path.endswith(f"/{name}-0.qcow2") and intact(fleet, path.rpartition("/")[0], name), path
+        assert "No errors" in fleet.run("kvm1", f"qemu-img check -U {path}")
+    left = set(fleet.run("kvm1", f"find {SHARED} {LOCAL} {FAST} -maxdepth 1 -type f").split()) - set(found.values())
+    assert [path for path in left if not any(path in text for text in texts)] == [], texts
+    assert not copying(fleet) and "disk_move" not in fleet.run("kvm1", "virsh dumpxml --inactive web; virsh dumpxml --inactive db")
+    held = []
+    for each in fleets:
+        discover(each, **VARIABLES)
+        assert each.query("SELECT name FROM leases") == []
+        assert each.query("SELECT name, task_state FROM instances WHERE order_uuid IS NOT NULL OR task_state IS NOT NULL") == []
+        each.settled()
+        held.append({name: sorted(key for key in holdings(each)[name] if "pool" in key) for name in names})
+    assert all(each == held[0] for each in held), held
+    for name, path in found.items():
+        provider = {FAST: "kvm1_pool_fast", LOCAL: "kvm1_pool_default", SHARED: "pool/shared"}[path.rpartition("/")[0]]
+        assert held[0][name] == [provider], held
+    return found
+
+
+def begun(fleet, name):
+    if name == "web":
+        return copying(fleet)
+    return any(".drover" in each for each in fleet.files(LOCAL))
+
+
+@pytest.mark.parametrize(
+    ("stores", "moment", "pool"),
+    [
+        (1, "together", "default"),
+        (1, "web", "default"),
+        (2, "together", "shared"),
+        (2, "web", "default"),
+        (2, "web", "shared"),
+        (2, "db", "default"),
+    ],
+)
+def test_two_runs_drain_one_pool(storage, stores, moment, pool):
+    """At once, or the second one while the first copies a disk; the second may have a store of its own, and another destination."""
+    fleet = storage
+    fleet.make("kvm1", guest(), guest("db", state="shutoff"))
+    discover(fleet, **VARIABLES)
+    pid = fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid")
+    other = second(fleet) if stores == 2 else fleet
+    fleets = [fleet, other][:stores]
+    one = fleet.start("drain", *given(**SLOWLY))
+    if moment != "together":
+        eventually(lambda: begun(fleet, moment), 90)
+    two = other.start("drain", *given(**{**SLOWLY, "drover_destination_pool": pool}))
+    texts = [one.finish(), two.finish()]
+    codes = [one.process.returncode, two.process.returncode]
+    assert 0 in codes, texts
+    if stores == 1:
+        (refused,) = [text for text, code in zip(texts, codes) if code]
+        assert "is being worked on by" in refused and "Nothing was done. Wait for its end" in refused, refused
+    elif pool == "shared" and any(codes):
+        (refused,) = [text for text, code in zip(texts, codes) if code]
+        assert "is being moved to" in refused and "run the playbook for that disk and destination again" in refused, refused
+    one_copy(fleets, *texts, pid=pid)
+
+    done = [drain(each) for each in fleets]
+    assert all("is empty of disks" in said(each) for each in done) and fleet.files(FAST) == []
+    found = one_copy(fleets, *texts, *map(said, done), pid=pid)
+    assert not any(path.startswith(FAST) for path in found.values()), found
+
+
+# -- a destination that gets full --------------------------------------------------------------------
+
+SMALL = f"{LOCAL}/small"
+WITH_SMALL = {**VARIABLES, "drover_storage_pools": [*VARIABLES["drover_storage_pools"], "small"]}
+
+
+@pytest.fixture
+def small(storage):
+    """A fourth pool, on a file system of its own that is nearly full: 60 MiB are left."""
+    fleet = storage
+    fleet.run(
+        "kvm1",
+        f"mkdir -p {SMALL} && truncate -s 3200M /run/small && mkfs.ext4 -q -m 0 -O ^has_journal /run/small && mount -o loop /run/small {SMALL} && "
+        f"rmdir {SMALL}/lost+found && left=$(df --output=avail --block-size=1M {SMALL} | tail -1) && "
+        f"fallocate -l $((left - 60))M {SMALL}/filler && virsh pool-define-as small dir --target {SMALL} && virsh pool-start small",
+    )
+    yield fleet
+    destroy = "for each in $(virsh list --name); do virsh destroy $each; done"
+    fleet.run("kvm1", f"{destroy}; umount {SMALL}; virsh pool-destroy small; virsh pool-undefine small; rm -f /run/small; true")
+
+
+def fill(fleet):
+    fleet.run("kvm1", f"cat /dev/zero > {SMALL}/other; true")
+
+
+def small_given(**more):
+    return given(**{**WITH_SMALL, "drover_destination_pool": "small", **more})
+
+
+@pytest.mark.parametrize("state", ["running", "shutoff"])
+@pytest.mark.parametrize("killed", [False, True])
+def test_the_pool_that_disks_go_to_gets_full(small, state, killed):
+    fleet = small
+    fleet.make("kvm1", guest(written_mb=40, state=state))
+    discover(fleet, **WITH_SMALL)
+    pid = fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid; true")
+    run = fleet.start("drain", *small_given(drover_migration={"bandwidth_mib": 2}))
+    if state == "running":
+        eventually(lambda: copying(fleet), 90)
+    else:
+        eventually(lambda: any(".drover" in name for name in fleet.files(SMALL)), 90)
+    if killed:
+        run.kill()
+    fill(fleet)
+    if killed:
+        done = fleet.playbook("drain", *small_given(), check=False)
+        code, text = done.returncode, said(done)
+        assert "make room there" in text, text
+    else:
+        text = run.finish()
+        code = run.process.returncode
+        assert "is not empty" in text and "torage" in text, text
+    assert code and "is empty of disks" not in text, text
+    sentences(text)
+    assert fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid; true") == pid
+    old = {"vda": f"{FAST}/web-0.qcow2"}
+    assert disks(fleet) == ((old if state == "running" else None), old) and intact(fleet, FAST)
+    assert sorted(fleet.files(SMALL)) == ["filler", "other"]
+    assert not copying(fleet) and "disk_move" not in fleet.run("kvm1", "virsh dumpxml --inactive web")
+    assert fleet.query("SELECT name FROM leases") == []
+    assert fleet.query("SELECT name FROM instances WHERE order_uuid IS NOT NULL OR task_state IS NOT NULL") == []
+    before = holdings(fleet)
+    assert sorted(key for key in before["web"] if "pool" in key) == ["kvm1_pool_fast"], before
+    discover(fleet, **WITH_SMALL)
+    assert holdings(fleet) == before
+    fleet.settled()
+    fleet.run("kvm1", f"rm {SMALL}/other")
+    done = fleet.playbook("drain", *small_given())
+    assert "is empty of disks" in said(done) and intact(fleet, SMALL) and fleet.files(FAST) == []
+    assert sorted(key for key in holdings(fleet)["web"] if "pool" in key) == ["kvm1_pool_small"]
+
+
+def test_two_disks_of_which_one_has_room(small):
+    """Each has room alone: one cannot move, so nothing is changed. With skip, the other one moves."""
+    fleet = small
+    fleet.make("kvm1", guest(written_mb=40), guest("db", written_mb=40, state="shutoff"))
+    discover(fleet, **WITH_SMALL)
+    pid = fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid")
+    done = fleet.playbook("drain", *small_given(), check=False)
+    assert done.returncode and "nothing was changed" in said(done) and "MiB are free on the storage" in said(done), said(done)
+    assert fleet.files(SMALL) == ["filler"]
+    done = fleet.playbook("drain", *small_given(drover_unmovable="skip"), check=False)
+    text = said(done)
+    sentences(text)
+    assert done.returncode and "is not empty" in text and "make room there" in text, text
+    assert fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid") == pid
+    paths = {name: disks(fleet, name=name)[1]["vda"] for name in ("web", "db")}
+    assert all(intact(fleet, path.rpartition("/")[0], name) for name, path in paths.items())
+    assert disks(fleet)[0] == disks(fleet)[1]
+    assert sorted(f"{f}/{n}" for f in (FAST, SMALL) for n in fleet.files(f) if n != "filler") == sorted(paths.values()), paths
+    discover(fleet, **WITH_SMALL)
+    fleet.settled()
+    held = {name: [key for key in found if "pool" in key] for name, found in holdings(fleet).items()}
+    assert held == {name: ["kvm1_pool_fast" if path.startswith(FAST) else "kvm1_pool_small"] for name, path in paths.items()}
+    assert {path.rpartition("/")[0] for path in paths.values()} == {FAST, SMALL}

@@ -18,6 +18,7 @@ from lablib.layout import SWITCH_ADDRESS, LabError
 from lablib.storage import beside, ceph
 from test_ceph import VARIABLES, OnCeph
 from test_fleet import changed, said
+from test_sharing import holdings
 
 pytestmark = [
     pytest.mark.long,
@@ -285,3 +286,77 @@ def test_the_word_of_a_fence_that_cuts_nothing_is_not_believed(on_ceph):
     done = on_ceph.playbook("undrain", **fence)
     assert "kvm1 has its storage again" in said(done) and ":0/0" not in on_ceph.cluster.ceph("osd", "blocklist", "ls"), said(done)
     assert fleet.where()["web"] == (there, "running")
+
+
+def without_lock(on_ceph, name):
+    """A guest whose image has no lock of Ceph: nothing but the blocklist keeps two from writing to it."""
+    fleet = on_ceph.fleet
+    on_ceph.make("kvm1", name, (f"{name}-root", 1), state="shutoff")
+    on_ceph.cluster.rbd("feature", "disable", f"{name}-root", "object-map", "fast-diff", "deep-flatten", "exclusive-lock")
+    fleet.run("kvm1", f"virsh start {name}")
+
+
+def dead(on_ceph):
+    """Nobody reaches kvm1 any more, and its guest writes on; it from the inside, and the fence."""
+    fleet = on_ceph.fleet
+    without_lock(on_ceph, "web")
+    fence = {
+        "drover_host": "kvm1",
+        "drover_storage_fence": "ceph",
+        "drover_ceph_admin": "kvm2",
+        "drover_ceph_arguments": administrator(on_ceph, "kvm2"),
+    }
+    on_ceph.playbook("discover")
+    inside = Inside(fleet, "kvm1")
+    for rule in CUT_OFF:
+        inside.run("ip", *rule.split())
+    fleet.playbook("discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost", check=False)
+    inside.write("web", 2)
+    assert content(on_ceph, "web-root") == b"\2" * 65536
+    return inside, fence
+
+
+def test_the_blocklist_is_lifted_by_hand_before_the_restart(on_ceph):
+    """Its guest writes again, and watches its image no more. So nothing is started, until a run has cut it off anew."""
+    fleet = on_ceph.fleet
+    inside, fence = dead(on_ceph)
+    run = fleet.start("evacuate", "-e", json.dumps({**VARIABLES, **fence}))
+    run.until("is cut off from its storage: rbd:")
+    on_ceph.cluster.ceph("osd", "blocklist", "clear")
+    text = run.finish()
+    assert (
+        run.process.returncode and "It is not proven any more that kvm1 is cut off from its storage" in text and "Traceback" not in text
+    ), text
+    assert "is not on the blocklist of Ceph" in text and "run drover.compute.evacuate again" in text, text
+    inside.write("web", 3)
+    assert fleet.where(["kvm2", "kvm3"]) == {} and content(on_ceph, "web-root") == b"\3" * 65536
+    assert fleet.query("SELECT name FROM leases") == []
+
+    done = on_ceph.playbook("evacuate", **fence)
+    there, state = fleet.where(["kvm2", "kvm3"])["web"]
+    assert state == "running", said(done)
+    inside.write("web", 4)
+    assert content(on_ceph, "web-root") == b"\3" * 65536
+    Inside(fleet, there).write("web", 5)
+    assert content(on_ceph, "web-root") == b"\5" * 65536
+
+
+def test_the_host_comes_back_between_its_fence_and_the_restart(on_ceph):
+    """Nothing is started elsewhere, what was claimed is given back, and its guest writes on once it is let in."""
+    fleet = on_ceph.fleet
+    inside, fence = dead(on_ceph)
+    run = fleet.start("evacuate", "-e", json.dumps({**VARIABLES, **fence}))
+    run.until("is cut off from its storage: rbd:")
+    for rule in reversed(CUT_OFF):
+        inside.run("ip", *rule.replace("add", "del", 1).split())
+    text = run.finish()
+    assert run.process.returncode and "kvm1 has come back" in text and "Traceback" not in text, text
+    assert fleet.where()["web"][0] == "kvm1"
+    inside.write("web", 3)
+    assert content(on_ceph, "web-root") == b"\2" * 65536
+    done = on_ceph.playbook("undrain", **fence)
+    assert "kvm1 has its storage again" in said(done) and ":0/0" not in on_ceph.cluster.ceph("osd", "blocklist", "ls"), said(done)
+    inside.write("web", 4)
+    assert content(on_ceph, "web-root") == b"\4" * 65536
+    on_ceph.playbook("discover")
+    assert fleet.settled()["web"][0] == "kvm1" and holdings(fleet)["web"]["pool/ceph"] and fleet.query("SELECT name FROM leases") == []

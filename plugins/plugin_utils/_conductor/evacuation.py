@@ -62,6 +62,8 @@ class Evacuation:
         self.changed = False
         #: When the host was silent last, by the clock of the run.
         self._silent_at: float | None = None
+        #: The fences of its storage, where they are the proof.
+        self._fences: list[dict[str, Any]] = []
 
     # Before its power is cut
 
@@ -239,7 +241,7 @@ class Evacuation:
                 fences = [
                     each for each in storage_fences.read(connection, self.host) if begun is not None and (each["verified_at"] or 0) >= begun
                 ]
-                self._dead.cut = {text for each in fences for text in each["cut"]}
+                self._fences, self._dead.cut = fences, {text for each in fences for text in each["cut"]}
                 # Where nothing is left nothing is started, and no proof is required.
                 proven = bool(fences) or storage_fencing.is_done(connection, self.host)
             if not service.last_error or not proven:
@@ -292,6 +294,7 @@ class Evacuation:
         """Start what is claimed, one destination after the other; where a start fails, the next round tries another."""
         for place in dict.fromkeys(each["host"] for each in self.plan["restarts"]):
             self._refuse_returned()
+            self._refuse_let_in()
             wanted = [each["migration"] for each in self.plan["restarts"] if each["host"] == place and each["migration"] is not None]
             # No start takes so long that all one after the other would take longer.
             timeout = self.request.start_timeout
@@ -327,13 +330,27 @@ class Evacuation:
                 f"It is not clear any more whether {self.host} answers: {answer.words.rstrip('.')}. Nothing more was started elsewhere. "
                 "Run drover.compute.evacuate again, which begins with that."
             )
-        started = ", ".join(f"{each['name']} on {each['host']}" for each in self.restarted)
-        before = f"{self.host} has come back while its instances were to be started elsewhere. "
-        if started:
-            before += f"Started before that: {started}. See that none of them runs on {self.host} too. "
+        before = f"{self.host} has come back while its instances were to be started elsewhere. {self._started_before()}"
         # What is claimed and was not started is given back, if its libvirt tells what runs.
         self._answers()
         self._refuse_alive(True, before)
+
+    def _refuse_let_in(self) -> None:
+        """Ask its storage right before a start, where that is the proof: somebody may have let the host in again since.
+
+        :raises DroverError: it is not seen to be shut out any more.
+        """
+        why = storage_fencing.why_open(self._ports, self.host, self._fences)
+        if why is not None:
+            raise DroverError(
+                f"It is not proven any more that {self.host} is cut off from its storage, so its instances may write there: {why.rstrip('.')}. "
+                f"Nothing more was started elsewhere. {self._started_before()}Find out who lifted it, and run drover.compute.evacuate again, "
+                "which cuts it off and verifies anew."
+            )
+
+    def _started_before(self) -> str:
+        started = ", ".join(f"{each['name']} on {each['host']}" for each in self.restarted)
+        return f"Started before that: {started}. See that none of them runs on {self.host} too. " if started else ""
 
     def _report(self) -> EvacuationResult:
         self.plan = self._planned(claim=False)

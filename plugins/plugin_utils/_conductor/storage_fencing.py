@@ -9,7 +9,7 @@ what the store has of it, and when the host may be let in again.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import is_written
@@ -24,12 +24,37 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.engine impor
 READ = 200
 #: Seconds after which Ceph has forgotten a client that is gone (30), with some to spare; between two looks.
 FORGOTTEN, LOOK = 45, 5
+#: The fence whose tasks are in the role evacuate, and the seconds that its cluster may take to answer.
+CEPH, ASKED = "ceph", 60
 
 
 def is_done(connection: Connection, host: str) -> bool:
     """Tell whether a host was seen to be shut out, and nothing is left of it that an evacuation would restart, record or close."""
     fenced = any(each["cut"] for each in storage_fences.read(connection, host))
     return fenced and not evacuations.instances(connection, host) and not evacuations.open_migrations(connection, host)
+
+
+def why_open(ports: Ports, host: str, fences: Iterable[Mapping[str, Any]]) -> str | None:
+    """Ask right before a start whether a host that was seen to be shut out of Ceph still is: somebody may have lifted that since.
+
+    Who has an image open tells nothing here: a client that is let in again writes on and watches no image any more. Tasks of the operator
+    cannot run here.
+
+    :param fences: those that this run has verified.
+    :returns: why it is not known to be shut out, in a sentence; None if it is shut out, or was not by the blocklist of Ceph.
+    """
+    variables = ports.hosts.variables(host)
+    for each in fences:
+        if each["fence"] != CEPH:
+            continue
+        question = {"state": "verified", "addresses": each["addresses"], "arguments": variables.get("drover_ceph_arguments") or []}
+        try:
+            seen = ports.hosts.hand(variables.get("drover_ceph_admin") or "localhost", ASKED).read("_ceph_fence", question)
+        except (Unreachable, Late) as problem:
+            return str(problem)
+        if seen.get("failed"):
+            return str(seen.get("msg") or "Ceph does not say why.")
+    return None
 
 
 class StorageFencing:

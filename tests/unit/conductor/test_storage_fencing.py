@@ -15,7 +15,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor import s
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.storage_fencing import StorageFencing
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Late, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, leases, services, storage_fences
 from ansible_collections.drover.compute.tests.unit.conductor import test_evacuate
 from ansible_collections.drover.compute.tests.unit.conductor.test_evacuate import Hosts, World, disk
@@ -264,3 +264,61 @@ def test_a_client_that_is_gone_is_forgotten_by_ceph_after_a_while(prepared_url, 
     monkeypatch.setattr(storage_fencing, "LOOK", 0)
     world.fencing().verified("/srv/own.yml", asked["disks"], ["kvm2", "kvm3"])
     assert answers == [] and world.restarted()[0] == {"web"}
+
+
+def asked_of_ceph(monkeypatch, answers):
+    """What Ceph says each time right before a start; the last word from then on. The questions."""
+    questions = []
+
+    def read(hand, module, given):
+        if module != "_ceph_fence":
+            return {"reached": False, "storage": "unknown"}
+        questions.append((hand.name, given))
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(test_evacuate.Hand, "read", read)
+    return questions
+
+
+LET_IN = {"failed": True, "msg": "192.0.2.1 is not on the blocklist of Ceph, or not for long."}
+
+
+@pytest.mark.parametrize("answer", [LET_IN, Unreachable("kvm3", "no route"), Late("kvm3", 60)])
+def test_a_blocklist_that_was_lifted_since_it_was_verified_is_no_proof(prepared_url, monkeypatch, answer):
+    world = Fenced(prepared_url, WEB)
+    world.cut()
+    given = {"drover_ceph_admin": "kvm3", "drover_ceph_arguments": ["--name", "client.fence"]}
+    monkeypatch.setattr(Hosts, "variables", lambda hosts, name: given if name == "kvm1" else {})
+    questions = asked_of_ceph(monkeypatch, [answer])
+    with pytest.raises(DroverError, match="not proven any more that kvm1 is cut off.*Nothing more was started.*evacuate again") as refused:
+        world.run(fenced=False)
+    assert (answer["msg"] if answer is LET_IN else "kvm3") in str(refused.value)
+    assert world.calls == [] and world.where() == {}
+    assert questions == [("kvm3", {"state": "verified", "addresses": ["192.0.2.1"], "arguments": ["--name", "client.fence"]})]
+    # The next run cuts it off again, and goes on with what was claimed.
+    asked_of_ceph(monkeypatch, [{"cut": [], "problems": []}])
+    world.cut()
+    assert world.restarted() == ({"web"}, {})
+
+
+def test_a_blocklist_that_is_lifted_between_two_destinations(prepared_url, monkeypatch):
+    """What was seen before the first start is no proof for the second one."""
+    world = Fenced(prepared_url, WEB, DB)
+    world.cut()
+    questions = asked_of_ceph(monkeypatch, [{"cut": [], "problems": []}, LET_IN])
+    with pytest.raises(DroverError, match=r"not proven any more.* Started before that: (web|db) on kvm\d\. See that none") as refused:
+        world.run(fenced=False)
+    assert len(world.calls) == 1 and len(questions) == 2, refused.value
+
+
+def test_the_tasks_of_an_own_fence_are_not_asked_again(prepared_url, monkeypatch):
+    """They are the operator's, and run before the first start alone."""
+    world = Fenced(prepared_url, WEB)
+    world.leasing().take("kvm1", "evacuate")
+    asked = world.fencing().begin("/srv/own.yml")
+    world.fencing().verified("/srv/own.yml", asked["disks"])
+    questions = asked_of_ceph(monkeypatch, [LET_IN])
+    assert world.restarted()[0] == {"web"} and questions == []

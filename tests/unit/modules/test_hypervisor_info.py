@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import os
+import shutil
 import socket
 import subprocess
 import time
@@ -396,3 +397,23 @@ def test_a_home_that_hangs_does_not_hold_up_the_reading(run_module, default_host
     found = run_module("hypervisor_info", uri="test:///default", migration_trust={"host": "kvm1", "peers": []})
     assert found["hypervisor"]["hypervisor_type"] == "TEST"
     assert "kvm1: it cannot be told whether its SSH reaches other hosts for migrations" in str(found["warnings"])
+
+
+def test_what_is_free_in_a_folder_is_asked_of_its_file_system(run_module, fake_host, domain_xml, tmp_path):
+    """libvirt tells what it has read last, which is older than what others have written there or removed since."""
+    uri, connection = fake_host(domain_xml("web", 1))
+    for name, kind in (("fast", "dir"), ("gone", "dir"), ("off", "dir"), ("vms", "logical")):
+        path, source = tmp_path / name, "<source><device path='/dev/sdz'/><name>vms</name></source>" if kind == "logical" else ""
+        if name != "gone":
+            path.mkdir()
+        pool = connection.storagePoolDefineXML(
+            f"<pool type='{kind}'><name>{name}</name>{source}<target><path>{path}</path></target></pool>", 0
+        )
+        if name != "off":
+            pool.create(0)
+    told = {pool.name(): pool.info()[3] / 2**30 for pool in connection.listAllStoragePools(0)}
+    pools = {each["name"]: each["available_gb"] for each in run_module("hypervisor_info", uri=uri)["hypervisor"]["pools"]}
+    free = shutil.disk_usage(tmp_path).free / 2**30
+    assert abs(told["fast"] - free) > 5, "or this proves nothing"
+    assert abs(pools["fast"] - free) < 2
+    assert {name: pools[name] for name in ("gone", "off", "vms")} == {name: round(told[name], 2) for name in ("gone", "off", "vms")}
