@@ -83,7 +83,7 @@ EXAMPLES = r"""
       drover.compute.simulate:
         changes:
           - lose_hosts: [kvm1]
-          - add_instances: {flavor: small, count: 20}
+          - add_instances: {vcpus: 1, memory_mb: 2048, count: 20}
         show: true
       register: found
 
