@@ -202,7 +202,12 @@ def _remove(disk: Element, *tags: str) -> None:
 
 def copied_to(mirror: Element) -> str | None:
     """Return what a job copies a disk to, as facts have the source of a disk; None of another kind of job."""
-    return source_of(mirror) if mirror.get("job") == "copy" else None
+    return source_of(mirror) if mirror.get("job") == "copy" or is_ending(mirror) else None
+
+
+def is_ending(mirror: Element) -> bool:
+    """Whether the job has ended, and libvirt only waits until QEMU has closed what was copied to (seen: a full pool of Ceph keeps that waiting)."""
+    return mirror.get("job") == ""
 
 
 def facts_of_copy(facts: Mapping[str, Any], place: Place) -> dict[str, Any]:

@@ -181,7 +181,12 @@ class DiskMove:
                     f"A block job that drover did not begin works on the disk {disk.target} of {disk.where}: wait for its end, or end it with virsh "
                     "blockjob. Then run this again."
                 )
-            return self._step(COPYING, record["source"], record["destination"]) if self.pretend else self._follow(record)
+            if self.pretend:
+                return self._step(COPYING, record["source"], record["destination"])
+            if not disks.is_ending(mirror):
+                return self._follow(record)
+            self._wait_for_end(disk, record)
+            disk = Disk(self.domain, disk.target)
         if record["destination"] in disk.sources:
             return self._finish(record)
         if set(disk.sources) != {record["source"]}:
@@ -318,7 +323,7 @@ class DiskMove:
             if why:
                 raise LibvirtProblem(why)
             disk = Disk(self.domain, record["target"])
-            if disk.mirror is None:
+            if disk.mirror is None or disks.is_ending(disk.mirror):
                 self.params["goes_on"] = True
                 return self._go_on(disk, record)
             if disk.mirror.get("ready") == "yes":
@@ -364,14 +369,22 @@ class DiskMove:
             raise LibvirtProblem(
                 f"Another block job works on the disk {disk.target} of {disk.where}, so nothing was done: end it with virsh blockjob."
             )
-        self.domain.blockJobAbort(disk.target, 0)
+        if not disks.is_ending(disk.mirror):
+            self.domain.blockJobAbort(disk.target, 0)
+        self._wait_for_end(disk, record)
+        if record["destination"] in Disk(self.domain, disk.target, partly=True).sources:
+            raise LibvirtProblem(f"The disk {disk.target} of {disk.where} was switched over just now: run this again, which ends the move.")
+
+    def _wait_for_end(self, disk: Disk, record: Mapping[str, Any]) -> None:
+        """Wait until nothing of the job is left."""
         deadline = time.monotonic() + ABORT
         while Disk(self.domain, disk.target, partly=True).mirror is not None:
             if time.monotonic() > deadline:
-                raise LibvirtProblem(f"The copy of the disk {disk.target} of {disk.where} did not end within {ABORT} s: run this again.")
+                raise LibvirtProblem(
+                    f"The copy of the disk {disk.target} of {disk.where} to {record['destination']} did not end within {ABORT} s: QEMU has not closed it, as "
+                    "where its storage is full or does not answer. Run this again once that is mended."
+                )
             time.sleep(POLL)
-        if record["destination"] in Disk(self.domain, disk.target, partly=True).sources:
-            raise LibvirtProblem(f"The disk {disk.target} of {disk.where} was switched over just now: run this again, which ends the move.")
 
     # -- while it is off -------------------------------------------------------------------------
 

@@ -361,6 +361,26 @@ def test_a_foreign_job_is_left_alone(make):
     assert "drover did not begin" in vm.refuses() and vm.done("none", state="aborted")
 
 
+def test_a_copy_that_qemu_does_not_close(make, monkeypatch):
+    """The job has ended, and its storage keeps the last writes waiting: it is drover's own, and nothing is removed or begun until it is closed."""
+    monkeypatch.setattr(move, "ABORT", 0.3)
+    vm = make()
+    vm.guests.ready = False
+    vm.done("copying")
+    copy = ET.fromstring(vm.domain.XMLDesc(0))
+    ending = ET.fromstring(vm.domain.XMLDesc(0))
+    ending.find("devices/disk/mirror").set("job", "")
+    vm.guests._save(vm.domain, devices.LIVE, ending)
+    for given in ({}, {"goes_on": True}, {"state": "aborted"}):
+        assert "QEMU has not closed it" in vm.refuses(begun=True, **given) and vm.recorded and os.path.exists(vm.new)
+    closed = ET.fromstring(ET.tostring(copy))
+    closed.find("devices/disk").remove(closed.find("devices/disk/mirror"))
+    vm.guests._save(vm.domain, devices.LIVE, closed)
+    vm.guests.ready = True
+    vm.done()
+    vm.is_moved()
+
+
 def test_a_locked_part_is_left_alone(make, monkeypatch):
     """A process of a call that was killed still writes to it."""
     vm = make()
