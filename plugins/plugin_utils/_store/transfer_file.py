@@ -138,8 +138,8 @@ class Export:
                 # Decoded together, which is faster than one by one.
                 rows = [row[name] for row in json.loads(b"[" + b",".join(lines) + b"]")]
                 if set(map(len, rows)) != {len(columns)}:
-                    other = next(row for row in rows if len(row) != len(columns))
-                    raise KeyError(f"a row has the keys {', '.join(other)}")
+                    others = [row for row in rows if len(row) != len(columns)]
+                    raise KeyError(f"a row has the keys {', '.join(others[0])}")
                 yield list(map(values, rows))
 
     def _verified(self) -> tuple[dict[str, Any], End, dict[str, int]]:
