@@ -128,9 +128,7 @@ class TaskTimeout(Fault):
         super().__init__(world)
         task, limit = self.operation.task, str(self.SECONDS)
         # A task that is named by what it runs on a host has the name of all such tasks.
-        self.environment = (
-            {"ANSIBLE_TASK_TIMEOUT": limit} if " at " in task else {"DROVER_STOPS_TASK": task, "DROVER_STOPS_SECONDS": limit}
-        )
+        self.environment = {"ANSIBLE_TASK_TIMEOUT": limit} if " at " in task else {"DROVER_STOPS_TASK": task, "DROVER_STOPS_SECONDS": limit}
 
     def strike(self, run, watch):
         stopped = self.SECONDS + 2
