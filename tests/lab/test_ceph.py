@@ -128,6 +128,25 @@ def test_images_count_once_and_as_ceph_lists_them(on_ceph):
     assert changed(on_ceph.playbook("discover")) == 0
 
 
+def test_a_guest_whose_size_nobody_knows_has_moved_to_a_host_whose_pool_runs(on_ceph):
+    """Its pool was read before the image was made. What the sentence says helps there too."""
+    fleet = on_ceph.fleet
+    on_ceph.make("kvm1", "off", ("off-root", 4), state="shutoff")
+    fleet.run("kvm1", "virsh pool-destroy ceph")
+    try:
+        on_ceph.playbook("discover")
+        on_ceph.playbook("drain", drover_host="kvm1")
+    finally:
+        fleet.run("kvm1", "virsh pool-start ceph")
+    done = on_ceph.playbook("discover")
+    ((host, state),) = fleet.where().values()
+    assert (host, state) != ("kvm1", "shutoff") and f"Instance off on {host}: the size of its disks in the storage pool ceph" in done.stderr
+    assert on_ceph.counted()[1] == 0 and "virsh pool-refresh ceph" in done.stderr, done.stderr
+    fleet.run(host, "virsh pool-refresh ceph")
+    done = on_ceph.playbook("discover")
+    assert on_ceph.counted()[1] == 4 == sum(on_ceph.images().values()) and "is not known" not in done.stderr, done.stderr
+
+
 def test_live_move_and_drain_copy_nothing(on_ceph):
     fleet = on_ceph.fleet
     on_ceph.make("kvm1", "web", ("web-root", 1))
