@@ -128,6 +128,25 @@ def test_images_count_once_and_as_ceph_lists_them(on_ceph):
     assert changed(on_ceph.playbook("discover")) == 0
 
 
+def test_a_guest_whose_size_nobody_knows_has_moved_to_a_host_whose_pool_runs(on_ceph):
+    """Its pool was read before the image was made. What the sentence says helps there too."""
+    fleet = on_ceph.fleet
+    on_ceph.make("kvm1", "off", ("off-root", 4), state="shutoff")
+    fleet.run("kvm1", "virsh pool-destroy ceph")
+    try:
+        on_ceph.playbook("discover")
+        on_ceph.playbook("drain", drover_host="kvm1")
+    finally:
+        fleet.run("kvm1", "virsh pool-start ceph")
+    done = on_ceph.playbook("discover")
+    ((host, state),) = fleet.where().values()
+    assert (host, state) != ("kvm1", "shutoff") and f"Instance off on {host}: the size of its disks in the storage pool ceph" in done.stderr
+    assert on_ceph.counted()[1] == 0 and "virsh pool-refresh ceph" in done.stderr, done.stderr
+    fleet.run(host, "virsh pool-refresh ceph")
+    done = on_ceph.playbook("discover")
+    assert on_ceph.counted()[1] == 4 == sum(on_ceph.images().values()) and "is not known" not in done.stderr, done.stderr
+
+
 def test_live_move_and_drain_copy_nothing(on_ceph):
     fleet = on_ceph.fleet
     on_ceph.make("kvm1", "web", ("web-root", 1))
@@ -488,6 +507,36 @@ def test_a_build_that_was_killed_after_it_had_made_the_clone(on_ceph):
     place_from(on_ceph, images, "db", **more)
     assert fleet.settled()["db"] == ("kvm2", "running") and on_ceph.images()[f"{uuid}-vda"] == 3
     assert on_ceph.parent(f"{uuid}-vda") == (image, "drover-whole") and on_ceph.written()[f"{uuid}-vda"] == 0
+
+
+def test_a_new_store_that_has_read_one_host_starts_and_removes_nothing(on_ceph):
+    """The store is lost. kvm1 has old definitions of guests that are on kvm2, and a discovery with --limit has read kvm1 alone."""
+    fleet = on_ceph.fleet
+    (fleet.folder / "store.db").unlink()
+    images = []
+    for name, state in (("web", "running"), ("off", "shutoff")):
+        guest = Domain(name)
+        images.append(f"{guest.uuid}-vda")
+        on_ceph.cluster.rbd("create", "--size", "1G", images[-1])
+        xml = DOMAIN.format(disks=ceph.disk_xml(images[-1]), name=name, uuid=guest.uuid, memory_mb=64, vcpus=1, metadata="")
+        for host in ("kvm1", "kvm2"):
+            start = f"\nvirsh start {name}" if (host, state) == ("kvm2", "running") else ""
+            fleet.run(host, f"virsh pool-refresh ceph\nvirsh define /dev/stdin <<'END'\n{xml}\nEND{start}")
+    on_ceph.fleet.playbook("discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost")
+    before = fleet.look()
+    for playbook, variables, sentence in (
+        ("instance_start", {"drover_instance": "web"}, "Instance web: It is not started"),
+        ("instance_delete", {"drover_instance": "off"}, "Instance off: It is not removed"),
+        ("drain", {"drover_pool": "ceph"}, "The storage pool ceph is not drained"),
+    ):
+        done = on_ceph.playbook(playbook, check=False, **variables)
+        assert done.returncode and f"{sentence}: kvm2, kvm3 were not read since the store was made" in said(done), said(done)
+    assert fleet.look() == before and set(on_ceph.images()) == set(images)
+    # All is read: both are named, and still nothing is done with them.
+    done = on_ceph.playbook("discover", check=False)
+    assert "web is on kvm1 (shutoff) and kvm2 (running)" in said(done), said(done)
+    done = on_ceph.playbook("instance_start", check=False, drover_instance="web")
+    assert done.returncode and "was seen on kvm1 and kvm2 at once" in said(done), said(done)
 
 
 # -- disks that move into Ceph and out of it --------------------------------------------------------

@@ -132,6 +132,9 @@ class SimulatedHosts:
     def variables(self, host):
         return {}
 
+    def names(self):
+        return list(self.fleet.hosts)
+
     def _read(self, host):
         try:
             self._discover([host])

@@ -117,10 +117,14 @@ def report(wanted: Mapping[str, Any], records: Records, conn: Any) -> dict[str, 
                 seen = state.look(conn, uuid)
             except libvirt.libvirtError:
                 pass
-        return _shape(
-            {"uuid": uuid, "name": seen and seen["name"], "status": "lost", "source_state": state.state_word(seen)},
-            "No move of it is recorded on this host: start the move again, which finds out where it is.",
+        # Whatever works on an instance has its lock.
+        why = (
+            "Another call of drover.compute works on it on this host, such as a step of a run that was killed: wait for the end of that, and start the "
+            "move again."
+            if records.is_locked(uuid)
+            else "No move of it is recorded on this host: start the move again, which finds out where it is."
         )
+        return _shape({"uuid": uuid, "name": seen and seen["name"], "status": "lost", "source_state": state.state_word(seen)}, why)
     progress = {}
     status, message = record["status"], record["message"]
     if status == "running":

@@ -190,6 +190,15 @@ class AnsibleHosts:
             tried = {"unreachable": True, "msg": str(problem.cause_of_it)}
         return answering.answer(host, tried, self.variables(host))
 
+    def names(self) -> list[str]:
+        """Return the names of all hypervisors of the inventory, whatever ``--limit`` says."""
+        hostvars = self._task_vars.get("hostvars")
+        inventory = getattr(hostvars, "_inventory", None)
+        if inventory is None:
+            return []
+        pattern = self.variables(self._task_vars["inventory_hostname"]).get("drover_hypervisors") or "hypervisors"
+        return [host.name for host in inventory.get_hosts(pattern, ignore_limits=True, ignore_restrictions=True)]
+
     def variables(self, host: str) -> Mapping[str, Any]:
         """Return the variables of a host in the inventory, templated."""
         return variables_of(self._task_vars, host)

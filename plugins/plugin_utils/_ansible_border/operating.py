@@ -45,11 +45,12 @@ class OperatingAction(ConductorAction):
         host, store = self.target(task_vars), self.store(args, task_vars)
         with store.read() as connection:
             found = instance_lookup.find(connection, wanted, [])
+        ports = self.ports(args, task_vars)
         if host in C.LOCALHOST and host not in {each["host"] for each in found}:
-            everywhere = InstanceOperations(self.ports(args, task_vars), self._task.check_mode)
+            everywhere = InstanceOperations(ports, self._task.check_mode)
             result, differences, failed = everywhere.run(wanted, state, options)
         else:
-            operations = Operations(store, Hand(self, host, task_vars), host, self._task.check_mode)
+            operations = Operations(store, Hand(self, host, task_vars), host, ports.hosts.names(), self._task.check_mode)
             outcomes, differences, failed = operations.carry_out(wanted, state, options)
             result = {"changed": any(each["changed"] for each in outcomes), "host": host, "instances": outcomes}
         if self._task.diff:

@@ -20,7 +20,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports im
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations.options import Options
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, instance_lookup, leases, orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, continuity, instance_lookup, leases, orders
 from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_device
@@ -154,6 +154,7 @@ class DiskMove:
             return foreseen
         names = _names(foreseen)
         with self._store.read() as connection:
+            continuity.refuse_unread(connection, f"Instance {instance['name']}: {NOT_DONE}", self._hosts.names())
             self._refuse_used(connection, instance, foreseen)
             given["used_elsewhere"] = used_files.elsewhere(connection, uuid, host, [foreseen["source"], foreseen["destination"]])
         limit = self._limit(foreseen)

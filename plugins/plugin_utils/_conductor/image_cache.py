@@ -35,6 +35,7 @@ class ImageCache:
     def __init__(self, ports: Ports, host: str, folder: str, check_mode: bool = False) -> None:
         self._store, self._say, self._check_mode = ports.store, ports.say, check_mode
         self._hand, self._host, self._folder = ports.hosts.hand(host), host, folder.strip()
+        self._hosts = ports.hosts
 
     def bring(self, image: Mapping[str, Any]) -> tuple[bool, str | None]:
         """Bring an image into the cache, if it is not there.
@@ -165,7 +166,7 @@ class ImageCache:
 
     def _used_elsewhere(self, paths: Collection[str]) -> list[str]:
         with self._store.read() as connection:
-            continuity.refuse_unread(connection, f"The cache of {self._host} is not cleaned")
+            continuity.refuse_unread(connection, f"The cache of {self._host} is not cleaned", self._hosts.names())
             return used_files.elsewhere(connection, "", self._host, paths)
 
 

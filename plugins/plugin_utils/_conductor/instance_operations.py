@@ -86,7 +86,7 @@ class InstanceOperations:
 
     def _work(self, host: str, wanted: Sequence[Any], state: str, options: Mapping[str, Any]) -> None:
         with self._held([host], state, len(wanted) * (options["timeout"] + SPARE) + SPARE_OF_HOST):
-            operations = Operations(self._store, self._hosts.hand(host), host, self._check_mode)
+            operations = Operations(self._store, self._hosts.hand(host), host, self._hosts.names(), self._check_mode)
             outcomes, differences, failed = operations.carry_out(wanted, state, options)
         self.outcomes += outcomes
         self.differences += differences

@@ -19,7 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports im
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import SnapshotOutcome
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, instance_lookup, orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, continuity, instance_lookup, orders
 from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_device
 
@@ -169,6 +169,8 @@ class InstanceSnapshots:
         paths = {disk["path"] for each in seen["snapshots"] for disk in each["disks"]}
         paths |= {disk["source"] for disk in seen["domain"]["disks"] if disk["source"]}
         with self._store.read() as connection:
+            refused = f"Instance {instance['name']}: {NOT_DONE[self._request.state]}"
+            continuity.refuse_unread(connection, refused, self._hosts.names())
             return used_files.elsewhere(connection, instance["uuid"], host, paths)
 
     def _look(self, hand: Hand, instance: NamedInstance, order: str, message: str) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal, NoReturn
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
@@ -16,7 +16,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._errors import Drov
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import InstanceOutcome
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, drained, instance_lookup, orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, continuity, drained, instance_lookup, orders
 from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Store
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain, record
@@ -47,10 +47,13 @@ AGAIN = "Run drover.compute.instance_delete again, which finds out what became o
 
 
 class Operations:
-    """The work on instances of one host; a failure stops no other instance."""
+    """The work on instances of one host; a failure stops no other instance.
 
-    def __init__(self, store: Store, hand: Hand, host: str, check_mode: bool = False) -> None:
-        self.store, self.hand, self.host, self.check_mode = store, hand, host, check_mode
+    :param fleet: the hypervisors of the inventory.
+    """
+
+    def __init__(self, store: Store, hand: Hand, host: str, fleet: Collection[str], check_mode: bool = False) -> None:
+        self.store, self.hand, self.host, self.fleet, self.check_mode = store, hand, host, fleet, check_mode
 
     def carry_out(
         self, wanted: Sequence[Any], state: str, options: Mapping[str, Any]
@@ -64,6 +67,7 @@ class Operations:
         :returns: (outcomes, differences, sentences on those that failed).
         """
         found = self.find(wanted, state)
+        self._refuse_unread(found, state, options)
         if state in ("labelled", "set"):
             outcomes, differences = self.settle(found, {key: options[key] for key in ("labels", "policy", "autostart") if key in options})
         else:
@@ -94,6 +98,18 @@ class Operations:
                     f"Instance {instance['name']} is on {instance['host']}, but this task runs on {self.host}. Delegate it there."
                 )
         return found
+
+    def _refuse_unread(self, found: Sequence[NamedInstance], state: str, options: Mapping[str, Any]) -> None:
+        """Refuse what a host that the store has never read may forbid: an instance may run there, or need the disks."""
+        starts = state == "running" or (state == "rebooted" and options["hard"])
+        removes = state == "absent" and not options["keep_disks"]
+        if found and (starts or removes):
+            names = ", ".join(each["name"] for each in found)
+            refused = f"Instance {names}: {NOT_DONE[state]}" if len(found) == 1 else f"Instances {names}: nothing was done"
+            unknown = continuity.RUNNING if starts else continuity.FILES
+            advice = " Or keep the disks: -e drover_instance_keep_disks=true." if removes else ""
+            with self.store.read() as connection:
+                continuity.refuse_unread(connection, refused, self.fleet, unknown, advice)
 
     def power(
         self, found: Sequence[NamedInstance], state: str, options: Mapping[str, Any]

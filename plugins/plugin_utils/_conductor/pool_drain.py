@@ -24,6 +24,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import p
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import pool_drain as planner
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.pool_drain import DiskKey, PoolMove, Unmovable
 from ansible_collections.drover.compute.plugins.plugin_utils._report import pool_drain as report
+from ansible_collections.drover.compute.plugins.plugin_utils._store import continuity
 from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
 
 #: Seconds that one call waits for a copy while others run.
@@ -99,7 +100,12 @@ class PoolDrain:
 
     def _find(self) -> list[HostPool]:
         with self._store.read() as connection:
-            return drained_pools.find(connection, self.request.pool, self.request.hosts)
+            pools = drained_pools.find(connection, self.request.pool, self.request.hosts)
+            if any(each.shared_id for each in pools):
+                # One that was not read may have it too, and disks in it.
+                refused = f"The storage pool {self.request.pool} is not drained"
+                continuity.refuse_unread(connection, refused, self._hosts.names(), "whether it has disks there is")
+            return pools
 
     def _carry_out(self, hosts: Sequence[str]) -> dict[str, Any]:
         settling = DiskSettling(self._ports, self.request.options)

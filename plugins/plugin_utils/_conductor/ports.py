@@ -81,6 +81,9 @@ class Hosts(Protocol):
     def answer(self, host: str) -> host_answer.Answer:
         """Find out how a host answers this controller, whatever its libvirt does."""
 
+    def names(self) -> list[str]:
+        """Return the names of all hypervisors of the inventory, whatever part of it a run is limited to."""
+
     def variables(self, host: str) -> Mapping[str, Any]:
         """Return the variables of a host in the inventory; none where it is not there."""
 

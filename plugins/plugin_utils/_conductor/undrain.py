@@ -134,7 +134,7 @@ class Undrain:
             if not self._request.check_mode:
                 self._leasing.extend(host, self._request.timeout + SPARE)
             self._say(f"{instance['name']}: starting on {host}")
-            operations = Operations(self._store, self._hosts.hand(host), host, self._request.check_mode)
+            operations = Operations(self._store, self._hosts.hand(host), host, self._hosts.names(), self._request.check_mode)
             outcomes, _differences, failed = operations.carry_out(
                 [instance["uuid"]], "running", {"timeout": self._request.timeout, "force": False, "hard": False}
             )

@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Whether the store knows all instances: a new store, or one restored from a backup, may lack some that run.
 
-It could build these a second time. So no instance is built before every host has been read since the store was made
-or restored. A backup does not restore the following, which shows a restored store:
+It could build these a second time, start a second time one that runs on a host that was not read, or remove files that are
+needed there. So nothing of that is done before every host has been read since the store was made or restored. A backup does
+not restore the following, which shows a restored store:
 
 - SQLite: a file beside the store's, with the number of the last claim;
 - PostgreSQL: the transaction that wrote the row of the table is the one named in the row (not after loading a dump), and
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, some
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, clock, power, tables
@@ -24,6 +25,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import C
 #: The name of the rule, by which an operator may lift it.
 UNREAD = "unread_hosts"
 WITNESS = ".claims"
+#: What is not known of hosts that were not read.
+FILES = "the files that are needed there are"
+RUNNING = "whether it runs there is"
 
 
 def refuse_unknown(connection: Connection, lifted: Collection[str] = (), inventory: Collection[str] = ()) -> None:
@@ -46,27 +50,38 @@ def refuse_unknown(connection: Connection, lifted: Collection[str] = (), invento
         why = "was brought back from a backup" if born else "was made"
         raise Unread(
             f"{some(unread)} {'was' if len(unread) == 1 else 'were'} not read since the store {why}: what runs there is not known, and nothing "
-            "new is placed that may run there already. Run drover.compute.discover with all hosts up. Take a host that is gone for good out "
-            f'of the inventory and the store: ansible localhost -m drover.compute.compute_node -a \'{{"host": "{unread[0]}", "nodes": []}}\'. To go on '
-            f"all the same: -e drover_place_force={UNREAD}, which lifts just this rule.",
+            f"new is placed that may run there already. {_way_out(unread)} To go on all the same: -e drover_place_force={UNREAD}, which lifts just this rule.",
             born if came_back else None,
         )
 
 
-def refuse_unread(connection: Connection, refused: str) -> None:
+def refuse_unread(connection: Connection, refused: str, inventory: Collection[str], unknown: str = FILES, advice: str = "") -> None:
     """Refuse what needs the knowledge of all instances, unless every host has been read since the store was made or restored.
 
     :param refused: what is not done, the beginning of the sentence.
+    :param inventory: the hosts of the inventory. Until all have been read once, hosts that are not in the store count too.
+    :param unknown: what is not known therefore. A host that is off runs nothing, but its instances need their files.
+    :param advice: another way out, a sentence.
     :raises DroverError: a host has not been read.
     """
     row = connection.execute(sa.select(tables.continuity)).one_or_none()
-    born = clock.now(connection) if row is None or _came_back(connection, row) else row.born_at
-    unread = _unread(connection, born)
+    # Without a row nothing was ever claimed: a new store, as for a claim.
+    born = 0 if row is None else clock.now(connection) if _came_back(connection, row) else row.born_at
+    unread = _unread(connection, born, unknown == RUNNING)
+    if born or row is None or not row.claims:
+        unread = sorted({*unread, *_unheard_of(connection, inventory)})
     if unread:
         raise DroverError(
-            f"{refused}: {some(unread)} {'was' if len(unread) == 1 else 'were'} not read since the store was made or brought back, so the "
-            "files that are needed there are not known. Run drover.compute.discover with all hosts up."
+            f"{refused}: {some(unread)} {'was' if len(unread) == 1 else 'were'} not read since the store was made or brought back, so "
+            f"{unknown} not known. {_way_out(unread)}{advice}"
         )
+
+
+def _way_out(unread: Sequence[str]) -> str:
+    return (
+        "Run drover.compute.discover with all hosts up. Take a host that is gone for good out of the inventory and the store: "
+        f'ansible localhost -m drover.compute.compute_node -a \'{{"host": "{unread[0]}", "nodes": []}}\'.'
+    )
 
 
 class Unread(DroverError):
@@ -167,8 +182,9 @@ def _unheard_of(connection: Connection, inventory: Collection[str]) -> set[str]:
     return set(inventory) - known
 
 
-def _unread(connection: Connection, born: float) -> list[str]:
-    table, off = tables.services, power.off_since(connection)
+def _unread(connection: Connection, born: float, running: bool = True) -> list[str]:
+    """Return the hosts that were not read since. running: only those where something may run."""
+    table, off = tables.services, power.off_since(connection) if running else {}
     query = (
         sa.select(table.c.host, table.c.last_seen_up)
         .where(sa.or_(table.c.last_seen_up.is_(None), table.c.last_seen_up < born))

@@ -307,7 +307,13 @@ def write_taken(
 
 def _unmeasured(name: str, host: str, pool: str | None) -> str:
     """Return the sentence about disks that count as nothing."""
-    where, start = (f"the storage pool {pool}", f"start the pool (virsh pool-start {pool})") if pool else ("the instances' storage", "")
+    where, start = "the instances' storage", ""
+    if pool:
+        # One that runs lists what was there when it was started, or read last.
+        where, start = (
+            f"the storage pool {pool}",
+            f"start the pool (virsh pool-start {pool}), or read it anew if it runs (virsh pool-refresh {pool}),",
+        )
     return (
         f"Instance {name} on {host}: the size of its disks in {where} is not known, so they count as nothing and others may get their space. "
         f"On {host}{f' {start} and' if start else ''} see that the disks are there, and run drover.compute.discover again."

@@ -47,7 +47,7 @@ class Hand:
 def cache(hand, check_mode=False, store=None):
     """The cache of kvm1, and the lines that it shows."""
     lines = []
-    hosts = type("Hosts", (), {"hand": lambda self, host: hand})()
+    hosts = type("Hosts", (), {"hand": lambda self, host: hand, "names": lambda self: ["kvm1", "kvm2"]})()
     return ImageCache(Ports(store, hosts, None, lines.append, None), "kvm1", "/srv/images", check_mode), lines
 
 

@@ -500,6 +500,16 @@ def test_another_migration_of_what_has_moved_already_is_answered_as_its_own(flee
     assert (told["status"], told["source_state"], told["destination_state"]) == ("completed", "absent", "running")
 
 
+def test_a_move_that_waits_for_another_call_says_so(fleet):
+    """A step of a killed run that moves a disk still has the lock of the instance."""
+    wanted = {"uuid": UUID, "migration": "m1"}
+    assert "No move of it is recorded" in following.report(wanted, fleet.records, None)["message"]
+    lock = fleet.records.lock(UUID)
+    told = following.report(wanted, fleet.records, None)
+    assert told["status"] == "lost" and "Another call of drover.compute works on it on this host" in told["message"]
+    os.close(lock)
+
+
 @pytest.mark.parametrize("phase", [None, "checking", "waiting", "preparing", "migrating"])
 def test_what_never_began_is_told_from_what_did_not_go_through(fleet, phase):
     """No worker was ever given the move, or it died at that point."""

@@ -14,6 +14,7 @@ import time
 import pytest
 from ansible.errors import AnsibleActionFail
 
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, continuity, power, services
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record
 from ansible_collections.drover.compute.tests.unit.action.running import run
@@ -258,3 +259,37 @@ def test_a_dump_that_was_loaded(postgres):
         assert place(other, "db")["changed"] is True
         # The first one has seen all that happened to it.
         assert place(url, "db")["changed"] is True
+
+
+def unread(url, inventory=(), unknown=continuity.FILES):
+    """The sentence with which something other than a claim is refused; nothing if it is not."""
+    with Store.open(url).read() as connection:
+        try:
+            continuity.refuse_unread(connection, "Web stays", inventory, unknown)
+        except DroverError as problem:
+            return str(problem)
+    return ""
+
+
+def test_files_and_starts_wait_for_hosts_that_a_new_store_has_never_had(prepared_url):
+    """A discovery with --limit has recorded kvm1 alone."""
+    inventory = ["kvm1", "kvm2"]
+    read(prepared_url, "kvm1")
+    said = unread(prepared_url, inventory)
+    assert said.startswith("Web stays: kvm2 was not read since the store was made") and '"host": "kvm2", "nodes": []' in said
+    assert "whether it runs there is not known" in unread(prepared_url, inventory, continuity.RUNNING)
+    read(prepared_url, "kvm2")
+    assert unread(prepared_url, inventory) == "" == unread(prepared_url, inventory, continuity.RUNNING)
+    # One that comes later is a new one.
+    place(prepared_url, "web", inventory_hosts=inventory)
+    assert unread(prepared_url, [*inventory, "kvm3"]) == ""
+
+
+def test_a_host_that_is_off_runs_nothing_and_needs_its_files(prepared_url):
+    read(prepared_url, "kvm1")
+    known(prepared_url, "kvm2")
+    with Store.open(prepared_url).write() as connection:
+        event = power.begin(connection, "kvm2", "fence", "ipmi", None, time.time())
+        power.finish(connection, event["uuid"], "completed", "off", None, None, time.time())
+    assert unread(prepared_url, unknown=continuity.RUNNING) == ""
+    assert "kvm2 was not read" in unread(prepared_url)

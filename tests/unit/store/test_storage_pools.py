@@ -219,7 +219,8 @@ def test_disks_that_count_as_nothing_are_named(prepared_url):
     found = fleets.discover(prepared_url, machine("kvm1", guest("web", network("a", None)), **stopped))
     assert found["unmeasured"] == [
         "Instance web on kvm1: the size of its disks in the storage pool ceph is not known, so they count as nothing and others may get their "
-        "space. On kvm1 start the pool (virsh pool-start ceph) and see that the disks are there, and run drover.compute.discover again."
+        "space. On kvm1 start the pool (virsh pool-start ceph), or read it anew if it runs (virsh pool-refresh ceph), and see that the disks are "
+        "there, and run drover.compute.discover again."
     ]
     known = machine("kvm1", guest("web", network("a", 30)), wanted=["ceph"], pools=[ceph()])
     assert fleets.discover(prepared_url, known)["unmeasured"] == []
