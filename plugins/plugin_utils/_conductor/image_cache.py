@@ -166,7 +166,7 @@ class ImageCache:
 
     def _used_elsewhere(self, paths: Collection[str]) -> list[str]:
         with self._store.read() as connection:
-            continuity.refuse_unread(connection, f"The cache of {self._host} is not cleaned", self._hosts.names())
+            continuity.refuse_unread(connection, f"The cache of {self._host} is not cleaned", self._hosts.names(), later=True)
             return used_files.elsewhere(connection, "", self._host, paths)
 
 

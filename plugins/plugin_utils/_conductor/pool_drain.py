@@ -104,7 +104,7 @@ class PoolDrain:
             if any(each.shared_id for each in pools):
                 # One that was not read may have it too, and disks in it.
                 refused = f"The storage pool {self.request.pool} is not drained"
-                continuity.refuse_unread(connection, refused, self._hosts.names(), "whether it has disks there is")
+                continuity.refuse_unread(connection, refused, self._hosts.names(), "whether it has disks there is", later=True)
             return pools
 
     def _carry_out(self, hosts: Sequence[str]) -> dict[str, Any]:

@@ -55,20 +55,27 @@ def refuse_unknown(connection: Connection, lifted: Collection[str] = (), invento
         )
 
 
-def refuse_unread(connection: Connection, refused: str, inventory: Collection[str], unknown: str = FILES, advice: str = "") -> None:
+def refuse_unread(
+    connection: Connection, refused: str, inventory: Collection[str], unknown: str = FILES, advice: str = "", later: bool = False
+) -> None:
     """Refuse what needs the knowledge of all instances, unless every host has been read since the store was made or restored.
 
     :param refused: what is not done, the beginning of the sentence.
     :param inventory: the hosts of the inventory. Until all have been read once, hosts that are not in the store count too.
     :param unknown: what is not known therefore. A host that is off runs nothing, but its instances need their files.
     :param advice: another way out, a sentence.
+    :param later: whether a new host, which came to a store that knew all, counts before it was read: it may have guests of its own. Those of other
+        hosts are not there.
     :raises DroverError: a host has not been read.
     """
     row = connection.execute(sa.select(tables.continuity)).one_or_none()
     # Without a row nothing was ever claimed: a new store, as for a claim.
     born = 0 if row is None else clock.now(connection) if _came_back(connection, row) else row.born_at
+    is_new = bool(born or row is None or not row.claims)
+    if not (is_new or later):
+        return
     unread = _unread(connection, born, unknown == RUNNING)
-    if born or row is None or not row.claims:
+    if is_new:
         unread = sorted({*unread, *_unheard_of(connection, inventory)})
     if unread:
         raise DroverError(

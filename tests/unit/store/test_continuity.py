@@ -261,11 +261,11 @@ def test_a_dump_that_was_loaded(postgres):
         assert place(url, "db")["changed"] is True
 
 
-def unread(url, inventory=(), unknown=continuity.FILES):
+def unread(url, inventory=(), unknown=continuity.FILES, later=False):
     """The sentence with which something other than a claim is refused; nothing if it is not."""
     with Store.open(url).read() as connection:
         try:
-            continuity.refuse_unread(connection, "Web stays", inventory, unknown)
+            continuity.refuse_unread(connection, "Web stays", inventory, unknown, later=later)
         except DroverError as problem:
             return str(problem)
     return ""
@@ -280,9 +280,12 @@ def test_files_and_starts_wait_for_hosts_that_a_new_store_has_never_had(prepared
     assert "whether it runs there is not known" in unread(prepared_url, inventory, continuity.RUNNING)
     read(prepared_url, "kvm2")
     assert unread(prepared_url, inventory) == "" == unread(prepared_url, inventory, continuity.RUNNING)
-    # One that comes later is a new one.
+    # One that comes later is a new one: it may have guests of its own, which need files, and those of other hosts are not there.
     place(prepared_url, "web", inventory_hosts=inventory)
     assert unread(prepared_url, [*inventory, "kvm3"]) == ""
+    known(prepared_url, "kvm3")
+    assert unread(prepared_url, inventory) == "" == unread(prepared_url, inventory, continuity.RUNNING)
+    assert "kvm3 was not read" in unread(prepared_url, inventory, later=True)
 
 
 def test_a_host_that_is_off_runs_nothing_and_needs_its_files(prepared_url):
