@@ -107,7 +107,7 @@ class Operations:
             names = ", ".join(each["name"] for each in found)
             refused = f"Instance {names}: {NOT_DONE[state]}" if len(found) == 1 else f"Instances {names}: nothing was done"
             unknown = continuity.RUNNING if starts else continuity.FILES
-            advice = " Or keep the disks: -e drover_instance_keep_disks=true." if removes else ""
+            advice = " Or keep the disks: -e drover_delete_keep_disks=true." if removes else ""
             with self.store.read() as connection:
                 continuity.refuse_unread(connection, refused, self.fleet, unknown, advice)
 

@@ -44,7 +44,7 @@ MOST_CELLS = 1000
 #: So many lines of "Needs a look" are not folded.
 LOOKS = 20
 #: What stands for None.
-_NONE = "\u2013"
+_NOTHING = "\u2013"
 #: The values of an instance in a row of a table, and the row.
 _CELLS = operator.itemgetter("uuid", "name", "state", "address", "vcpus", "memory", "disk", "server_group", "project")
 _ROW = '<tr id="i-%s"><th scope="row">%s</th><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td></tr>'
@@ -168,7 +168,7 @@ def _instance_rows(instances: Iterable[Mapping[str, Any]]) -> Any:
     rows = list(map(_CELLS, instances))
     values = list(itertools.chain.from_iterable(rows))
     # Looked at together, which is faster than one by one: nearly all of them are written as they are.
-    cells = [_NONE if each is None else each for each in values] if _is_plain("".join(map(str, values))) else map(_cell, values)
+    cells = [_NOTHING if each is None else each for each in values] if _is_plain("".join(map(str, values))) else map(_cell, values)
     return markupsafe.Markup("\n".join([_ROW] * len(rows)) % tuple(cells))
 
 
@@ -191,7 +191,7 @@ def _packed(text: str) -> str:
 def _finalize(value: Any) -> Any:
     """Clean a value before it is escaped and put into the page."""
     if value is None:
-        return _NONE
+        return _NOTHING
     if isinstance(value, str) and not isinstance(value, markupsafe.Markup):
         return formatting.clean(value)
     return value

@@ -129,7 +129,7 @@ def test_a_copy_from_another_hypervisor_goes_on_where_a_call_ended(folder, kvm2)
 @pytest.mark.parametrize("longer", [b"", b"more"])
 def test_another_content_of_another_hypervisor_is_refused_and_removed(bring, folder, kvm2, longer):
     """What one hypervisor says of a file is not believed."""
-    kvm2.write(f"/srv/_base/{DIGITS}", CONTENT[:-1] + b"x" + longer)
+    kvm2.write(f"/srv/_base/{DIGITS}", CONTENT[:-1] + bytes([CONTENT[-1] ^ 1]) + longer)
     found = bring(peer=URI, path=f"/srv/_base/{DIGITS}")
     assert found["failed"] and found["other_content"] is True and f"What /srv/_base/{DIGITS} of kvm2 gives" in found["msg"]
     assert names(folder) == []
@@ -162,7 +162,7 @@ def test_a_hypervisor_that_is_not_reached_says_so(bring, folder):
 
 @pytest.mark.parametrize("parts", [True, False])
 def test_an_image_with_another_checksum_is_refused_and_removed(bring, server, folder, parts):
-    server.content, server.parts = CONTENT[:-1] + b"x", parts
+    server.content, server.parts = CONTENT[:-1] + bytes([CONTENT[-1] ^ 1]), parts
     found = bring(url=server.url)
     assert found["failed"] and found["other_content"] is True and f"not {DIGITS}. The copy was removed" in found["msg"]
     assert names(folder) == []
