@@ -201,7 +201,8 @@ def pools(found: Any, where: str) -> None:
         raise DroverError(f"{where}: pools must be a list of mappings as hypervisor_info returns them, not {shown(found)}.")
     for pool in found or []:
         text(pool, "name", f"{where}, pools")
-        place = f"{where}, pools, {pool['name']}"
+        name = str(pool["name"])
+        place = f"{where}, pools, {name if name.isprintable() else shown(name)}"
         for key in ("path", "real_path", "shared_id", "state"):
             if pool.get(key) is not None:
                 text(pool, key, place, LONGEST_TEXT)

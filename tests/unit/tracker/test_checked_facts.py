@@ -13,7 +13,7 @@ import urllib.parse
 
 import pytest
 from ansible.errors import AnsibleActionFail
-from hypothesis import given, settings, strategies
+from hypothesis import example, given, settings, strategies
 
 from ansible_collections.drover.compute.plugins.action import compute_node
 from ansible_collections.drover.compute.plugins.module_utils import _domain_xml, _storage
@@ -256,6 +256,7 @@ EVERYWHERE = [path for path in paths(FACTS) if path]
         strategies.tuples(strategies.sampled_from(EVERYWHERE), strategies.sampled_from(HOSTILE) | strategies.text(max_size=8)), max_size=3
     )
 )
+@example([(("pools", 0, "name"), "\t"), (("pools", 0, "state"), "")])
 def test_safety_10_whatever_a_host_says_is_recorded_as_it_must_be_or_refused_in_words(changes):
     facts = copy.deepcopy(FACTS)
     for path, value in changes:
