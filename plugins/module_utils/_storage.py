@@ -23,7 +23,7 @@ from ansible_collections.drover.compute.plugins.module_utils._xml import child_t
 GIB = 2**30
 
 _POOL_STATES = ("inactive", "building", "running", "degraded", "inaccessible")
-_RUNNING = 2
+_RUNNING = _POOL_STATES.index("running")
 
 
 def read_pools(conn: Any, mounts: Sequence[Mount] | None) -> list[dict[str, Any]]:

@@ -235,6 +235,21 @@ def test_two_hosts_are_shut_out_one_after_the_other(on_ceph):
     assert content(on_ceph, "web-root") == b"\4" * 65536 and content(on_ceph, "db-root") == bytes(65536)
 
 
+def out_of_reach(on_ceph):
+    """All is discovered, and then nobody reaches kvm1 any more; it from the inside, and the fence."""
+    fence = {
+        "drover_host": "kvm1",
+        "drover_storage_fence": "ceph",
+        "drover_ceph_admin": "kvm2",
+        "drover_ceph_arguments": administrator(on_ceph, "kvm2"),
+    }
+    on_ceph.playbook("discover")
+    inside = Inside(on_ceph.fleet, "kvm1")
+    for rule in CUT_OFF:
+        inside.run("ip", *rule.split())
+    return inside, fence
+
+
 def test_the_word_of_a_fence_that_cuts_nothing_is_not_believed(on_ceph):
     """Its tasks say that all is cut off, and the guest writes on: nothing is started a second time, until a fence that cuts is used."""
     fleet = on_ceph.fleet
@@ -244,16 +259,7 @@ def test_the_word_of_a_fence_that_cuts_nothing_is_not_believed(on_ceph):
         '- name: Say what is not so\n  ansible.builtin.set_fact:\n    evacuate_fence_cut: "{{ evacuate_fence_disks }}"\n'
         "  when: evacuate_fence_action == 'verify'\n"
     )
-    fence = {
-        "drover_host": "kvm1",
-        "drover_storage_fence": "ceph",
-        "drover_ceph_admin": "kvm2",
-        "drover_ceph_arguments": administrator(on_ceph, "kvm2"),
-    }
-    on_ceph.playbook("discover")
-    inside = Inside(fleet, "kvm1")
-    for rule in CUT_OFF:
-        inside.run("ip", *rule.split())
+    inside, fence = out_of_reach(on_ceph)
     try:
         fleet.playbook("discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost", check=False)
         inside.write("web", 2)
@@ -300,16 +306,7 @@ def dead(on_ceph):
     """Nobody reaches kvm1 any more, and its guest writes on; it from the inside, and the fence."""
     fleet = on_ceph.fleet
     without_lock(on_ceph, "web")
-    fence = {
-        "drover_host": "kvm1",
-        "drover_storage_fence": "ceph",
-        "drover_ceph_admin": "kvm2",
-        "drover_ceph_arguments": administrator(on_ceph, "kvm2"),
-    }
-    on_ceph.playbook("discover")
-    inside = Inside(fleet, "kvm1")
-    for rule in CUT_OFF:
-        inside.run("ip", *rule.split())
+    inside, fence = out_of_reach(on_ceph)
     fleet.playbook("discover", "-e", json.dumps(VARIABLES), "--limit", "kvm1,localhost", check=False)
     inside.write("web", 2)
     assert content(on_ceph, "web-root") == b"\2" * 65536
