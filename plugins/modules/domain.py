@@ -302,6 +302,7 @@ from ansible_collections.drover.compute.plugins.module_utils import (
     _sources,
     _volumes,
 )
+from ansible_collections.drover.compute.plugins.module_utils._disk_move import record as disk_moves
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
     files_of_start,
     is_source,
@@ -845,9 +846,10 @@ class DomainChange:
             return False, None
         facts = read_domain(domain, self.local)
         self.name, self.uuid = facts["name"], facts["uuid"]
+        copies = self._copies_left(domain)
         own, mdevs = self._own_files(domain), _mdevs.of_texts(texts_of(domain))
         if self.module.check_mode:
-            self.removed_files, self.kept_files = own.sort_out(locks=not domain.isActive()), own.kept
+            self.removed_files, self.kept_files = own.sort_out(locks=not domain.isActive()), own.kept + copies
             return True, None
         persistent = domain.isPersistent()
         try:
@@ -865,7 +867,7 @@ class DomainChange:
             own.remove()
         except OSError as exc:
             raise LibvirtProblem(f"The image {exc.filename} of {self.name} on {host_name()} cannot be removed: {exc.strerror}.") from exc
-        self.removed_files, self.kept_files = own.removed, own.kept
+        self.removed_files, self.kept_files = own.removed, own.kept + copies
         for each in _mdevs.remove(self.conn, mdevs, self.uuid):
             # Discovery shows it as free, and the next instance gets it.
             self.module.warn(f"The mediated device {each['uuid']} of {self.name} stays on {host_name()}: {each['reason']}.")
@@ -876,6 +878,22 @@ class DomainChange:
             if not _is_no_domain(exc):
                 raise
         return True, None
+
+    def _copies_left(self, domain: Any) -> list[dict[str, str]]:
+        """Return the copy that a move of a disk has made on another host: the domain is the last that names it.
+
+        :raises LibvirtProblem: the move was begun here, and has not ended.
+        """
+        record = disk_moves.read(domain)
+        if record is None:
+            return []
+        if record["host"] != host_name():
+            return [{"path": record["destination"], "reason": f"a move of the disk {record['target']} that {record['host']} had begun has made it"}]
+        raise LibvirtProblem(
+            f"The disk {record['target']} of {self.name} on {host_name()} is being moved to {record['destination']}, so {self.name} was not removed: nothing "
+            "would name the copy any more. End the move first: ansible-playbook drover.compute.instance_disk_move "
+            f"-e drover_instance={self.uuid} -e drover_disk={record['target']} -e drover_abort=true."
+        )
 
     def _own_files(self, domain: Any) -> _ownership.Ownership:
         """Return the files of the domain, or none if its disks are kept."""

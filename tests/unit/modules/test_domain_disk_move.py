@@ -58,6 +58,9 @@ class Guest:
         assert result["rc"] == 1 and result.get("begun") is begun, result
         return result["msg"]
 
+    def remove(self, **given):
+        return self._run("domain", uri=self._uri, uuid=UUID, state="absent", remove_disks=True, force=True, timeout=0, **given)
+
     def disks(self):
         """The file in each form of the domain."""
         flags = ([0] if self.domain.isActive() else []) + [libvirt.VIR_DOMAIN_XML_INACTIVE]
@@ -405,3 +408,30 @@ def test_a_record_that_makes_no_sense_is_believed_by_nobody(make, change):
         said = vm.run(**given)
         assert said["rc"] == 1 and "cannot be read, so nothing was done" in said["msg"] and "begun" not in said
     assert os.path.exists(vm.new) and os.path.exists(vm.old)
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_a_domain_whose_disk_is_being_moved_is_not_removed(make, check_mode):
+    """The record in it is all that names the copy, as a store can be lost."""
+    vm = make()
+    vm.guests.ready = False
+    vm.done("copying")
+    gone = vm.remove(check_mode=check_mode)
+    assert gone["rc"] == 1 and f"is being moved to {vm.new}" in gone["msg"] and "drover_abort=true" in gone["msg"], gone
+    assert vm.domain.isActive() and vm.recorded and os.path.exists(vm.old)
+    vm.done("aborted", state="aborted")
+    assert vm.remove()["removed_disks"] == [vm.old]
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_the_copy_that_another_host_has_made_is_named_when_the_domain_is_removed(make, check_mode):
+    vm = make()
+    vm.guests.ready = False
+    vm.done("copying")
+    found = record.read(vm.domain)
+    vm.done("aborted", state="aborted")
+    record.write(vm.domain, {**found, "host": "kvm9"})
+    gone = vm.remove(check_mode=check_mode)
+    assert gone["rc"] == 0 and gone["removed_disks"] == [vm.old], gone
+    (kept,) = gone["kept_disks"]
+    assert kept["path"] == vm.new and "kvm9" in kept["reason"]

@@ -70,7 +70,11 @@ KINDS = {
         "Run drover.compute.discover if the host still exists. If not, remove what is allocated on the provider, then the provider.",
     ),
     "use_miscounted": ("problem", "Run the audit with drover_audit_heal=true, which counts again."),
-    "over_capacity": ("information", "Nothing new is claimed there. Drain it, or raise its allocation ratio or room."),
+    "over_capacity": (
+        "information",
+        "Nothing new is claimed there. Drain it, or raise its allocation ratio or room. A storage pool without capacity does not run or cannot be read: "
+        "start it (virsh pool-start), then run drover.compute.discover on its host.",
+    ),
     "order_open": (
         "information",
         "If no run works on it, run the last command for it again: it finds out at the host if the order was done.",
