@@ -130,11 +130,11 @@ def _driver_error(connection: Connection) -> type[Exception]:
 
 def _write(connection: Connection, file: transfer_file.Sink, now: float) -> transfer_file.End:
     writer = transfer_file.Writer(file)
-    writer.header(schema.LATEST, now)
+    writer.header(schema.LATEST, now, {table.name: table.columns.keys() for table in tables.EXPORTED})
     for table in tables.EXPORTED:
         query = sa.select(table).order_by(*table.primary_key.columns).execution_options(yield_per=_ROWS)
         rows = connection.execute(query).partitions()
-        writer.table(table.name, table.columns.keys(), (list(zip(*some)) for some in rows))
+        writer.table(table.name, (list(zip(*some)) for some in rows))
     return writer.end()
 
 
@@ -171,8 +171,10 @@ def insert_values(connection: Connection, table: sa.Table, blocks: Iterable[Sequ
     values = itertools.chain.from_iterable(itertools.chain.from_iterable(blocks))
     # One statement for many rows takes two thirds of the time.
     most = _PARAMETERS // width
+    driver: Any = connection.connection
+    cursor = driver.cursor()
     for some in iter(lambda: tuple(itertools.islice(values, most * width)), ()):
-        connection.exec_driver_sql(f"INSERT INTO {into} VALUES {', '.join([row] * (len(some) // width))}", some)
+        cursor.execute(f"INSERT INTO {into} VALUES {', '.join([row] * (len(some) // width))}", some)
 
 
 def _into(connection: Connection, table: sa.Table) -> str:
@@ -180,29 +182,28 @@ def _into(connection: Connection, table: sa.Table) -> str:
     return f"{quote(table.name)} ({', '.join(quote(column.name) for column in table.columns)})"
 
 
-def _values(table: sa.Table, blocks: Iterable[list[tuple[Any, ...]]]) -> Iterator[list[tuple[Any, ...]]]:
-    """Yield rows in the types of the driver, JSON as text, without references to other rows of the table.
+def _values(table: sa.Table, blocks: Iterable[list[list[Any]]]) -> Iterator[list[list[Any]]]:
+    """Yield the same rows in the types of the driver, JSON as text, without references to other rows of the table.
 
     :raises ValueError: what must be a bool is none.
     """
     own = [place for place, column in enumerate(table.columns) if column.name in _own_references(table)]
     as_json = [(place, column.nullable) for place, column in enumerate(table.columns) if isinstance(column.type, sa.JSON)]
     bools = [place for place, column in enumerate(table.columns) if isinstance(column.type, sa.Boolean)]
-    if not (own or as_json or bools):
-        yield from blocks
-        return
     for rows in blocks:
-        columns: list[Sequence[Any]] = list(zip(*rows))
         for place in own:
-            columns[place] = [None] * len(rows)
+            for row in rows:
+                row[place] = None
         for place, nullable in as_json:
-            columns[place] = [None if each is None and nullable else json.dumps(each) for each in columns[place]]
+            for row in rows:
+                if row[place] is not None or not nullable:
+                    row[place] = json.dumps(row[place])
         for place in bools:
-            for each in columns[place]:
+            for row in rows:
                 # SQLite would take anything.
-                if each not in (None, True, False):
-                    raise ValueError(f"{table.columns.keys()[place]} is {each!r}")
-        yield list(zip(*columns))
+                if row[place] not in (None, True, False):
+                    raise ValueError(f"{table.columns.keys()[place]} is {row[place]!r}")
+        yield rows
 
 
 def _own_references(table: sa.Table) -> list[str]:

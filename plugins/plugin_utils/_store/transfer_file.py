@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The file of an exported store: JSON lines that tell whether they are whole.
 
-The first line is the header, {"drover_store": {"format": 1, "revision": ..., "exported_at": ...}}; then
-one line for each row, {"TABLE": {"COLUMN": value, ...}}, tables one after another; the last line is
+The first line is the header, {"drover_store": {"format": 2, "revision": ..., "exported_at": ..., "columns": {TABLE: [COLUMN, ...]}}};
+then one line for each row, {"TABLE": [value, ...]}, tables one after another; the last line is
 {"end": {"rows": {TABLE: n}, "checksums": {TABLE: sha256 of its lines}, "file": sha256 of all before}}.
 """
 
@@ -15,16 +15,15 @@ import hashlib
 import io
 import itertools
 import json
-import operator
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, BinaryIO, Protocol, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 
-FORMAT = 1
+FORMAT = 2
 # Bytes that are read at a time: rows of more do not fit into the caches of a CPU, which takes twice as long.
 _BLOCK = 2**14
 # One encoder, as json.dumps() makes one for each value.
@@ -60,20 +59,24 @@ class Writer:
         self._file = file
         self._whole = hashlib.sha256()
         self._sums: dict[str, str] = {}
+        self._columns: dict[str, list[str]] = {}
         self.rows: dict[str, int] = {}
 
-    def header(self, revision: str, now: float) -> None:
-        """Write the first line."""
-        self._write(_encoded({_HEADER: {"format": FORMAT, "revision": revision, "exported_at": now}}))
+    def header(self, revision: str, now: float, columns: Mapping[str, Sequence[str]]) -> None:
+        """Write the first line.
 
-    def table(self, name: str, columns: Sequence[str], blocks: Iterable[Sequence[Sequence[Any]]]) -> None:
+        :param columns: of each table, in the order of the values of its rows.
+        """
+        self._columns = {name: list(each) for name, each in columns.items()}
+        self._write(_encoded({_HEADER: {"format": FORMAT, "revision": revision, "exported_at": now, "columns": self._columns}}))
+
+    def table(self, name: str, blocks: Iterable[Sequence[Sequence[Any]]]) -> None:
         """Write the rows of a table.
 
         :param blocks: some rows at a time, of plain types: for each column the values of all of them.
         """
         digest, count = hashlib.sha256(), 0
-        row = ",".join(f"{_encode(column)}:%s" for column in columns)
-        line = f"{{{_encode(name)}:{{{row}}}}}\n"
+        line = f"{_beginning(name)}{','.join(['%s'] * len(self._columns[name]))}]}}\n"
         for block in blocks:
             lines = "".join(map(line.__mod__, zip(*map(_each_encoded, block)))).encode("ascii")
             digest.update(lines)
@@ -105,7 +108,7 @@ class Export:
             self._file = _open(path)
         try:
             with readable(path):
-                self.header, self.end, self._starts = self._verified()
+                self.header, self.end, self._places = self._verified()
         except BaseException:
             self._file.close()
             raise
@@ -121,36 +124,40 @@ class Export:
         """Count the rows of each table."""
         return self.end["rows"]
 
-    def table(self, name: str, columns: Sequence[str]) -> Iterator[list[tuple[Any, ...]]]:
+    def table(self, name: str, columns: Sequence[str]) -> Iterator[list[list[Any]]]:
         """Read the rows of one table, some at a time, each as its values in the order of ``columns``.
 
         :raises KeyError: a row has other columns.
         """
-        values = operator.itemgetter(*columns)
+        if self.header["columns"].get(name) != list(columns):
+            raise KeyError(f"its columns are {self.header['columns'].get(name)}")
+        beginning = _beginning(name).encode("ascii")
+        between = b"]}\n" + beginning
         with readable(self.path):
-            self._file.seek(self._starts[name])
-            left = self.rows[name]
-            while left:
-                lines = self._file.readlines(_BLOCK)[:left]
-                if not lines:
+            place, end = self._places[name]
+            self._file.seek(place)
+            while place < end:
+                block = self._block(end - place)
+                if not block:
                     raise self._broken("it is cut")
-                left -= len(lines)
-                # Decoded together, which is faster than one by one.
-                rows = [row[name] for row in json.loads(b"[" + b",".join(lines) + b"]")]
+                place += len(block)
+                # Decoded together, which is faster than one by one. No encoded text has a line feed, so all of these are between two rows.
+                text = block[len(beginning) : -len(b"]}\n")].replace(between, b"],[")
+                rows: list[list[Any]] = json.loads(b"[[" + text + b"]]")
                 if set(map(len, rows)) != {len(columns)}:
                     others = [row for row in rows if len(row) != len(columns)]
-                    raise KeyError(f"a row has the keys {', '.join(others[0])}")
-                yield list(map(values, rows))
+                    raise KeyError(f"a row has {len(others[0])} values")
+                yield rows
 
-    def _verified(self) -> tuple[dict[str, Any], End, dict[str, int]]:
+    def _verified(self) -> tuple[dict[str, Any], End, dict[str, tuple[int, int]]]:
         """Check the sums of the whole file.
 
-        :returns: its header, its end and the place of each table in it (bytes).
+        :returns: its header, its end, and where each table begins and ends in it (bytes).
         """
         whole, place = hashlib.sha256(), 0
         sums: dict[str, Any] = {}
         rows: dict[str, int] = {}
-        starts: dict[str, int] = {}
+        places: dict[str, tuple[int, int]] = {}
         last: bytes | None = None
         header: dict[str, Any] | None = None
         name, beginning = None, b""
@@ -167,39 +174,48 @@ class Export:
                     # Most lines are of the table of the line before.
                     if not (beginning and lines.startswith(beginning)):
                         name = _table(lines)
-                        beginning = b'{"%s":{' % (name or "").encode("ascii", "replace")
+                        beginning = _beginning(name or "").encode("ascii", "replace")
                     if name is None or not lines.endswith(b"\n"):
                         raise self._broken(f"line {sum(rows.values()) + 2} is no row")
                     if name not in sums:
-                        sums[name], rows[name], starts[name] = hashlib.sha256(), 0, place
+                        sums[name], rows[name], places[name] = hashlib.sha256(), 0, (place, place)
+                    start, end = places[name]
+                    if end != place:
+                        raise self._broken(f"the rows of {name} are not together")
                     sums[name].update(lines)
                     rows[name] += count
+                    places[name] = start, place + len(lines)
                 whole.update(lines)
                 place += len(lines)
         if header is None:
             raise self._broken("it is empty")
         if last is None:
             raise self._broken("it is cut")
-        end = self._end(last)
-        if end["file"] != whole.hexdigest():
+        said = self._end(last)
+        if said["file"] != whole.hexdigest():
             raise self._broken("its checksum is another")
-        for name, count in end["rows"].items():
+        for name, count in said["rows"].items():
             # A table without rows has no line.
-            if (rows.get(name, 0), sums.get(name, hashlib.sha256()).hexdigest()) != (count, end["checksums"].get(name)):
+            if (rows.get(name, 0), sums.get(name, hashlib.sha256()).hexdigest()) != (count, said["checksums"].get(name)):
                 raise self._broken(f"the rows of {name} are others than its last line says")
-            starts.setdefault(name, 0)
-        if set(rows) - set(end["rows"]):
+            places.setdefault(name, (0, 0))
+        if set(rows) - set(said["rows"]):
             raise self._broken("it has tables that its last line does not name")
-        return header, end, starts
+        return header, said, places
 
-    def _block(self) -> bytes:
-        """Read some whole lines."""
-        return self._file.read(_BLOCK) + self._file.readline(_LONGEST)
+    def _block(self, left: int = _BLOCK) -> bytes:
+        """Read some whole lines.
+
+        :param left: bytes, at the end of which a line ends.
+        """
+        block = self._file.read(min(left, _BLOCK))
+        return block if block.endswith(b"\n") else block + self._file.readline(_LONGEST)
 
     def _header(self, line: bytes) -> dict[str, Any]:
         try:
             header: dict[str, Any] = json.loads(line)[_HEADER]
-            header["format"], header["revision"], header["exported_at"]
+            if header["format"] == FORMAT:
+                header["revision"], header["exported_at"], dict(header["columns"])
         except (ValueError, KeyError, TypeError, RecursionError):
             raise DroverError(
                 f"{self.path} is no export of a store: its first line does not say so. "
@@ -292,6 +308,11 @@ def _open(path: str) -> BinaryIO:
     return os.fdopen(handle, "rb", buffering=2**20)
 
 
+def _beginning(name: str) -> str:
+    """Return what each row of a table begins with."""
+    return f"{{{_encode(name)}:["
+
+
 def _encoded(value: Any) -> bytes:
     return _encode(value).encode("ascii") + b"\n"
 
@@ -315,5 +336,5 @@ def _table(line: bytes) -> str | None:
     """Return the name of a row's table without decoding the row; None for another line."""
     if not line.startswith(b'{"'):
         return None
-    name, colon, dummy = line[2:130].partition(b'":{')
+    name, colon, dummy = line[2:130].partition(b'":[')
     return name.decode("ascii", "replace") if colon else None

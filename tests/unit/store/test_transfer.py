@@ -178,7 +178,10 @@ def test_the_file_is_private_json_lines_that_say_what_they_are(fleet_url, tmp_pa
     found = export(fleet_url, path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     lines = [json.loads(line) for line in path.read_text().splitlines()]
-    assert lines[0] == {"drover_store": {"format": 1, "revision": schema.LATEST, "exported_at": NOW}}
+    columns = {table.name: table.columns.keys() for table in tables.EXPORTED}
+    assert lines[0] == {"drover_store": {"format": 2, "revision": schema.LATEST, "exported_at": NOW, "columns": columns}}
+    (first, *_others) = (each["services"] for each in lines if "services" in each)
+    assert dict(zip(columns["services"], first))["host"] == "kvm1"
     assert lines[-1]["end"]["rows"] == found["rows"]
     assert len(lines) == 2 + sum(found["rows"].values())
     assert set(found["rows"]) == {table.name for table in tables.EXPORTED}
@@ -216,7 +219,7 @@ def test_a_row_that_is_there_twice_is_refused(fleet_url, tmp_path):
     export(fleet_url, tmp_path / "x")
     with transfer_file.Export(str(tmp_path / "x")) as there, open(tmp_path / "y", "wb") as file:
         writer = transfer_file.Writer(file)
-        writer.header(schema.LATEST, NOW)
+        writer.header(schema.LATEST, NOW, {table.name: table.columns.keys() for table in tables.EXPORTED})
         for table in tables.EXPORTED:
             names = table.columns.keys()
             blocks = [list(zip(*rows)) for rows in there.table(table.name, names)]
@@ -224,7 +227,7 @@ def test_a_row_that_is_there_twice_is_refused(fleet_url, tmp_path):
                 blocks = [
                     [["same"] * len(column) if name == "definition" else column for name, column in zip(names, each)] for each in blocks
                 ]
-            writer.table(table.name, names, blocks)
+            writer.table(table.name, blocks)
         writer.end()
     with pytest.raises(DroverError, match="row of instances that the database refuses: UNIQUE constraint failed.*nothing was imported"):
         load(url, tmp_path / "y")
@@ -242,8 +245,9 @@ def test_check_mode_tries_it_all_and_keeps_nothing(fleet_url, other_url, tmp_pat
 def edit(text, how):
     """A damaged copy of an export."""
     lines = text.splitlines(keepends=True)
-    if how == "an amount changed":
-        return text.replace('"total":4,', '"total":9,', 1)
+    if how == "a number changed":
+        assert '{"inventories":[' in text
+        return text.replace('{"inventories":[', '{"inventories":[9', 1)
     if how == "a row removed":
         return "".join(lines[:5] + lines[6:])
     if how == "a row doubled":
@@ -268,7 +272,7 @@ def edit(text, how):
 @pytest.mark.parametrize(
     "how",
     [
-        "an amount changed",
+        "a number changed",
         "a row removed",
         "a row doubled",
         "two rows swapped",
@@ -345,9 +349,9 @@ def test_another_revision_is_refused_with_what_to_do(fleet_url, tmp_path, monkey
 
 def test_another_format_is_refused(fleet_url, tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr(transfer_file, "FORMAT", 2)
+        patched.setattr(transfer_file, "FORMAT", 3)
         export(fleet_url, tmp_path / "x")
-    with pytest.raises(DroverError, match="format 2; this drover.compute reads 1"):
+    with pytest.raises(DroverError, match="format 3; this drover.compute reads 2"):
         transfer_file.Export(str(tmp_path / "x"))
 
 
