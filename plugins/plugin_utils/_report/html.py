@@ -147,6 +147,8 @@ def _environment() -> jinja2.Environment:
         finalize=_finalize,
     )
     environment.globals["name"] = _name
+    environment.globals["figure"] = _figure
+    environment.globals["map_cells"] = _map_cells
     environment.globals["instance_rows"] = _instance_rows
     environment.filters["packed"] = _packed
     environment.filters.update(
@@ -172,14 +174,62 @@ def _instance_rows(instances: Iterable[Mapping[str, Any]]) -> Any:
     return markupsafe.Markup("\n".join([_ROW] * len(rows)) % tuple(cells))
 
 
+def _map_cells(cells: Iterable[Mapping[str, Any]], linked: bool) -> Any:
+    """Write the cells of a heat map; no macro, as a large page has tens of thousands.
+
+    :param linked: whether the page has a row for each host.
+    """
+    found = []
+    for each in cells:
+        bands, percents, text = each["bands"], each["percents"], _value(each["text"])
+        kind = "".join(f" {letter}{bands[letter]}" for letter, dummy in SHOWN if bands[letter] is not None)
+        data = "".join(f' data-{letter}="{_value(percents[letter])}"' for letter, dummy in SHOWN)
+        tag, more = ("a", f' href="#{_value(each["id"])}"') if linked else ("span", ' role="img"')
+        found.append(
+            f'<li><{tag} class="cell {_value(each["kind"])}{kind}"{more}{data} title="{text}" aria-label="{text}">{_value(each["host"])}</{tag}></li>'
+        )
+    return markupsafe.Markup("\n".join(found))
+
+
+def _figure(each: Mapping[str, Any]) -> Any:
+    """Write a bar, above what is allocated of the capacity, below the physical use, and beside it a text that says the same; no macro, as above."""
+    percent, physical, name = each["percent"], each["physical_percent"], _value(each["name"])
+    parts = []
+    if percent is not None or physical is not None:
+        parts.append('<svg class="bar" viewBox="0 0 100 12" preserveAspectRatio="none" aria-hidden="true"><rect class="track" width="100" height="7"/>')
+        if percent is not None:
+            parts.append(f'<rect class="{"over" if percent > 100 else "alloc"}" width="{min(percent, 100)}" height="7"/>')
+        if physical is not None:
+            parts.append(f'<rect class="track" y="8" width="100" height="4"/><rect class="phys" y="8" width="{min(physical, 100)}" height="4"/>')
+        parts.append("</svg>")
+    value = f"{_value(each['used'])}/{_value(each['capacity'])}"
+    parts.append(f'<span class="figure"><data class="{name}" value="{value}">{_value(each["text"])}</data>')
+    if percent is not None:
+        parts.append(f" ({percent}&nbsp;%)")
+    if each["shared"]:
+        parts.append(" <small>of a shared pool</small>")
+    if each["physical"] is not None:
+        value = f"{each['physical']}/{_value(each['physical_total'])}"
+        parts.append(f' <small><data class="{name}_physical" value="{value}">used {_value(each["physical_text"])}</data></small>')
+    parts.append("</span>")
+    return markupsafe.Markup("".join(parts))
+
+
+def _value(value: Any) -> str:
+    """Write a value as the templates do."""
+    if type(value) is int:
+        return str(value)
+    return str(markupsafe.escape(_finalize(value)))
+
+
 def _is_plain(text: str) -> bool:
     """Tell whether a text is in the page as it is."""
     return text.isascii() and text.isprintable() and str(markupsafe.escape(text)) == text
 
 
 def _cell(value: Any) -> str:
-    """Write a value as the templates do."""
-    return str(markupsafe.escape(_finalize(_name(value) if isinstance(value, str) else value)))
+    """Write a value as the templates do, and text as a name."""
+    return _value(_name(value) if isinstance(value, str) else value)
 
 
 def _packed(text: str) -> str:
