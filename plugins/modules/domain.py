@@ -888,7 +888,12 @@ class DomainChange:
         if record is None:
             return []
         if record["host"] != host_name():
-            return [{"path": record["destination"], "reason": f"a move of the disk {record['target']} that {record['host']} had begun has made it"}]
+            return [
+                {
+                    "path": record["destination"],
+                    "reason": f"a move of the disk {record['target']} that {record['host']} had begun has made it",
+                }
+            ]
         raise LibvirtProblem(
             f"The disk {record['target']} of {self.name} on {host_name()} is being moved to {record['destination']}, so {self.name} was not removed: nothing "
             "would name the copy any more. End the move first: ansible-playbook drover.compute.instance_disk_move "

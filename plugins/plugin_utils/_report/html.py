@@ -196,11 +196,15 @@ def _figure(each: Mapping[str, Any]) -> Any:
     percent, physical, name = each["percent"], each["physical_percent"], _value(each["name"])
     parts = []
     if percent is not None or physical is not None:
-        parts.append('<svg class="bar" viewBox="0 0 100 12" preserveAspectRatio="none" aria-hidden="true"><rect class="track" width="100" height="7"/>')
+        parts.append(
+            '<svg class="bar" viewBox="0 0 100 12" preserveAspectRatio="none" aria-hidden="true"><rect class="track" width="100" height="7"/>'
+        )
         if percent is not None:
             parts.append(f'<rect class="{"over" if percent > 100 else "alloc"}" width="{min(percent, 100)}" height="7"/>')
         if physical is not None:
-            parts.append(f'<rect class="track" y="8" width="100" height="4"/><rect class="phys" y="8" width="{min(physical, 100)}" height="4"/>')
+            parts.append(
+                f'<rect class="track" y="8" width="100" height="4"/><rect class="phys" y="8" width="{min(physical, 100)}" height="4"/>'
+            )
         parts.append("</svg>")
     value = f"{_value(each['used'])}/{_value(each['capacity'])}"
     parts.append(f'<span class="figure"><data class="{name}" value="{value}">{_value(each["text"])}</data>')
