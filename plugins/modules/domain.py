@@ -38,7 +38,7 @@ options:
       - V(running) creates and defines the domain if it is missing, and starts or resumes it.
       - V(present) creates and defines it if it is missing, and otherwise does not change it.
       - V(stopped) does the same, shuts it down if it runs, and waits until it is off.
-      - V(absent) shuts it down and removes its definition.
+      - V(absent) shuts it down and removes its definition. A domain of which a disk is being moved is refused.
     type: str
     choices: [running, stopped, present, absent]
     default: running
