@@ -20,6 +20,8 @@ STATE_REASONS = {
     "pmsuspended": "the guest has suspended itself; wake it first (virsh dompmwakeup)",
     "nostate": "libvirt does not know its state",
     "building": "it is still being built; try again when it runs, or release its claim",
+    # The state of the record, as the host shows no domain of it.
+    "active": "its host does not show it any more, and another host did when that was last read; run drover.compute.discover, then this again",
     "missing": "its host no longer reports it; run drover.compute.discover, and release it if it is gone",
 }
 

@@ -103,6 +103,7 @@ def test_a_host_with_several_compute_nodes_is_emptied_whole():
         ({"state": "nostate"}, "does not know its state"),
         ({"state": "building"}, "still being built"),
         ({"state": "missing"}, "no longer reports it"),
+        ({"state": "active"}, "its host does not show it any more, and another host did"),
         ({"state": "odd"}, "its state is odd"),
     ],
 )

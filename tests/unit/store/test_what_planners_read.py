@@ -85,6 +85,18 @@ def test_what_is_read_of_an_instance(prepared_url):
     assert {key: web[key] for key in wanted} == wanted
 
 
+def test_what_another_host_showed_last_says_that_it_has_to_be_read(prepared_url):
+    fleets.discover(prepared_url, fleets.host("kvm1", fleets.domain("web")), fleets.host("kvm2"))
+    fleets.discover(prepared_url, fleets.host("kvm2", fleets.domain("web")))
+    fleets.discover(prepared_url, fleets.host("kvm1"))
+    policy = Policy.from_mapping({})
+    with Store.open(prepared_url).read() as connection:
+        instances = read_host_instances(connection, "kvm1")
+        columns = host_columns.read_columns(connection, fleets.NOW, 0, columns_for_moves(instances, policy))
+    (stays,) = plan_drain(columns, instances, "kvm1", policy)["unmovable"]
+    assert "another host did when that was last read; run drover.compute.discover" in stays["reason"]
+
+
 def test_all_resource_classes_and_none_of_those_that_hold_two_places(prepared_url):
     discover(prepared_url)
     with Store.open(prepared_url).write() as connection:
