@@ -18,17 +18,29 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.act
     difference,
     variables_of,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.delegation import AnsibleHosts
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.peers import ring
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import milestone
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import guest, hardware_fields
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Unreachable
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, compute_nodes, evacuations, leases, occupancy, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    clock,
+    compute_nodes,
+    continuity,
+    evacuations,
+    leases,
+    occupancy,
+    services,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import checked_facts, node, node_data, record, recorded, sharing_facts
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.node import NodeReport
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import default_migration_uri
 
+#: Seconds for another host to show an instance.
+LOOK = 30
 #: How many other hypervisors a host is checked for, so that the look is as fast in a large fleet.
 MOST_PEERS = 32
 
@@ -100,6 +112,9 @@ class ActionModule(DroverAction):
         # Warnings of the module about unreadable facts, and the domains that libvirt cannot describe.
         self._untold: list[str] = []
         self._untold_domains: list[dict[str, Any]] = []
+        # What was evacuated from here and is defined here, and what of that its host does not have any more.
+        self._evacuated: dict[str, Mapping[str, Any]] = {}
+        self._absent: dict[str, certainty.Proof] = {}
         try:
             return self._act(args, task_vars)
         finally:
@@ -121,7 +136,11 @@ class ActionModule(DroverAction):
             reports = {host: self._gather(host, {**args, "host": host}, task_vars)}
         with self.store(args, task_vars).write() as connection:
             before = recorded.of_hosts(connection, reports) if self._task.diff else {}
-            found = record.record(connection, reports, clock.now(connection))
+            now = clock.now(connection)
+            if not self._task.check_mode:
+                continuity.notice(connection, now)
+            record.end_moved_back(connection, self._evacuated, self._absent, now)
+            found = record.record(connection, reports, now)
             if self._task.diff:
                 after = recorded.of_hosts(connection, reports)
                 changed = [name for name in sorted(reports) if before.get(name) != after.get(name)]
@@ -181,27 +200,47 @@ class ActionModule(DroverAction):
     ) -> list[dict[str, Any]]:
         """Remove the definitions of instances that were evacuated from this host while it was dead, before anything starts them.
 
-        Only definitions that are shut off, and whose instances the store has on another host.
+        Only definitions that are shut off, and whose instances another host shows right now. Without that such a definition may be the only
+        one: somebody may have moved the instance back, or the store may be older than that.
 
         :returns: the facts without the removed domains.
         """
-        if not any(each["state"] == "shutoff" for found in facts for each in found["domains"]):
+        if not any(found["domains"] for found in facts):
             return facts
         # Not read(), because a discovery also creates or upgrades the store.
         with self.store(args, task_vars).write() as connection:
-            left = {each["uuid"]: each["name"] for each in evacuations.left_behind(connection, [host]) if each["host"] not in (None, host)}
+            left = {each["uuid"]: each for each in evacuations.left_behind(connection, [host]) if each["host"] not in (None, host)}
+        self._evacuated = {each["uuid"]: left[each["uuid"]] for found in facts for each in found["domains"] if each["uuid"] in left}
+        there = {uuid for uuid, each in self._evacuated.items() if self._is_there(host, each, task_vars)}
         kept = []
         for uri, found in zip(args["uris"], facts):
             domains = found["domains"]
-            stale = [each["uuid"] for each in domains if each["uuid"] in left and each["state"] == "shutoff"]
+            stale = [each["uuid"] for each in domains if each["uuid"] in there and each["state"] == "shutoff"]
             if stale:
                 gone = self._forget(uri, stale, task_vars)
                 word = "would remove" if self._task.check_mode else "removed"
-                for uuid in sorted(gone, key=left.__getitem__):
-                    self.show(f"{host}: {word} the stale definition of {left[uuid]}, which was evacuated; its disks stay")
+                for uuid in sorted(gone, key=lambda uuid: left[uuid]["name"]):
+                    self.show(f"{host}: {word} the stale definition of {left[uuid]['name']}, which was evacuated; its disks stay")
                 domains = [each for each in domains if each["uuid"] not in gone]
             kept.append({**found, "domains": domains})
         return kept
+
+    def _is_there(self, host: str, evacuated: Mapping[str, Any], task_vars: Mapping[str, Any]) -> bool:
+        """Return whether the host of an instance that was evacuated shows it now; else say what that means for its old definition."""
+        there, uuid = evacuated["host"], evacuated["uuid"]
+        hand = AnsibleHosts(self, task_vars, lambda: None, self._untold.append, {}).hand(there, LOOK)
+        look = hand.look(evacuated["uri"] or DEFAULT_URI, {uuid: []}, 0)[uuid]
+        if look is not None and look["domain"] is not None:
+            return True
+        proof = certainty.is_absent(there, look)
+        if proof is not None:
+            self._absent[uuid] = proof
+        why = f"{there} did not answer" if look is None else f"{there} does not show it"
+        self.show(
+            f"{host}: kept the definition of {evacuated['name']}, which was evacuated from here to {there}, as {why}: it may be the only one. "
+            "Run drover.compute.discover with all hosts up."
+        )
+        return False
 
     def _forget(self, uri: str, uuids: list[str], task_vars: Mapping[str, Any]) -> set[str]:
         answer = Hand(self, self.target(task_vars), task_vars).act("_domain_restart", {"uri": uri, "forget": uuids})

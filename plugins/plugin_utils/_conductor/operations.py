@@ -103,11 +103,13 @@ class Operations:
         """Refuse what a host that the store has never read may forbid: an instance may run there, or need the disks."""
         starts = state == "running" or (state == "rebooted" and options["hard"])
         removes = state == "absent" and not options["keep_disks"]
-        if found and (starts or removes):
+        # What it holds is freed with it, of storage that all hosts share too; it may run on one that was not read.
+        lost = state == "absent" and any(each["state"] == "missing" for each in found)
+        if found and (starts or removes or lost):
             names = ", ".join(each["name"] for each in found)
             refused = f"Instance {names}: {NOT_DONE[state]}" if len(found) == 1 else f"Instances {names}: nothing was done"
-            unknown = continuity.RUNNING if starts else continuity.FILES
-            advice = " Or keep the disks: -e drover_delete_keep_disks=true." if removes else ""
+            unknown = continuity.FILES if removes else continuity.RUNNING
+            advice = " Or keep the disks: -e drover_delete_keep_disks=true." if removes and not lost else ""
             with self.store.read() as connection:
                 continuity.refuse_unread(connection, refused, self.fleet, unknown, advice)
 

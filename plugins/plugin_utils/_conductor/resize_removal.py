@@ -21,7 +21,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import c
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import Resize
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import InstanceOutcome
-from ansible_collections.drover.compute.plugins.plugin_utils._store import drained, instance_lookup
+from ansible_collections.drover.compute.plugins.plugin_utils._store import continuity, drained, instance_lookup
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Store
 
 #: What the closed migration says, for people who look later.
@@ -72,6 +72,9 @@ class ResizeRemoval:
         name = instance["name"]
         ends = {resize["source"]: resize["source_uri"], resize["destination"]: resize["destination_uri"]}
         self._refuse_shown_elsewhere(instance, ends)
+        with self._store.read() as connection:
+            # A store that was brought back may not know that the resize has ended, and where the instance runs since.
+            continuity.refuse_unread(connection, f"Instance {name}: It is not removed", self._hosts.names(), continuity.RUNNING)
         # First without a withdrawal: the resize goes on where its domain is there.
         proofs = self._look(instance, ends, [])
         if not self._check_mode:

@@ -265,6 +265,16 @@ def clear_source(connection: Connection, uuid: str, proof: certainty.Proof, now:
     _set_status(connection, uuid, "completed", None, now)
 
 
+def end_moved_back(connection: Connection, uuid: str, proof: certainty.Proof, message: str, now: float) -> None:
+    """Close an evacuation whose instance is at its source again. No room is freed: the discovery that found it moves that to where it is.
+
+    :param proof: the host that had it does not have it any more.
+    """
+    certainty.require(proof)
+    if not _is_closed(_migration(connection, uuid), "done", "completed"):
+        _set_status(connection, uuid, "completed", message, now)
+
+
 def _others(connection: Connection, migration: Row) -> list[str]:
     """Return the uuids of the migrations of the same instance that have allocations."""
     table = tables.migrations

@@ -70,7 +70,7 @@ def refuse_unread(
     """
     row = connection.execute(sa.select(tables.continuity)).one_or_none()
     # Without a row nothing was ever claimed: a new store, as for a claim.
-    born = 0 if row is None else clock.now(connection) if _came_back(connection, row) else row.born_at
+    born = since(connection)
     is_new = bool(born or row is None or not row.claims)
     if not (is_new or later):
         return
@@ -107,6 +107,33 @@ def remember(connection: Connection, born: float) -> None:
 def come_back(connection: Connection) -> None:
     """Record that the store was filled from a file, which lacks all later changes."""
     _write(connection, _row(connection).claims + 1, clock.now(connection))
+
+
+def notice(connection: Connection, now: float) -> None:
+    """Record that the store was brought back, if it was, before hosts are recorded at the same time. Not in check mode.
+
+    Else each later look would find a store that was brought back just now, and no host that was read since.
+    """
+    row = connection.execute(sa.select(tables.continuity)).one_or_none()
+    if row is not None and _came_back(connection, row):
+        _write(connection, row.claims + 1, now)
+        # Before the commit, for the next one that records a host: with the file and without the row the store counts as brought back.
+        witness(connection)
+
+
+def since(connection: Connection) -> float:
+    """Return the time that the knowledge of hosts must be newer than: when the store was brought back; 0 where it was not."""
+    row = connection.execute(sa.select(tables.continuity)).one_or_none()
+    if row is None:
+        return 0
+    return clock.now(connection) if _came_back(connection, row) else row.born_at
+
+
+def knows_all(connection: Connection) -> bool:
+    """Return whether each host of the store was read since the store was made or brought back, and answered the last look or is off."""
+    table, off, newest = tables.services, power.off_since(connection), since(connection)
+    silent = connection.execute(sa.select(table.c.host, table.c.last_seen_up).where(table.c.last_error.is_not(None)))
+    return not _unread(connection, newest) and all(off.get(row.host, 0) > max(row.last_seen_up or 0, newest) for row in silent)
 
 
 def _row(connection: Connection) -> Row:
@@ -197,5 +224,5 @@ def _unread(connection: Connection, born: float, running: bool = True) -> list[s
         .where(sa.or_(table.c.last_seen_up.is_(None), table.c.last_seen_up < born))
         .order_by(table.c.host)
     )
-    # Nothing runs on a host that was switched off since.
-    return [row.host for row in connection.execute(query) if row.host not in off or (row.last_seen_up or 0) > off[row.host]]
+    # Nothing runs on a host that was switched off since. One that was off in a backup may be on by now.
+    return [row.host for row in connection.execute(query) if row.host not in off or max(row.last_seen_up or 0, born) > off[row.host]]

@@ -11,7 +11,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NodeAddress, Sighting, StorageOfNode
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import EvacuatedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import BegunRestart, HostMigration, RestartOrder
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, files, instances_for_plans, power, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, continuity, files, instances_for_plans, power, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
 from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import EVACUATION
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
@@ -206,11 +206,11 @@ def unread_nodes(connection: Connection, host: str, read: Collection[str]) -> di
     """
     nodes, services = tables.compute_nodes, tables.services
     query = sa.select(nodes.c.uuid, nodes.c.host, services.c.last_seen_up).join(services, services.c.id == nodes.c.service_id)
-    off = power.off_since(connection)
+    off, since = power.off_since(connection), continuity.since(connection)
     return {
         row.uuid: row.host
         for row in connection.execute(query)
-        if row.host != host and row.host not in read and not off.get(row.host, 0) > (row.last_seen_up or 0)
+        if row.host != host and row.host not in read and not off.get(row.host, 0) > max(row.last_seen_up or 0, since)
     }
 
 
@@ -218,7 +218,7 @@ def left_behind(connection: Connection, hosts: Iterable[str]) -> list[dict[str, 
     """Read the evacuations off hosts that are not back yet.
 
     :returns: dicts with migration, uuid (of the instance), name, source, source_node (id), host
-        (the place of the instance now, or None).
+        (the place of the instance now, or None), uri and node (id) there.
     """
     table, nodes, rows = tables.migrations, tables.compute_nodes, tables.instances
     query = (
@@ -229,6 +229,8 @@ def left_behind(connection: Connection, hosts: Iterable[str]) -> list[dict[str, 
             table.c.source,
             table.c.source_node_id.label("source_node"),
             nodes.c.host,
+            nodes.c.uri,
+            nodes.c.id.label("node"),
         )
         .outerjoin(rows, rows.c.uuid == table.c.instance_uuid)
         .outerjoin(nodes, nodes.c.id == rows.c.compute_node_id)
@@ -236,6 +238,6 @@ def left_behind(connection: Connection, hosts: Iterable[str]) -> list[dict[str, 
         .order_by(table.c.instance_name, table.c.id)
     )
     return [
-        {name: getattr(row, name) for name in ("migration", "uuid", "name", "source", "source_node", "host")}
+        {name: getattr(row, name) for name in ("migration", "uuid", "name", "source", "source_node", "host", "uri", "node")}
         for row in bulk.among(connection, query, table.c.source, hosts)
     ]

@@ -16,7 +16,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations import 
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, provider_trees, providers
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import InventoryFields
 from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes as node_rows
-from ansible_collections.drover.compute.plugins.plugin_utils._store import evacuations, files, migrations_open, orders, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import continuity, evacuations, files, migrations_open, orders, services
 from ansible_collections.drover.compute.plugins.plugin_utils._store import instances as instance_rows
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain as domain_facts
@@ -171,6 +171,23 @@ def _clear_evacuated(connection: Connection, hosts: Mapping[int, str], reported:
             migration_claims.clear_source(connection, each["migration"], certainty.is_not_shown(each["source"]), now)
             cleared.append(each["name"])
     return left, sorted(cleared)
+
+
+def end_moved_back(
+    connection: Connection, evacuated: Mapping[str, Mapping[str, Any]], absent: Mapping[str, certainty.Proof], now: float
+) -> None:
+    """Close evacuations whose instances somebody has moved back: their source shows them, and no other host does.
+
+    :param evacuated: entries of left_behind(), by the uuids of the instances.
+    :param absent: proofs that their hosts do not have them any more, by the uuids.
+    """
+    if not absent or not continuity.knows_all(connection):
+        return
+    seen = node_rows.sightings(connection, absent)
+    for uuid, proof in absent.items():
+        each = evacuated[uuid]
+        if not set(seen.get(uuid, ())) - {each["source_node"], each["node"]}:
+            migration_claims.end_moved_back(connection, each["migration"], proof, f"Somebody moved it back to {each['source']}.", now)
 
 
 def _end_moves_elsewhere(

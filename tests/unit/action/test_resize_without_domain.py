@@ -13,7 +13,7 @@ from ansible.errors import AnsibleActionFail
 
 pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, continuity, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -135,6 +135,24 @@ def test_one_that_is_at_its_source_again_is_reverted(fleet_url, there):
     resize(fleet_url, ending="revert")
     assert there.where()["web"] == [("kvm1", "running")]
     assert fleets.where(fleet_url)["web"] == "kvm1"
+
+
+def test_a_store_that_was_brought_back_removes_nothing_before_all_hosts_were_read(fleet_url, there):
+    """The resize may have ended since the backup, and the instance may run on any host."""
+    resized(there, fleet_url, "kvm2")
+    undefine(there, "kvm2")
+    with Store.open(fleet_url).write() as connection:
+        continuity.come_back(connection)
+    held = fleets.holdings(fleet_url)
+    said = failure(delete, fleet_url)
+    assert "Instance web: It is not removed: kvm1, kvm2" in said and "not read since the store was made or brought back" in said
+    discover(fleet_url, "kvm1", "kvm2")
+    others = sorted(set(there.hosts) - {"kvm1", "kvm2"})
+    if others:
+        assert f"It is not removed: {', '.join(others)} " in failure(delete, fleet_url)
+    assert fleets.holdings(fleet_url) == held
+    discover(fleet_url, *there.hosts)
+    assert delete(fleet_url)["changed"] is True
 
 
 def test_one_that_a_third_host_shows_is_not_removed(fleet_url, there):

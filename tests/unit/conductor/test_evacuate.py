@@ -25,7 +25,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._errors import Drov
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, leases, power, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, continuity, evacuations, leases, power, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, uuid_of
 
@@ -512,3 +513,45 @@ def test_back_before_a_killed_run_was_run_again(world):
     assert found["stale"] == ["web"] and found["moved"] == found["doubled"] == []
     fleets.discover(world.url, host("kvm1", *back[:2]))
     assert world.holds() == {"db": {"kvm1"}, "off": {"kvm1"}, "web": {web["host"]}}
+
+
+def back_at_its_source(world):
+    """All are shut off at kvm1 again, and of these their other hosts have just said that they do not have them."""
+    back = host("kvm1", *[instance(name, state="shutoff") for name in NAMES])
+    with Store.open(world.url).write() as connection:
+        behind = {each["uuid"]: each for each in evacuations.left_behind(connection, ["kvm1"])}
+        look = {"busy": False, "domain": None}
+        absent = {uuid_of(name): certainty.is_absent(behind[uuid_of(name)]["host"], look) for name in NAMES}
+        record.end_moved_back(connection, behind, absent, time.time())
+    return fleets.discover(world.url, back, now=time.time())
+
+
+def test_what_was_moved_back_is_no_stale_domain(world):
+    world.run()
+    world.look()
+    found = back_at_its_source(world)
+    assert found["stale"] == []
+    world.there = {"kvm2": {}, "kvm3": {}}
+    world.look()
+    found = fleets.discover(world.url, host("kvm1", *[instance(name, state="shutoff") for name in NAMES]), now=time.time())
+    assert found["stale"] == found["doubled"] == found["missing"] == []
+    assert {status for dummy, status in world.statuses()} == {"completed"}
+    assert world.holds() == dict.fromkeys(NAMES, {"kvm1"})
+    with Store.open(world.url).write() as connection:
+        host_state.change(connection, "kvm1", forced_down=False)
+
+
+@pytest.mark.parametrize("unknown", ["silent", "backup"])
+def test_it_may_have_been_moved_on_to_a_host_that_was_not_read(world, unknown):
+    world.run()
+    world.look()
+    with Store.open(world.url).write() as connection:
+        if unknown == "silent":
+            services.record_unreachable(connection, "kvm3", "it cannot be reached", time.time())
+        else:
+            continuity.come_back(connection)
+            continuity.witness(connection)
+    assert back_at_its_source(world)["stale"] == sorted(NAMES)
+    world.there = {"kvm2": {}, "kvm3": {}}
+    world.look()
+    assert back_at_its_source(world)["moved"] == sorted(NAMES)

@@ -15,7 +15,7 @@ import pytest
 from ansible.errors import AnsibleActionFail
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, continuity, power, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, continuity, evacuations, power, services
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -296,3 +296,65 @@ def test_a_host_that_is_off_runs_nothing_and_needs_its_files(prepared_url):
         power.finish(connection, event["uuid"], "completed", "off", None, None, time.time())
     assert unread(prepared_url, unknown=continuity.RUNNING) == ""
     assert "kvm2 was not read" in unread(prepared_url)
+
+
+def discovered(url, *names, **more):
+    """A discovery by the action that records hosts, now."""
+    for name in names:
+        run("compute_node", nodes=[host(name)], store_url=url, **more)
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_a_discovery_notices_that_the_store_was_brought_back(prepared_url, tmp_path, check):
+    """Then what was read since is known, and the host that was not is named, though nothing was claimed."""
+    discovered(prepared_url, "kvm1", "kvm2")
+    place(prepared_url, "web")
+    run("store", state="exported", path=str(tmp_path / "export.json"), store_url=prepared_url)
+    fleets.empty(prepared_url)
+    run("store", state="imported", path=str(tmp_path / "export.json"), store_url=prepared_url)
+    for unknown in (continuity.FILES, continuity.RUNNING):
+        assert unread(prepared_url, unknown=unknown).startswith(
+            "Web stays: kvm1, kvm2 were not read since the store was made or brought back"
+        )
+    discovered(prepared_url, "kvm1", check=check)
+    left = "kvm1, kvm2 were" if check else "kvm2 was"
+    for unknown in (continuity.FILES, continuity.RUNNING):
+        assert unread(prepared_url, unknown=unknown).startswith(f"Web stays: {left} not read since the store was made or brought back")
+    discovered(prepared_url, "kvm1", "kvm2")
+    assert unread(prepared_url) == unread(prepared_url, unknown=continuity.RUNNING) == ""
+    assert place(prepared_url, "db")["changed"] is True
+
+
+def test_a_discovery_notices_a_file_that_came_back(file):
+    url = f"sqlite:///{file}"
+    place(url, "web")
+    old = backup(file)
+    place(url, "db")
+    bring_back(old, file)
+    discovered(url, "kvm1")
+    assert unread(url).startswith("Web stays: kvm2 was not read since")
+    assert "kvm2 was not read since the store was brought back from a backup" in refused(url, "db")
+    discovered(url, "kvm2")
+    assert unread(url) == "" and place(url, "db")["changed"] is True
+
+
+def test_a_host_that_was_off_in_a_backup_may_be_on(prepared_url):
+    """It may run by now what the store has as off, or knows nothing of."""
+    read(prepared_url, "kvm1", "kvm2")
+    with Store.open(prepared_url).write() as connection:
+        event = power.begin(connection, "kvm2", "fence", "ipmi", None, time.time())
+        power.finish(connection, event["uuid"], "completed", "off", None, None, time.time())
+    assert unread(prepared_url, unknown=continuity.RUNNING) == ""
+    with Store.open(prepared_url).write() as connection:
+        continuity.come_back(connection)
+        continuity.witness(connection)
+    discovered(prepared_url, "kvm1")
+    assert unread(prepared_url, unknown=continuity.RUNNING).startswith("Web stays: kvm2 was not read since")
+    assert "kvm2 was not read since" in refused(prepared_url, "web")
+    with Store.open(prepared_url).write() as connection:
+        assert set(evacuations.unread_nodes(connection, "kvm3", ["kvm1"]).values()) == {"kvm2"}
+        event = power.begin(connection, "kvm2", "fence", "ipmi", None, time.time())
+        power.finish(connection, event["uuid"], "completed", "off", None, None, time.time())
+        assert evacuations.unread_nodes(connection, "kvm3", ["kvm1"]) == {}
+    assert unread(prepared_url, unknown=continuity.RUNNING) == ""
+    assert place(prepared_url, "web")["changed"] is True
