@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -39,8 +40,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._tracker import che
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.node import NodeReport
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import default_migration_uri
 
-#: Seconds for another host to show an instance.
-LOOK = 30
+#: Seconds for another host to show what was evacuated to it, and for all of these: the discovery of this host has a time limit of its own.
+LOOK, LOOKS = 30, 90
 #: How many other hypervisors a host is checked for, so that the look is as fast in a large fleet.
 MOST_PEERS = 32
 
@@ -211,7 +212,7 @@ class ActionModule(DroverAction):
         with self.store(args, task_vars).write() as connection:
             left = {each["uuid"]: each for each in evacuations.left_behind(connection, [host]) if each["host"] not in (None, host)}
         self._evacuated = {each["uuid"]: left[each["uuid"]] for found in facts for each in found["domains"] if each["uuid"] in left}
-        there = {uuid for uuid, each in self._evacuated.items() if self._is_there(host, each, task_vars)}
+        there = self._shown_elsewhere(host, task_vars)
         kept = []
         for uri, found in zip(args["uris"], facts):
             domains = found["domains"]
@@ -225,22 +226,30 @@ class ActionModule(DroverAction):
             kept.append({**found, "domains": domains})
         return kept
 
-    def _is_there(self, host: str, evacuated: Mapping[str, Any], task_vars: Mapping[str, Any]) -> bool:
-        """Return whether the host of an instance that was evacuated shows it now; else say what that means for its old definition."""
-        there, uuid = evacuated["host"], evacuated["uuid"]
-        hand = AnsibleHosts(self, task_vars, lambda: None, self._untold.append, {}).hand(there, LOOK)
-        look = hand.look(evacuated["uri"] or DEFAULT_URI, {uuid: []}, 0)[uuid]
-        if look is not None and look["domain"] is not None:
-            return True
-        proof = certainty.is_absent(there, look)
-        if proof is not None:
-            self._absent[uuid] = proof
-        why = f"{there} did not answer" if look is None else f"{there} does not show it"
-        self.show(
-            f"{host}: kept the definition of {evacuated['name']}, which was evacuated from here to {there}, as {why}: it may be the only one. "
-            "Run drover.compute.discover with all hosts up."
-        )
-        return False
+    def _shown_elsewhere(self, host: str, task_vars: Mapping[str, Any]) -> set[str]:
+        """Return what was evacuated and its new host shows now; of the others say what that means for their old definitions."""
+        hosts, until = AnsibleHosts(self, task_vars, lambda: None, self._untold.append, {}), time.monotonic() + LOOKS
+        places: dict[tuple[str, str], list[str]] = {}
+        for uuid, each in self._evacuated.items():
+            places.setdefault((each["host"], each["uri"] or DEFAULT_URI), []).append(uuid)
+        shown = set()
+        for (there, uri), uuids in places.items():
+            limit = min(LOOK, int(until - time.monotonic()))
+            looks = hosts.hand(there, limit).look(uri, dict.fromkeys(uuids, ()), 0) if limit > 0 else {}
+            for uuid in uuids:
+                look = looks.get(uuid)
+                if look is not None and look["domain"] is not None:
+                    shown.add(uuid)
+                    continue
+                proof = certainty.is_absent(there, look)
+                if proof is not None:
+                    self._absent[uuid] = proof
+                why = f"{there} did not answer" if look is None else f"{there} does not show it"
+                self.show(
+                    f"{host}: kept the definition of {self._evacuated[uuid]['name']}, which was evacuated from here to {there}, as {why}: it may be the "
+                    "only one. Run drover.compute.discover with all hosts up."
+                )
+        return shown
 
     def _forget(self, uri: str, uuids: list[str], task_vars: Mapping[str, Any]) -> set[str]:
         answer = Hand(self, self.target(task_vars), task_vars).act("_domain_restart", {"uri": uri, "forget": uuids})

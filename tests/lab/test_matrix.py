@@ -58,7 +58,10 @@ NOT_AT_ONCE = {
     ("live move", "moved by hand"): "As above.",
     ("drain", "moved by hand"): "As above.",
     ("drain after copies", "moved by hand"): "As above.",
-    ("drain", "store from a backup"): "A copy of the lost run that ends while the hosts are read is on both of them: a discovery after its end finds it.",
+    (
+        "drain",
+        "store from a backup",
+    ): "A copy of the lost run that ends while the hosts are read is on both of them: a discovery after its end finds it.",
     ("live move", "destroyed by hand"): "The store has it as running, and only what runs is moved live: a discovery sees that it is off.",
 }
 
