@@ -40,8 +40,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._tracker import che
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.node import NodeReport
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import default_migration_uri
 
-#: Seconds for another host to show what was evacuated to it, and for all of these: the discovery of this host has a time limit of its own.
-LOOK, LOOKS = 30, 90
+#: Seconds for another host to show what was evacuated to it.
+LOOK = 30
+#: The same for all of these: the discovery of this host has a time limit of its own.
+LOOKS = 90
 #: How many other hypervisors a host is checked for, so that the look is as fast in a large fleet.
 MOST_PEERS = 32
 

@@ -221,7 +221,7 @@ def _figure(each: Mapping[str, Any]) -> Any:
 
 def _value(value: Any) -> str:
     """Write a value as the templates do."""
-    if type(value) is int:
+    if isinstance(value, int):
         return str(value)
     return str(markupsafe.escape(_finalize(value)))
 
