@@ -70,7 +70,7 @@ def refuse_unread(
     """
     row = connection.execute(sa.select(tables.continuity)).one_or_none()
     # Without a row nothing was ever claimed: a new store, as for a claim.
-    born = since(connection)
+    born = 0 if row is None else _since(connection, row)
     is_new = bool(born or row is None or not row.claims)
     if not (is_new or later):
         return
@@ -124,8 +124,10 @@ def notice(connection: Connection, now: float) -> None:
 def since(connection: Connection) -> float:
     """Return the time that the knowledge of hosts must be newer than: when the store was brought back; 0 where it was not."""
     row = connection.execute(sa.select(tables.continuity)).one_or_none()
-    if row is None:
-        return 0
+    return 0 if row is None else _since(connection, row)
+
+
+def _since(connection: Connection, row: Row) -> float:
     return clock.now(connection) if _came_back(connection, row) else row.born_at
 
 
