@@ -47,9 +47,14 @@ def of_export(export_file: transfer_file.Export) -> Iterator[Connection]:
         tables.metadata.create_all(copy)
         for index in late:
             index.drop(copy)
+        copy.commit()
+        # A copy whose loading fails is gone, so there is nothing to roll back to.
+        _driver(copy).execute("PRAGMA journal_mode=OFF")
         transfer.load(copy, export_file)
         for index in late:
             index.create(copy)
+        copy.commit()
+        _driver(copy).execute("PRAGMA journal_mode=MEMORY")
         yield _ready(copy)
 
 
