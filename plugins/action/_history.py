@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keep the totals of the fleet for today."""
+"""Keep the totals of the fleet for today, and whether all hosts have been read."""
 
 from __future__ import annotations
 
@@ -9,16 +9,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, history, totals
+from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, continuity, history, totals
 
 
 class ActionModule(DroverAction):
-    ARGUMENT_SPEC = {**STORE_SPEC}
+    ARGUMENT_SPEC = {"inventory_hosts": {"type": "list", "elements": "str", "default": []}, **STORE_SPEC}
     _requires_connection = False
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         with self.store(args, task_vars).write() as connection:
             now = clock.now(connection)
             history.keep(connection, totals.read(connection, ()), now)
+            if not self._task.check_mode:
+                continuity.note_all_read(connection, args["inventory_hosts"])
         # Figures of use are no change, as in a discovery.
         return {"changed": False, "day": int(now // history.DAY)}

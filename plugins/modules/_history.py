@@ -16,6 +16,14 @@ description:
   - Writes one row for each zone and resource class, with its capacity and what is allocated of it. A later call of the same day replaces them. The
     rows of 800 days are kept. The playbook C(drover.compute.discover) runs it at its end, and M(drover.compute.capacity_info) draws a line through
     these days.
+  - Records too that all hosts of the inventory have been read once, if so. Until then a new store, or one that was brought back from a backup,
+    starts and removes nothing (docs/safety.md).
+options:
+  inventory_hosts:
+    description: The hypervisors of the inventory.
+    type: list
+    elements: str
+    default: []
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.attributes

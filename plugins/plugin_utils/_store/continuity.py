@@ -41,15 +41,18 @@ def refuse_unknown(connection: Connection, lifted: Collection[str] = (), invento
     row = _row(connection)
     came_back = _came_back(connection, row)
     born = clock.now(connection) if came_back else row.born_at
-    unread = _unread(connection, born)
-    if born or not row.claims:
-        unread = sorted({*unread, *_unheard_of(connection, inventory)})
-    # All that ran then is known now.
-    _write(connection, row.claims + 1, 0 if inventory and not unread else born)
+    unheard = _unheard_of(connection, inventory) if born or not row.claims else set()
+    unread = sorted({*_unread(connection, born), *unheard})
+    if unheard or _unread(connection, born, running=False):
+        # Lifted for this claim, or no matter for it, the rule holds on for all else, though from now on the store has a claim.
+        born = born or (0 if row.claims else _first_reading(connection))
+    elif inventory:
+        # All that ran then is known now.
+        born = 0
+    _write(connection, row.claims + 1, born)
     if unread and UNREAD not in lifted:
-        why = "was brought back from a backup" if born else "was made"
         raise Unread(
-            f"{some(unread)} {'was' if len(unread) == 1 else 'were'} not read since the store {why}: what runs there is not known, and nothing "
+            f"{_not_read(unread)}: what runs there is not known, and nothing "
             f"new is placed that may run there already. {_way_out(unread)} To go on all the same: -e drover_place_force={UNREAD}, which lifts just this rule.",
             born if came_back else None,
         )
@@ -78,10 +81,11 @@ def refuse_unread(
     if is_new:
         unread = sorted({*unread, *_unheard_of(connection, inventory)})
     if unread:
-        raise DroverError(
-            f"{refused}: {some(unread)} {'was' if len(unread) == 1 else 'were'} not read since the store was made or brought back, so "
-            f"{unknown} not known. {_way_out(unread)}{advice}"
-        )
+        raise DroverError(f"{refused}: {_not_read(unread)}, so {unknown} not known. {_way_out(unread)}{advice}")
+
+
+def _not_read(unread: Sequence[str]) -> str:
+    return f"{some(unread)} {'was' if len(unread) == 1 else 'were'} not read since the store was made or brought back from a backup"
 
 
 def _way_out(unread: Sequence[str]) -> str:
@@ -118,6 +122,21 @@ def notice(connection: Connection, now: float) -> None:
     if row is not None and _came_back(connection, row):
         _write(connection, row.claims + 1, now)
         # Before the commit, for the next one that records a host: with the file and without the row the store counts as brought back.
+        witness(connection)
+
+
+def note_all_read(connection: Connection, inventory: Collection[str]) -> None:
+    """Record that every host has been read since the store was made or brought back, if so: from then on, others are new hosts. Not in check mode.
+
+    :param inventory: the hosts of the inventory.
+    """
+    row = connection.execute(sa.select(tables.continuity)).one_or_none()
+    born = 0 if row is None else _since(connection, row)
+    if not inventory or (row is not None and row.claims and not born):
+        return
+    if not _unheard_of(connection, inventory) and not _unread(connection, born, running=False):
+        _write(connection, _row(connection).claims + 1, 0)
+        # Before the commit, as in notice().
         witness(connection)
 
 
@@ -216,6 +235,12 @@ def _unheard_of(connection: Connection, inventory: Collection[str]) -> set[str]:
     table = tables.services
     known = {row.host for row in bulk.among(connection, sa.select(table.c.host), table.c.host, inventory)}
     return set(inventory) - known
+
+
+def _first_reading(connection: Connection) -> float:
+    """Return when the first host was read; without any, now. A store is at least as old as this."""
+    first = connection.execute(sa.select(sa.func.min(tables.services.c.last_seen_up))).scalar()
+    return clock.now(connection) if first is None else first
 
 
 def _unread(connection: Connection, born: float, running: bool = True) -> list[str]:

@@ -92,7 +92,9 @@ def test_a_host_of_the_inventory_that_a_backup_does_not_have(prepared_url):
     with Store.open(prepared_url).read() as connection:
         continuity.witness(connection)
     read(prepared_url, "kvm1")
-    assert refused(prepared_url, "web", inventory_hosts=["kvm1", "kvm2"]).startswith("kvm2 was not read since the store was brought back")
+    assert refused(prepared_url, "web", inventory_hosts=["kvm1", "kvm2"]).startswith(
+        "kvm2 was not read since the store was made or brought back"
+    )
     read(prepared_url, "kvm2")
     for name in ("web", "db"):
         assert place(prepared_url, name, inventory_hosts=["kvm1", "kvm2"])["changed"] is True
@@ -166,7 +168,7 @@ def test_a_file_that_came_back(file):
     place(url, "web")
     bring_back(old, file)
     said = refused(url, "db")
-    assert "kvm1, kvm2 were not read since the store was brought back from a backup" in said
+    assert "kvm1, kvm2 were not read since the store was made or brought back from a backup" in said
     # It is not forgotten because it was said once.
     assert "brought back" in refused(url, "db")
     read(url, "kvm1")
@@ -254,7 +256,7 @@ def test_a_dump_that_was_loaded(postgres):
         assert place(url, "cache")["changed"] is True
         postgres.copy(url, other)
         said = refused(other, "db")
-        assert "kvm1, kvm2 were not read since the store was brought back" in said
+        assert "kvm1, kvm2 were not read since the store was made or brought back" in said
         read(other, "kvm1", "kvm2")
         assert place(other, "db")["changed"] is True
         # The first one has seen all that happened to it.
@@ -286,6 +288,52 @@ def test_files_and_starts_wait_for_hosts_that_a_new_store_has_never_had(prepared
     known(prepared_url, "kvm3")
     assert unread(prepared_url, inventory) == "" == unread(prepared_url, inventory, continuity.RUNNING)
     assert "kvm3 was not read" in unread(prepared_url, inventory, later=True)
+
+
+def test_a_rule_that_was_lifted_for_one_claim_holds_on(prepared_url):
+    """The claim made the store no more complete: kvm2 may run what is started next, and need what is removed."""
+    inventory = ["kvm1", "kvm2"]
+    read(prepared_url, "kvm1")
+    assert place(prepared_url, "web", inventory_hosts=inventory, force=["unread_hosts"])["changed"] is True
+    for unknown in (continuity.FILES, continuity.RUNNING):
+        assert "kvm2 was not read" in unread(prepared_url, inventory, unknown)
+    assert refused(prepared_url, "db", inventory_hosts=inventory).startswith("kvm2 was not read since the store was made")
+    read(prepared_url, "kvm2")
+    assert unread(prepared_url, inventory) == ""
+    assert place(prepared_url, "db", inventory_hosts=inventory)["changed"] is True
+    # In a store that knows all, it is lifted for a new host alone.
+    known(prepared_url, "kvm3")
+    assert place(prepared_url, "app", inventory_hosts=[*inventory, "kvm3"], force=["unread_hosts"])["changed"] is True
+    assert unread(prepared_url, [*inventory, "kvm3"]) == ""
+
+
+@pytest.mark.parametrize("check", [False, True])
+def test_a_discovery_of_all_hosts_makes_later_hosts_new_ones(file, check):
+    """Without a claim too, for who has no definitions: a host that comes to the inventory stops no start of another one's instances."""
+    url, inventory = f"sqlite:///{file}", ["kvm1", "kvm2"]
+    assert "kvm3 was not read" in unread(url, [*inventory, "kvm3"])
+    run("_history", inventory_hosts=[*inventory, "kvm3"], store_url=url)
+    assert "kvm3 was not read" in unread(url, [*inventory, "kvm3"])
+    old = backup(file)
+    run("_history", inventory_hosts=inventory, store_url=url, check=check)
+    assert bool(unread(url, [*inventory, "kvm3"])) is check
+    run("_history", inventory_hosts=inventory, store_url=url)
+    # From then on a store from before is noticed.
+    bring_back(old, file)
+    assert "kvm1, kvm2 were not read" in unread(url, inventory)
+
+
+def test_a_host_that_is_off_is_read_before_its_files_are_no_concern(prepared_url):
+    """A claim does not wait for it, and makes the store no more complete."""
+    read(prepared_url, "kvm1")
+    known(prepared_url, "kvm2")
+    with Store.open(prepared_url).write() as connection:
+        event = power.begin(connection, "kvm2", "fence", "ipmi", None, time.time())
+        power.finish(connection, event["uuid"], "completed", "off", None, None, time.time())
+    assert place(prepared_url, "web", inventory_hosts=["kvm1", "kvm2"])["changed"] is True
+    run("_history", inventory_hosts=["kvm1", "kvm2"], store_url=prepared_url)
+    assert "kvm2 was not read" in unread(prepared_url, ["kvm1", "kvm2"])
+    assert unread(prepared_url, ["kvm1", "kvm2"], continuity.RUNNING) == ""
 
 
 def test_a_host_that_is_off_runs_nothing_and_needs_its_files(prepared_url):
@@ -333,7 +381,7 @@ def test_a_discovery_notices_a_file_that_came_back(file):
     bring_back(old, file)
     discovered(url, "kvm1")
     assert unread(url).startswith("Web stays: kvm2 was not read since")
-    assert "kvm2 was not read since the store was brought back from a backup" in refused(url, "db")
+    assert "kvm2 was not read since the store was made or brought back from a backup" in refused(url, "db")
     discovered(url, "kvm2")
     assert unread(url) == "" and place(url, "db")["changed"] is True
 
