@@ -17,8 +17,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _backing, _block_devices, _digests, _files
 from ansible_collections.drover.compute.plugins.module_utils._mounts import Mount
-from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS
-from ansible_collections.drover.compute.plugins.module_utils._shared_storage import real_path_id
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import FOLDER_POOLS, real_path_id
 
 #: Seconds that one discovery spends on reading images for their digests; the next one goes on from there.
 READING = 20

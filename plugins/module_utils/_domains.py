@@ -20,16 +20,13 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.module_utils import _files, _libvirt, _snapshots
 from ansible_collections.drover.compute.plugins.module_utils._disk_facts import DiskFacts
 from ansible_collections.drover.compute.plugins.module_utils._domain_numa import pinned_cpus
+from ansible_collections.drover.compute.plugins.module_utils._domain_texts import texts_of
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_domain, state_name, without_passwords
 from ansible_collections.drover.compute.plugins.module_utils._image_size import image_size
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtSilent, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._mentions import other_files
-from ansible_collections.drover.compute.plugins.module_utils._needs import texts_of
-from ansible_collections.drover.compute.plugins.module_utils._shared_storage import read_mounts
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import FOLDER_POOLS, read_mounts
 from ansible_collections.drover.compute.plugins.module_utils._storage import read_addresses, read_pools
-
-#: Pools whose volumes are files in a folder.
-_FOLDERS = ("dir", "fs", "netfs")
 
 
 def read_domains(
@@ -233,7 +230,7 @@ def _add_sizes_of_files(
     entries: Sequence[dict[str, Any]], warn: Callable[[str], object] | None, pools: Sequence[Mapping[str, Any]]
 ) -> set[str]:
     """The sizes that this machine sees by itself; returns the uuids of domains with storage that does not answer."""
-    folders = {pool["name"]: pool["path"] for pool in pools if pool["type"] in _FOLDERS and pool["path"]}
+    folders = {pool["name"]: pool["path"] for pool in pools if pool["type"] in FOLDER_POOLS and pool["path"]}
     seen = [(entry, disk, _path(disk, folders)) for entry in entries for disk in entry["disks"] if _is_unknown(disk)]
     seen = [each for each in seen if each[2] is not None]
     silent: set[str] = set()

@@ -15,9 +15,10 @@ from xml.sax.saxutils import escape, quoteattr
 
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _mdev_uuids, _ownership
 from ansible_collections.drover.compute.plugins.module_utils._devices import parse_devices
+from ansible_collections.drover.compute.plugins.module_utils._domain_texts import texts_of
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_hostdevs
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._needs import is_gone, texts_of
+from ansible_collections.drover.compute.plugins.module_utils._needs import is_gone
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
 #: The options of a module for one device.

@@ -18,13 +18,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _backing, _block_devices, _files, _libvirt, _mounts
-from ansible_collections.drover.compute.plugins.module_utils._carried_snapshots import carried
+from ansible_collections.drover.compute.plugins.module_utils._domain_texts import texts_of
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
 from ansible_collections.drover.compute.plugins.module_utils._mentions import IMAGE, OTHER, PLAIN, Mentions
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import FOLDER_POOLS
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
-
-#: Pools whose volumes are files in a folder.
-FOLDER_POOLS = ("dir", "fs", "netfs")
 
 #: Seconds to read the headers of all images in one folder.
 FOLDER_LIMIT = 120
@@ -69,38 +67,6 @@ def _look(path: str) -> Sighting:
         if exc.errno in (errno.ENOENT, errno.ENOTDIR):
             return Sighting(real, None, is_link)
         raise
-
-
-def texts_of(domain: Any, active: bool | None = None, snapshots: bool | None = None, saved: bool | None = None) -> list[str]:
-    """All the XML that libvirt has of a domain: as it would be started, as it runs, that of its snapshots and of its saved memory.
-
-    :param active, snapshots, saved: whether it runs, has snapshots, has saved memory; None to ask libvirt.
-    :raises libvirt.libvirtError: it cannot be read.
-    """
-    texts = [domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)]
-    if domain.isActive() if active is None else active:
-        texts.append(domain.XMLDesc(0))
-    # What a move has taken from libvirt's records of snapshots, and not given back yet.
-    texts += dict.fromkeys(each for text in list(texts) for each, dummy in carried(text))
-    for read, wanted in ((_texts_of_snapshots, snapshots), (_texts_of_saved, saved)):
-        try:
-            texts += read(domain, wanted)
-        except libvirt.libvirtError as exc:
-            # A driver without snapshots or saved memory has none.
-            if _libvirt.code_of(exc) != libvirt.VIR_ERR_NO_SUPPORT:
-                raise
-    return texts
-
-
-def _texts_of_snapshots(domain: Any, wanted: bool | None) -> list[str]:
-    there = domain.snapshotNum(0) if wanted is None else wanted
-    return [snapshot.getXMLDesc(0) for snapshot in domain.listAllSnapshots(0)] if there else []
-
-
-def _texts_of_saved(domain: Any, wanted: bool | None) -> list[str]:
-    """The guest starts from its saved memory with the devices that it had then."""
-    there = domain.hasManagedSaveImage(0) if wanted is None else wanted
-    return [domain.managedSaveGetXMLDesc(0)] if there else []
 
 
 def folder_of(pool: Any) -> str | None:

@@ -30,7 +30,8 @@ from ansible_collections.drover.compute.plugins.module_utils import (
 )
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import files_of_start, is_source, parse_disk
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS, Needs, Sighting, look, volume_path
+from ansible_collections.drover.compute.plugins.module_utils._needs import Needs, Sighting, look, volume_path
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import FOLDER_POOLS
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
 #: What this collection's own files of the moment are called.

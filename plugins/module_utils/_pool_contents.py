@@ -15,7 +15,8 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _backing, _files, _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS, Needs, look
+from ansible_collections.drover.compute.plugins.module_utils._needs import Needs, look
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import FOLDER_POOLS
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
 #: Seconds to list a folder.

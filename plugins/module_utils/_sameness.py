@@ -28,8 +28,7 @@ from ansible_collections.drover.compute.plugins.module_utils import (
 )
 from ansible_collections.drover.compute.plugins.module_utils._folder import Folder, busy_passes, folder_is_seen
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS
-from ansible_collections.drover.compute.plugins.module_utils._shared_storage import pool_id
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import FOLDER_POOLS, pool_id
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
 #: What the operator declares goes without a worldwide name.

@@ -41,6 +41,8 @@ _CLUSTER = ("gfs2", "ocfs2")
 # Those of the network, and of clusters, of which one mount is not told from another.
 _OTHER_NETWORK = ("9p", "afs", "beegfs", "coda", "gpfs", "orangefs", "pvfs2", "virtiofs", "wekafs")
 _PORTS = {"rbd": "6789", "ceph": "6789", "iscsi": "3260", "nbd": "10809"}
+#: Types of pools whose volumes are files in a folder.
+FOLDER_POOLS = ("dir", "fs", "netfs")
 #: Types of pools whose volumes QEMU reaches by the network itself.
 NETWORK_POOLS = ("rbd", "gluster", "sheepdog", "iscsi-direct")
 # netfs pools say what they mount; auto tries NFS first.

@@ -14,7 +14,7 @@ import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _carried_snapshots, _domain_metadata, _snapshots
+from ansible_collections.drover.compute.plugins.module_utils import _carried_snapshots, _domain_metadata, _ownership, _snapshots
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import without_passwords
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
 from ansible_collections.drover.compute.plugins.module_utils._snapshots import Snapshot
@@ -33,7 +33,7 @@ def take_along(domain: Any) -> None:
     known = _names(domain)
     for each in reversed(snapshots):
         if each.name in known:
-            _snapshots.drop_record(domain, each.name)
+            _ownership.drop_snapshot(domain, each.name, record_alone=True)
 
 
 def give_back(domain: Any) -> bool:

@@ -203,7 +203,7 @@ class Steps:
             left = snapshot.overlays[each["target"]]
             if each["overlay"] is None and left and look(left).status is not None:
                 self.told["kept_files"].append({"path": left, "reason": MERGED_BEFORE})
-        _snapshots.drop_record(self.domain, snapshot.name)
+        _ownership.drop_snapshot(self.domain, snapshot.name, record_alone=True)
         return True
 
     def _merge_of(self, snapshot: Snapshot, target: str, config: Element, live: Element | None) -> dict[str, Any]:

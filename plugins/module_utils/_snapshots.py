@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from ansible_collections.drover.compute.plugins.module_utils import _carried_snapshots, _libvirt, _ownership
+from ansible_collections.drover.compute.plugins.module_utils import _carried_snapshots, _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_of, child_text, integer, keep_prefixes, parse
 
@@ -188,14 +188,6 @@ def moved(snapshot: Snapshot, domain: Any, images: Mapping[str, Image], overlays
             child_of(element, "source").set("file", path)
     flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE | (libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_CURRENT if snapshot.current else 0)
     domain.snapshotCreateXML(ET.tostring(root, encoding="unicode"), flags)
-
-
-def drop_record(domain: Any, name: str) -> None:
-    """Drop the record of a snapshot; no image is touched.
-
-    :raises libvirt.libvirtError: libvirt refuses.
-    """
-    _ownership.drop_snapshot(domain, name, record_alone=True)
 
 
 def request(name: str, description: str | None, overlays: Mapping[str, str], others: Iterable[str]) -> str:

@@ -16,8 +16,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.module_utils import _files, _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
 from ansible_collections.drover.compute.plugins.module_utils._mounts import Mount
-from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS
-from ansible_collections.drover.compute.plugins.module_utils._shared_storage import pool_id, real_path_id
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import FOLDER_POOLS, pool_id, real_path_id
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
 GIB = 2**30

@@ -303,6 +303,7 @@ from ansible_collections.drover.compute.plugins.module_utils import (
     _volumes,
 )
 from ansible_collections.drover.compute.plugins.module_utils._disk_move import record as disk_moves
+from ansible_collections.drover.compute.plugins.module_utils._domain_texts import texts_of
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
     files_of_start,
     is_source,
@@ -315,7 +316,7 @@ from ansible_collections.drover.compute.plugins.module_utils._domain_xml import 
 from ansible_collections.drover.compute.plugins.module_utils._domains import domain_from_xml, read_domain
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
-from ansible_collections.drover.compute.plugins.module_utils._needs import Needs, is_gone, look, texts_of
+from ansible_collections.drover.compute.plugins.module_utils._needs import Needs, is_gone, look
 from ansible_collections.drover.compute.plugins.module_utils._unfinished import Unfinished
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 

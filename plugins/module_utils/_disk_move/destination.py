@@ -18,7 +18,8 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.drover.compute.plugins.module_utils import _attached_files, _backing, _files, _images, _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._mounts import all_mounts, mount_of
-from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS, folder_of
+from ansible_collections.drover.compute.plugins.module_utils._needs import folder_of
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import FOLDER_POOLS
 from ansible_collections.drover.compute.plugins.module_utils._volumes import POOLS as VOLUME_POOLS
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 

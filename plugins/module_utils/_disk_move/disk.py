@@ -16,9 +16,9 @@ from xml.etree.ElementTree import Element
 
 from ansible_collections.drover.compute.plugins.module_utils import _device_xml, _hotplug, _libvirt, _ownership, _snapshots, _volumes
 from ansible_collections.drover.compute.plugins.module_utils._disk_move.place import RAW, Place
+from ansible_collections.drover.compute.plugins.module_utils._domain_texts import texts_of
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_disk, source_of
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._needs import texts_of
 
 #: What a disk is besides a file that cannot be moved, by its type.
 _KINDS = {

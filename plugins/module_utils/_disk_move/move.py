@@ -39,7 +39,7 @@ from ansible_collections.drover.compute.plugins.module_utils._disk_move.disk imp
 from ansible_collections.drover.compute.plugins.module_utils._disk_move.place import Place
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, LibvirtSilent, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
-from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import FOLDER_POOLS
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
 #: Seconds between two looks at a job; for an aborted job to end.

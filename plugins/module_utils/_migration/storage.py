@@ -28,6 +28,7 @@ from ansible_collections.drover.compute.plugins.module_utils import (
     _sources,
     _volumes,
 )
+from ansible_collections.drover.compute.plugins.module_utils._domain_texts import texts_of
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
     backing_files,
     console_logs,
@@ -38,9 +39,15 @@ from ansible_collections.drover.compute.plugins.module_utils._folder import Fold
 from ansible_collections.drover.compute.plugins.module_utils._image_size import image_size
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._mentions import Mentions
-from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS, Needs, is_gone, look, texts_of, volume_path
+from ansible_collections.drover.compute.plugins.module_utils._needs import Needs, is_gone, look, volume_path
 from ansible_collections.drover.compute.plugins.module_utils._sameness import Sameness
-from ansible_collections.drover.compute.plugins.module_utils._shared_storage import NETWORK_POOLS, is_on_network, mount_of, read_mounts
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import (
+    FOLDER_POOLS,
+    NETWORK_POOLS,
+    is_on_network,
+    mount_of,
+    read_mounts,
+)
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
 MIB = 2**20

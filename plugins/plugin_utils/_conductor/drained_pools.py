@@ -9,7 +9,7 @@ import posixpath
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.module_utils._needs import FOLDER_POOLS
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import FOLDER_POOLS
 from ansible_collections.drover.compute.plugins.module_utils._volumes import POOLS as VOLUME_POOLS
 from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_rule as capacity_rule
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural

@@ -13,9 +13,9 @@ import pytest
 libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils import _carried_snapshots, _snapshot_records, _snapshots
+from ansible_collections.drover.compute.plugins.module_utils._domain_texts import texts_of
 from ansible_collections.drover.compute.plugins.module_utils._domains import read_domain, read_domains
 from ansible_collections.drover.compute.plugins.module_utils._migration import control
-from ansible_collections.drover.compute.plugins.module_utils._needs import texts_of
 from ansible_collections.drover.compute.tests.unit import disk_snapshots
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, domain, qemu_img
 from ansible_collections.drover.compute.tests.unit.module_utils.test_migration import UUID, Killed
