@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from ansible.errors import AnsibleActionFail
 
@@ -108,3 +110,30 @@ def test_an_old_definition_of_one_that_ran_does_not_move_live(url, there):
     with pytest.raises(AnsibleActionFail, match="only a running or paused instance can be moved live"):
         run(MIGRATE[0], store_url=url, **MIGRATE[1])
     assert there.where() == before
+
+
+def test_a_missing_instance_is_not_removed_even_if_its_disks_are_kept(url, there):
+    """Its room would be free, and its record gone, while it may run on kvm2."""
+    disks = hypervisors.disks_of(domain(there))
+    domain(there).destroy()
+    domain(there).undefine()
+    brought_back(url, "kvm1", "kvm3")
+    delete = {"state": "absent", "name": "web", "keep_disks": True, "timeout": 1}
+    for check in (True, False):
+        said = refused(url, "instance", check=check, **delete)
+        assert said.startswith(f"Instance web: It is not removed: {UNKNOWN}") and "keep_disks" not in said
+    discover(url, "kvm2")
+    assert run("instance", store_url=url, **delete)["changed"] is True
+    assert uuid_of("web") not in fleets.holdings(url) and all(os.path.exists(path) for path in disks)
+
+
+def test_one_that_its_host_shows_is_removed_if_its_disks_are_kept(url, there):
+    disks = hypervisors.disks_of(domain(there))
+    brought_back(url, "kvm1", "kvm3")
+    delete = {"state": "absent", "name": "web", "timeout": 1, "force": True}
+    said = refused(url, "instance", **delete)
+    assert "Instance web: It is not removed: kvm2 was not read" in said and said.endswith(
+        "Or keep the disks: -e drover_delete_keep_disks=true."
+    )
+    assert run("instance", store_url=url, keep_disks=True, **delete)["changed"] is True
+    assert "web" not in there.where() and disks and all(os.path.exists(path) for path in disks)
