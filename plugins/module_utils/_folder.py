@@ -254,7 +254,6 @@ def _passes(error: Exception) -> bool:
     return any(
         words in text
         for words in (
-            "asynchronous jobs",
             "is not active",
             "already active",
             "already exists with uuid",
@@ -265,21 +264,6 @@ def _passes(error: Exception) -> bool:
             "is being",
         )
     )
-
-
-def busy_passes(call: Callable[[], Any]) -> Any:
-    """Call, and again for as long as libvirt is busy with another worker's doing.
-
-    :raises libvirt.libvirtError: what else it says, or that it is still busy in the end.
-    """
-    for attempt in range(ATTEMPTS):
-        try:
-            return call()
-        except libvirt.libvirtError as exc:
-            if attempt == ATTEMPTS - 1 or not _passes(exc):
-                raise
-        time.sleep(PAUSE)
-    return None
 
 
 def _quietly(call: Callable[[], object]) -> None:

@@ -9,6 +9,7 @@ Private to the collection.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -67,6 +68,12 @@ CALL_TIMEOUTS = {
 #: Of these the limit is for what they call back: they go on for as long as something moves.
 BY_PIECES = ("sendAll", "sparseSendAll")
 
+#: libvirt refuses these calls while it makes a volume of the same pool for another call, and has not begun anything then.
+POOL_CALLS = ("createXML", "createXMLFrom", "refresh")
+POOL_AT_WORK = re.compile(r"pool '(.*)' (?:has asynchronous jobs running|is starting up)")
+#: Seconds that a call waits for the end of that, and that pass between two tries.
+POOL_PATIENCE, POOL_PAUSE = 60, 0.25
+
 
 class Line:
     """The calls over one connection.
@@ -89,7 +96,24 @@ class Line:
         self._silent: str | None = None
 
     def call(self, name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-        """What a method of that name returns, given as a function."""
+        """What a method of that name returns, given as a function. It waits for other work in the same storage pool."""
+        until = time.monotonic() + POOL_PATIENCE
+        while True:
+            try:
+                return self._call(name, function, args, kwargs)
+            except Exception as exc:
+                found = POOL_AT_WORK.search(str(exc)) if name in POOL_CALLS else None
+                if found is None:
+                    raise
+                if time.monotonic() >= until:
+                    exc.args = (
+                        f"the storage pool {found.group(1)} on {self._host} was busy with other work for {POOL_PATIENCE} s, and nothing was done there: "
+                        "run this again when that has ended, or look whether its storage hangs",
+                    )
+                    raise
+            time.sleep(POOL_PAUSE)
+
+    def _call(self, name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         limit = CALL_TIMEOUTS.get(name, CALL_TIMEOUT)
         if limit == 0:
             return function(*args, **kwargs)

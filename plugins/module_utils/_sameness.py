@@ -26,7 +26,7 @@ from ansible_collections.drover.compute.plugins.module_utils import (
     _libvirt,
     _ownership,
 )
-from ansible_collections.drover.compute.plugins.module_utils._folder import Folder, busy_passes, folder_is_seen
+from ansible_collections.drover.compute.plugins.module_utils._folder import Folder, folder_is_seen
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._shared_storage import FOLDER_POOLS, pool_id
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
@@ -202,7 +202,7 @@ class Sameness:
             raise
         if not found.isActive():
             raise LibvirtProblem(f"the storage pool {pool} is not active on {self.where}: start it there (virsh pool-start {pool})")
-        busy_passes(lambda: found.refresh(0))
+        found.refresh(0)
         return found
 
     def device(self, path: str) -> str | None:

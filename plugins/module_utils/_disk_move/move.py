@@ -215,6 +215,12 @@ class DiskMove:
         disk.refuse()
         facts, path = disk.facts, place.name
         source = str(facts["source"])
+        if disk.live is None and "network" in (facts["type"], place.type):
+            # Before its size is read: libvirt does not read that of an image in Ceph while the guest is off.
+            raise LibvirtProblem(
+                f"The disk {disk.target} of {disk.where} is not moved: the guest is off, and a disk is moved into Ceph or out of it while its guest runs, as "
+                "nothing would keep somebody from starting the guest during the copy. Start it, then run this again."
+            )
         image = self._image(disk)
         if place.volume:
             image = image._replace(needs=image.size, backing=None, backing_format=None)
@@ -222,11 +228,6 @@ class DiskMove:
             places.refuse_without_space(self.conn, place, image.size)
         else:
             destinations.refuse(self.conn, path, image, self.params["looked_up"])
-        if disk.live is None and "network" in (facts["type"], place.type):
-            raise LibvirtProblem(
-                f"{disk.where} is off, and a disk is moved into Ceph or out of it while its guest runs: nothing would keep somebody from starting the guest "
-                "during the copy. Start it, then run this again."
-            )
         owner = disk.owner(self.domain.name())
         if self.pretend:
             return self._step(MOVED, source, path)

@@ -17,8 +17,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils import _certainty a
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import LIVE_STATES
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, instance_lookup, orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, continuity, instance_lookup, orders
 from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_device
@@ -118,6 +119,7 @@ class InstanceDevices:
             with self._store.read() as connection:
                 self._refuse_used(connection, instance, {"device": named})
         foreseen = hand.foretell("_domain_device", given)
+        self._refuse_unread(instance, foreseen)
         if foreseen.get("failed"):
             raise DroverError(_sentence(instance, str(foreseen.get("msg"))), host=host)
         if not foreseen["changed"] and earlier is None:
@@ -152,6 +154,13 @@ class InstanceDevices:
             self._request.kind: {key: value for key, value in self._request.given.items() if value is not None},
             "timeout": self._request.timeout,
         }
+
+    def _refuse_unread(self, instance: NamedInstance, foreseen: Mapping[str, Any]) -> None:
+        """Refuse to make a disk larger that a guest may use on a host that the store has never read; not where it runs on its own host."""
+        if self._request.kind == GROWTH and (foreseen.get("domain") or {}).get("state") not in LIVE_STATES:
+            with self._store.read() as connection:
+                refused = f"Instance {instance['name']}: {NOT_DONE[orders.EXTENDING]}"
+                continuity.refuse_unread(connection, refused, self._hosts.names(), continuity.RUNNING)
 
     def _refuse_used(self, connection: Connection, instance: NamedInstance, foreseen: Mapping[str, Any]) -> None:
         """Refuse a file that an instance of any host uses."""

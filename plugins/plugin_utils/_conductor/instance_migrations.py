@@ -24,7 +24,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._planner import mov
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import HeldMigration, NamedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MoveOutcome, PrecheckReport
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, instance_lookup
+from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, continuity, instance_lookup
 from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import EVACUATION, RESIZE
 
 
@@ -147,13 +147,28 @@ class InstanceMigrations:
                 continue
             kept = None if self._settings.despite_policy else by_policy(each)["kept_by_policy"]
             if kept is None:
-                moving.append(each)
+                try:
+                    self._refuse_unread(each)
+                except DroverError as problem:
+                    self.failed.append(str(problem))
+                else:
+                    moving.append(each)
             else:
                 self.failed.append(
                     f"Instance {each['name']} is not moved from {each['host']}: {kept.rstrip('.')}. Change its policy, or move it despite "
                     "that with drover_despite_policy=true."
                 )
         return moving
+
+    def _refuse_unread(self, instance: NamedInstance) -> None:
+        """Refuse what a host that the store has never read may forbid: the instance may run there, and what is moved here is an old definition.
+
+        A live move is not refused, because its host makes it only with a guest that runs there.
+        """
+        if instance["state"] == "shutoff" or self._is_to_stop(instance):
+            with self._store.read() as connection:
+                refused = f"Instance {instance['name']}: It is not moved"
+                continuity.refuse_unread(connection, refused, self._ports.hosts.names(), continuity.RUNNING)
 
     def _is_to_stop(self, instance: NamedInstance) -> bool:
         if self._request.cold:

@@ -22,10 +22,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._records import orders
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._store import instance_lookup
+from ansible_collections.drover.compute.plugins.plugin_utils._store import continuity, instance_lookup
 
 #: How a resize ends.
 CONFIRM, REVERT = "confirm", "revert"
+#: How a refusal begins, by the ending; None for a resize.
+NOT_DONE = {None: "It is not resized", CONFIRM: "Its resize is not confirmed", REVERT: "Its resize is not reverted"}
 #: Seconds that a lease is held beyond what its work may take.
 SPARE = 300
 
@@ -104,6 +106,7 @@ class Resize:
 
     def _resize(self, instance: NamedInstance) -> None:
         source = instance["migration"]["source"] if instance["migration"] else instance["host"]
+        self._refuse_unread(instance, None)
         with self._held([source] if source else [], f"resize of {instance['name']}"):
             begun = self._steps.begin(*self._steps.find(instance_lookup.as_named(instance)), self.request.size, self.request.host)
             self._note(instance["name"], begun)
@@ -147,7 +150,9 @@ class Resize:
         _instance, resize = self._steps.find(instance_lookup.as_named(instance))
         if resize is None:
             self._say(f"{instance['name']} has no resize that waits to be confirmed; nothing is done.")
-        elif self.request.ending == CONFIRM:
+            return
+        self._refuse_unread(instance, self.request.ending)
+        if self.request.ending == CONFIRM:
             with self._held([resize["destination"]], f"confirming the resize of {resize['name']}"):
                 self._take(self._steps.confirm, resize)
         else:
@@ -162,6 +167,12 @@ class Resize:
             self._take(self._steps.revert, resize)
 
     # Parts
+
+    def _refuse_unread(self, instance: NamedInstance, ending: str | None) -> None:
+        """Refuse what a host that the store has never read may forbid: the instance may run there, and would be started here or get another disk."""
+        with self._store.read() as connection:
+            refused = f"Instance {instance['name']}: {NOT_DONE[ending]}"
+            continuity.refuse_unread(connection, refused, self._hosts.names(), continuity.RUNNING)
 
     def _take(
         self, step: Callable[Concatenate[orders.Resize, More], Step], resize: orders.Resize, *more: More.args, **named: More.kwargs

@@ -8,7 +8,7 @@ Both ends of the resize have to show that they have no domain of it. Its files s
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
@@ -100,8 +100,8 @@ class ResizeRemoval:
         }
 
     @staticmethod
-    def _refuse_shown_elsewhere(instance: NamedInstance, ends: Iterable[str]) -> None:
-        others = [each for each in instance["nodes"] if each.partition("/")[0] not in ends]
+    def _refuse_shown_elsewhere(instance: NamedInstance, ends: Collection[str]) -> None:
+        others = instance_lookup.shown_elsewhere(instance, ends)
         if others:
             raise DroverError(
                 f"Instance {instance['name']} was resized, and {' and '.join(others)} shows its domain, which somebody took there. It is not "

@@ -290,6 +290,13 @@ class ResizeSteps:
                 f"run this again when {source} answers."
             )
         if state == "absent":
+            instance, _resize = self.find(resize["uuid"])
+            others = instance_lookup.shown_elsewhere(instance, (source, destination))
+            if others:
+                raise DroverError(
+                    f"Instance {name}: {nowhere} of it, but {' and '.join(others)} has one, so somebody took it there. Nothing was done: take it back to "
+                    f"{destination} by hand, run drover.compute.discover, and then this again."
+                )
             raise DroverError(
                 f"Instance {name}: {nowhere} of it, so somebody moved or removed it. Nothing was done. {REMOVE} Else define it on {destination} "
                 "again from its disk, and run this again."

@@ -64,6 +64,11 @@ def as_named(instance: NamedInstance) -> dict[str, str]:
     return {"uuid": instance["uuid"], **({"name": instance["name"]} if instance["named"] else {})}
 
 
+def shown_elsewhere(instance: NamedInstance, ends: Collection[str]) -> list[str]:
+    """Return the compute nodes that showed an instance when they were last read, but for those of the ends of its move."""
+    return [each for each in instance["nodes"] if each.partition("/")[0] not in ends]
+
+
 def refuse_none(wanted: Collection[Any]) -> None:
     """Raise DroverError where the operator names no instance."""
     if not wanted:

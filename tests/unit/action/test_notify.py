@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, services
 from ansible_collections.drover.compute.tests.unit.action.running import ansible
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host
@@ -78,6 +79,38 @@ def test_an_evacuation_that_is_refused_needs_a_person(run):
     code, said, notices = run("evacuate", "-e", "drover_host=kvm1")
     assert code != 0 and [each["stage"] for each in notices] == ["began", "needs a person"], said
     assert "restarted nothing" in notices[1]["message"] and "up" in notices[1]["message"]
+
+
+SSH = """#!/bin/sh
+echo 'ssh: connect to host nowhere.invalid port 22: No route to host' >&2
+exit 255
+"""
+RULES = "no_witness,many_down,just_started,too_early,quiet_time"
+
+
+NO_ANSWER = {"drover_power_driver": "libvirt", "drover_power_domain": "test", "drover_power_address": "test:///nowhere.xml"}
+NO_FENCE = {"drover_storage_fence": "nothing"}
+
+
+@pytest.mark.parametrize(("driver", "storage"), [(NO_ANSWER, {}), ({}, NO_FENCE), (NO_ANSWER, NO_FENCE)], ids=["power", "storage", "both"])
+def test_an_evacuation_whose_fence_fails_says_why_in_the_notice(run, tmp_path, driver, storage):
+    """The last message of the run does not repeat it."""
+    ssh = tmp_path / "silent-ssh"
+    ssh.write_text(SSH)
+    ssh.chmod(0o755)
+    dead = {"ansible_connection": "ssh", "ansible_host": "nowhere.invalid", "ansible_port": 22, "ansible_ssh_executable": str(ssh)}
+    (tmp_path / "host_vars").mkdir()
+    (tmp_path / "host_vars" / "kvm1.yml").write_text(json.dumps({**dead, **driver, **storage, "drover_power_timeout": 1}))
+    with Store.open(f"sqlite:///{tmp_path / 'store.db'}").write() as connection:
+        services.record_unreachable(connection, "kvm1", "no route to host", time.time())
+    code, said, notices = run("evacuate", "-e", "drover_host=kvm1", "-e", f"drover_evacuate_force={RULES}")
+    assert code != 0 and [each["stage"] for each in notices] == ["began", "needs a person"], said
+    message, (why, _refuse, end) = notices[1]["message"], said.partition("TASK [drover.compute.evacuate : Refuse]")
+    reasons = ["kvm1 is not fenced, and nothing of it may be started elsewhere."] if driver else []
+    reasons += ["drover_storage_fence of kvm1 is nothing, and that is neither"] if storage else []
+    assert message.startswith(f"The evacuation of kvm1 restarted nothing. {reasons[0]}"), message
+    for reason in reasons:
+        assert message.count(reason) == 1 and reason in why and reason not in end, said
 
 
 def test_an_audit_without_problems_gives_none(run):

@@ -165,6 +165,23 @@ def test_one_that_a_third_host_shows_is_not_removed(fleet_url, there):
 
 
 @PLACES
+def test_one_that_a_third_host_shows_is_not_confirmed_or_reverted_and_the_host_is_named(fleet_url, there, place):
+    resized(there, fleet_url, place)
+    there.hosts[place].domains()[uuid_of("web")].destroy()
+    there.moved(there.hosts[place], there.hosts["kvm3"], there.hosts[place].domains()[uuid_of("web")])
+    discover(fleet_url, *there.hosts)
+    held, where = fleets.holdings(fleet_url), there.where()
+    nowhere = "kvm1 has no domain" if place == "kvm1" else "neither kvm1 nor kvm2 has a domain"
+    for ending in ("confirm", "revert"):
+        said = failure(resize, fleet_url, ending=ending)
+        assert f"{nowhere} of it, but kvm3 has one" in said and f"take it back to {place} by hand" in said and "instance_delete" not in said
+        assert fleets.holdings(fleet_url) == held and there.where() == where
+    there.moved(there.hosts["kvm3"], there.hosts[place], there.hosts["kvm3"].domains()[uuid_of("web")])
+    discover(fleet_url, *there.hosts)
+    assert resize(fleet_url, ending="confirm")["changed"] is True
+
+
+@PLACES
 def test_a_resize_that_was_cut_off(fleet_url, there, monkeypatch, place):
     discover(fleet_url, *there.hosts)
 

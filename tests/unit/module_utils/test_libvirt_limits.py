@@ -21,7 +21,7 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _libvirt_calls, _limits
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _libvirt_calls, _limits, _volumes
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, LibvirtSilent
 
 HERE = os.uname().nodename
@@ -146,6 +146,76 @@ def test_safety_09_what_libvirt_hands_out_has_limits_too(connection, hang):
     with pytest.raises(LibvirtSilent, match="XMLDesc"):
         domain.XMLDesc(0)
     _libvirt.close(other)
+
+
+POOL_CALLS = pytest.mark.parametrize(
+    ("call", "args"),
+    [("refresh", (0,)), ("createXML", ("<volume/>", 0)), ("createXMLFrom", ("<volume/>", None, 0))],
+)
+
+
+@pytest.fixture
+def at_work(connection, monkeypatch):
+    """``at_work(call, times)`` has libvirt make volumes of a pool for others while that call comes so often; returns the pool and the list of calls."""
+    monkeypatch.setattr(_libvirt_calls, "POOL_PAUSE", 0.01)
+
+    def make(call, times):
+        calls = []
+
+        def busy(*args):
+            calls.append(args)
+            if len(calls) <= times:
+                problem = libvirt.libvirtError("")
+                text = "internal error: pool 'ceph' has asynchronous jobs running."
+                problem.err, problem.args = (libvirt.VIR_ERR_INTERNAL_ERROR, 18, text, 2, None, None, None, 0, 0), (text,)
+                raise problem
+            return 0
+
+        monkeypatch.setattr(libvirt.virStoragePool, call, busy)
+        return connection.listAllStoragePools(0)[0], calls
+
+    return make
+
+
+@POOL_CALLS
+def test_a_call_waits_while_the_pool_is_at_work_for_others(at_work, call, args):
+    pool, calls = at_work(call, 3)
+    assert getattr(pool, call)(*args) == 0 and len(calls) == 4
+
+
+@POOL_CALLS
+def test_a_pool_that_stays_at_work_is_said_in_a_sentence(at_work, monkeypatch, call, args):
+    monkeypatch.setattr(_libvirt_calls, "POOL_PATIENCE", 0.2)
+    pool, calls = at_work(call, 10**6)
+    began = time.monotonic()
+    with pytest.raises(libvirt.libvirtError) as problem:
+        getattr(pool, call)(*args)
+    assert 0.2 <= time.monotonic() - began < 5 and len(calls) > 2
+    assert _libvirt.text_of(problem.value) == (
+        f"the storage pool ceph on {HERE} was busy with other work for 0.2 s, and nothing was done there: run this again when that has ended, or look "
+        "whether its storage hangs"
+    )
+    assert _libvirt.code_of(problem.value) == libvirt.VIR_ERR_INTERNAL_ERROR
+
+
+def test_no_other_call_waits_for_a_pool(at_work):
+    pool, calls = at_work("destroy", 10**6)
+    with pytest.raises(libvirt.libvirtError, match="asynchronous jobs"):
+        pool.destroy()
+    assert len(calls) == 1
+
+
+def test_the_builds_of_two_instances_meet_in_a_pool(at_work, connection, monkeypatch):
+    pool, calls = at_work("createXML", 3)
+    _volumes.make(connection, pool.name(), "vda", 1)
+    assert len(calls) == 4
+    monkeypatch.setattr(_libvirt_calls, "POOL_PATIENCE", 0.2)
+    pool, calls = at_work("createXML", 10**6)
+    with pytest.raises(
+        LibvirtProblem,
+        match=f"The volume vda of the storage pool {pool.name()} cannot be made on {HERE}: the storage pool ceph .* was busy",
+    ):
+        _volumes.make(connection, pool.name(), "vda", 1)
 
 
 def test_what_is_given_to_libvirt_is_its_own(connection):

@@ -142,6 +142,29 @@ def test_of_one_that_is_off(make):
     assert set(vm.disks()) == {vm.device} and os.stat(vm.device).st_size == 64 * MIB and not os.path.exists(vm.old) and not vm.recorded
 
 
+@pytest.mark.parametrize("to", ["fast", "ceph"])
+def test_one_in_ceph_that_is_off_is_refused_in_a_sentence(make, monkeypatch, to):
+    """libvirt tells the size of such an image only while the guest runs."""
+
+    def block_info(domain, target, flags=0):
+        if not domain.isActive():
+            refuse(libvirt.VIR_ERR_INTERNAL_ERROR, "missing storage backend for network files using rbd protocol")
+        return [64 * MIB, 64 * MIB, 64 * MIB]
+
+    vm = make(NETWORK.replace(NAME, "root"), running=False)
+    monkeypatch.setattr(libvirt.virDomain, "blockInfo", block_info)
+    vm.ceph.images = {"root": Image(64 * MIB, "data")}
+    vm.ceph.refresh()
+    for check_mode in (True, False):
+        said = vm.refuses(check_mode=check_mode, **({} if to == "fast" else {"pool": to}))
+        assert (
+            said.startswith("The disk vda of vm on ")
+            and "is not moved: the guest is off" in said
+            and "Start it, then run this again" in said
+        )
+        assert "backend" not in said and list(vm.ceph.images) == ["root"] and not vm.recorded
+
+
 @pytest.mark.parametrize("pool", ["ceph", "vms"])
 def test_an_abort_removes_the_volume(make, pool):
     vm = make()

@@ -1,0 +1,87 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""kvm1 comes back with the definition of app, which was evacuated to kvm2: a discovery removes it only while kvm2 shows app."""
+
+from __future__ import annotations
+
+import pytest
+from ansible.errors import AnsibleConnectionFailure
+
+pytest.importorskip("libvirt")
+
+from ansible_collections.drover.compute.tests.unit.action.running import run
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
+
+HOSTS = ["kvm1", "kvm2", "kvm3"]
+GROUPS = {"groups": {"all": HOSTS, "hypervisors": HOSTS}}
+RULES = ["many_down", "just_started", "too_early", "quiet_time"]
+
+
+def discover(url, *hosts, **more):
+    for host in hosts:
+        run("compute_node", {"inventory_hostname": host, "drover_cpu_allocation_ratio": 4.0, **GROUPS}, store_url=url, **more)
+
+
+@pytest.fixture
+def url(fleet_url, there, capsys):
+    there.hosts["kvm1"].define("app", uuid_of("app"))
+    discover(fleet_url, *HOSTS)
+    there.hosts["kvm1"].power_off()
+    with pytest.raises(AnsibleConnectionFailure):
+        discover(fleet_url, "kvm1")
+    evacuation = {"host": "kvm1", "others": HOSTS[1:], "force": RULES, "store_url": fleet_url}
+    run("evacuate", GROUPS, state="judged", said="kvm1 is powered off", **evacuation)
+    run("evacuate", GROUPS, state="restarted", read=HOSTS[1:], unmovable="skip", **evacuation)
+    there.hosts["kvm1"].power_on()
+    assert there.where()["app"] == [("kvm1", "shutoff"), ("kvm2", "running")]
+    there.calls.clear()
+    capsys.readouterr()
+    return fleet_url
+
+
+def asked(there):
+    """The modules that looked for app on kvm2, and that removed its definition from kvm1, in their order."""
+    names = [(host, module.rpartition(".")[2]) for host, module, *_rest in there.calls]
+    return [each for each in names if each in (("kvm2", "_domain_order"), ("kvm1", "_domain_restart"))]
+
+
+def test_it_is_removed_after_its_new_host_has_shown_it(url, there, capsys):
+    discover(url, "kvm1", check=True)
+    assert there.where()["app"] == [("kvm1", "shutoff"), ("kvm2", "running")]
+    assert "kvm1: would remove the stale definition of app, which was evacuated" in capsys.readouterr().out
+    there.calls.clear()
+    discover(url, "kvm1")
+    assert there.where()["app"] == [("kvm2", "running")] and fleets.where(url)["app"] == "kvm2"
+    assert asked(there) == [("kvm2", "_domain_order"), ("kvm1", "_domain_restart")]
+    assert "kvm1: removed the stale definition of app, which was evacuated" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("silent", ["reached", "libvirt"])
+def test_it_stays_while_its_new_host_does_not_answer(url, there, capsys, silent):
+    setattr(there.hosts["kvm2"], silent, False)
+    discover(url, "kvm1")
+    assert there.where()["app"] == [("kvm1", "shutoff"), ("kvm2", "running")] and ("kvm1", "_domain_restart") not in asked(there)
+    said = capsys.readouterr().out
+    assert "kvm1: kept the definition of app, which was evacuated from here to kvm2, as kvm2 did not answer: it may be the only one" in said
+    setattr(there.hosts["kvm2"], silent, True)
+    discover(url, "kvm1")
+    assert there.where()["app"] == [("kvm2", "running")]
+
+
+def test_it_stays_where_its_new_host_does_not_show_it(url, there, capsys):
+    """Somebody has moved it back, or the store is older than that."""
+    moved = there.hosts["kvm2"].domains()[uuid_of("app")]
+    moved.destroy()
+    moved.undefine()
+    discover(url, "kvm1")
+    assert there.where()["app"] == [("kvm1", "shutoff")] and asked(there) == [("kvm2", "_domain_order")]
+    assert "to kvm2, as kvm2 does not show it: it may be the only one" in capsys.readouterr().out
+
+
+def test_one_that_runs_on_its_old_host_is_not_touched(url, there):
+    there.hosts["kvm1"].domains()[uuid_of("app")].create()
+    discover(url, "kvm1")
+    assert there.where()["app"] == [("kvm1", "running"), ("kvm2", "running")] and ("kvm1", "_domain_restart") not in asked(there)
