@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import json
+import os
 import pathlib
 
 import pytest
@@ -43,6 +44,9 @@ def records(tmp_path_factory, monkeypatch):
     """The folder of what is under way on the fake hypervisor; never the machine's own."""
     folder = str(tmp_path_factory.mktemp("run"))
     monkeypatch.setattr(migration_record, "default_folder", lambda: folder)
+    # Else a test waits for another one of another process, whose instances have the same uuids.
+    named, run = migration_record.Records._lock_name, os.getpid()
+    monkeypatch.setattr(migration_record.Records, "_lock_name", lambda own, uuid: f"{named(own, uuid)}/{run}")
     return migration_record.Records(folder)
 
 
