@@ -148,7 +148,8 @@ def _kept(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*args, **kwargs)
         except libvirt.libvirtError as exc:
-            if exc.err is None and _LAST.error is not None:
+            # Cleared in the middle of the reading, it has no code.
+            if not (exc.err and exc.err[0]) and _LAST.error is not None:
                 exc.err, exc.args = _LAST.error, (_LAST.error[2],)
             raise
 

@@ -305,6 +305,16 @@ def test_a_signal_does_not_leave_a_call_in_its_middle():
     assert _limits.within(30, lambda: "again") == "again"
 
 
+@pytest.mark.parametrize("left", [None, (0, 0, None, 0, None, None, None, 0, 0)])
+def test_what_libvirt_said_is_not_lost(monkeypatch, left):
+    """What Python frees while the binding makes its exception clears the error: before it is read, or in the middle of that."""
+    conn = _libvirt.open_connection("test:///default")
+    monkeypatch.setattr(libvirt.libvirtmod, "virGetLastError", lambda: left)
+    with pytest.raises(libvirt.libvirtError) as caught:
+        conn.lookupByName("nobody")
+    assert _libvirt.code_of(caught.value) == libvirt.VIR_ERR_NO_DOMAIN and str(caught.value) == "Domain not found"
+
+
 def test_a_helper_holds_nothing_when_it_is_idle(connection):
     """A connection that somebody still knew would never be closed."""
 
