@@ -156,11 +156,21 @@ class InstanceDevices:
         }
 
     def _refuse_unread(self, instance: NamedInstance, foreseen: Mapping[str, Any]) -> None:
-        """Refuse to make a disk larger that a guest may use on a host that the store has never read; not where it runs on its own host."""
-        if self._request.kind == GROWTH and (foreseen.get("domain") or {}).get("state") not in LIVE_STATES:
-            with self._store.read() as connection:
-                refused = f"Instance {instance['name']}: {NOT_DONE[orders.EXTENDING]}"
-                continuity.refuse_unread(connection, refused, self._hosts.names(), continuity.RUNNING)
+        """Refuse what a guest may use on a host that the store has never read: a disk that would be written to by two, or made larger below it.
+
+        A disk that is made is nobody's yet, and one grows whose guest runs on its own host.
+        """
+        kind, runs_here = self._request.kind, (foreseen.get("domain") or {}).get("state") in LIVE_STATES
+        is_taken = kind == DISK and self._request.present and foreseen.get("changed") and not foreseen["created_disks"]
+        if is_taken and not foreseen["device"]["readonly"]:
+            unknown = continuity.FILES
+        elif kind == GROWTH and not runs_here:
+            unknown = continuity.RUNNING
+        else:
+            return
+        with self._store.read() as connection:
+            refused = f"Instance {instance['name']}: {NOT_DONE[self._request.task_state]}"
+            continuity.refuse_unread(connection, refused, self._hosts.names(), unknown)
 
     def _refuse_used(self, connection: Connection, instance: NamedInstance, foreseen: Mapping[str, Any]) -> None:
         """Refuse a file that an instance of any host uses."""

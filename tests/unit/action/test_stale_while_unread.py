@@ -102,6 +102,24 @@ def test_one_that_runs_where_it_is_recorded_moves_live_and_its_disk_grows(url, t
     assert there.where()["web"] == [("kvm3", "running")]
 
 
+@pytest.mark.parametrize("check", [True, False])
+def test_a_disk_that_a_guest_there_may_write_to_is_not_attached(url, there, check):
+    """One that is made is nobody's, and one that is only read may be read by two."""
+    folder = os.path.dirname(hypervisors.disks_of(domain(there))[0])
+    theirs = os.path.join(folder, "data.img")
+    with open(theirs, "wb") as file:
+        file.truncate(1 << 20)
+    brought_back(url, "kvm1", "kvm3")
+    attach = {"name": "web", "path": theirs, "format": "raw", "timeout": 0}
+    said = refused(url, "instance_disk", check=check, **attach)
+    assert said.startswith("Instance web: Nothing is attached: kvm2 was not read") and "the files that are needed there are not known" in said
+    run("instance_disk", store_url=url, check=True, readonly=True, **attach)
+    assert run("instance_disk", store_url=url, name="web", path=os.path.join(folder, "own.qcow2"), size=1, timeout=0)["changed"] is True
+    discover(url, "kvm2")
+    assert run("instance_disk", store_url=url, **attach)["changed"] is True
+    assert run("instance_disk", store_url=url, **attach)["changed"] is False
+
+
 def test_an_old_definition_of_one_that_ran_does_not_move_live(url, there):
     """The store says that it runs, as when it was exported, and its host has not been read since."""
     stale(there)
