@@ -112,7 +112,9 @@ def test_a_disk_that_a_guest_there_may_write_to_is_not_attached(url, there, chec
     brought_back(url, "kvm1", "kvm3")
     attach = {"name": "web", "path": theirs, "format": "raw", "timeout": 0}
     said = refused(url, "instance_disk", check=check, **attach)
-    assert said.startswith("Instance web: Nothing is attached: kvm2 was not read") and "the files that are needed there are not known" in said
+    assert (
+        said.startswith("Instance web: Nothing is attached: kvm2 was not read") and "the files that are needed there are not known" in said
+    )
     run("instance_disk", store_url=url, check=True, readonly=True, **attach)
     assert run("instance_disk", store_url=url, name="web", path=os.path.join(folder, "own.qcow2"), size=1, timeout=0)["changed"] is True
     discover(url, "kvm2")
