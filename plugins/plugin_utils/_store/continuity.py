@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, some
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, clock, power, tables
@@ -28,6 +28,17 @@ WITNESS = ".claims"
 #: What is not known of hosts that were not read.
 FILES = "the files that are needed there are"
 RUNNING = "whether it runs there is"
+THERE = "what is defined there is"
+#: What no host tells, so that a look at all of them does not bring it back.
+_AGAIN = "Look at drover.compute.hosts, and disable again what must take no instances (drover.compute.host_disable, drover.compute.drain) before you place."
+BROUGHT_BACK = (
+    "The store was brought back from a backup. Which hosts were disabled, enabled or drained since that backup is not known: they are as it has them. "
+    f"{_AGAIN}"
+)
+MADE = (
+    "The store is new, and there are instances already. If it replaces one that was lost: which hosts were disabled or drained is not known any more, "
+    f"and each host that answers takes instances. {_AGAIN} A resize that was open is not known either: the instance keeps the new size."
+)
 
 
 def refuse_unknown(connection: Connection, lifted: Collection[str] = (), inventory: Collection[str] = ()) -> None:
@@ -119,6 +130,24 @@ def notice(connection: Connection, now: float) -> None:
         _write(connection, row.claims + 1, now)
         # Before the commit, for the next one that records a host: with the file and without the row the store counts as brought back.
         witness(connection)
+
+
+def forgotten(connection: Connection, instances: Mapping[str, int]) -> list[str]:
+    """Say what people have told an earlier store, and this one does not know. To be asked before hosts are recorded, and after notice().
+
+    :param instances: the number of instances of each host that is to be recorded.
+    :returns: sentences, the same for each host: once for a store that was brought back, until all are read; and for the first look of a new
+        store at a host with instances.
+    """
+    table = tables.services
+    row = connection.execute(sa.select(tables.continuity)).one_or_none()
+    rows = bulk.among(connection, sa.select(table.c.host, table.c.last_seen_up), table.c.host, instances)
+    seen = {each.host: each.last_seen_up or 0 for each in rows}
+    born = 0 if row is None else row.born_at
+    if born:
+        return [BROUGHT_BACK] if any(seen.get(host, 0) < born for host in instances) else []
+    is_new = row is None or not row.claims
+    return [MADE] if is_new and any(count and not seen.get(host) for host, count in instances.items()) else []
 
 
 def since(connection: Connection) -> float:
