@@ -142,6 +142,9 @@ class ActionModule(DroverAction):
             now = clock.now(connection)
             if not self._task.check_mode:
                 continuity.notice(connection, now)
+            forgotten = continuity.forgotten(
+                connection, {name: sum(len(each["domains"]) for each in nodes) for name, nodes in reports.items()}
+            )
             record.end_moved_back(connection, self._evacuated, self._absent, now)
             found = record.record(connection, reports, now)
             if self._task.diff:
@@ -157,7 +160,7 @@ class ActionModule(DroverAction):
         if args["nodes"] is None and self._task.delegate_to is None and any(found[each] for each in TO_LOOK_AT):
             self.show(_to_look_at(host, found))
         warnings = [sentence for nodes in reports.values() for each in nodes for sentence in each["warnings"]]
-        warnings += _doubled_sentences(found["doubled"])
+        warnings += [*forgotten, *_doubled_sentences(found["doubled"])]
         warnings += [f"{sentence} It is not moved until its metadata is corrected." for sentence in found.pop("policies")]
         warnings += [*found.pop("unmeasured"), *self._untold]
         return {**found, "warnings": warnings} if warnings else found

@@ -284,7 +284,11 @@ class Drain:
             # The move was not begun, and the destination may be tried again.
             return
         if not reached and move["source"] in self.hosts:
-            self.unreached.setdefault(move["source"], {})[provider] = why
+            known = self.unreached.setdefault(move["source"], {})
+            if provider not in known:
+                # The look there may have taken long, and the plan that is shown has other destinations.
+                self._say(f"Nothing of {move['source']} goes to {move['destination']}: {why}")
+            known[provider] = why
         else:
             self.excluded.setdefault(move["uuid"], {})[provider] = why
 

@@ -15,7 +15,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_r
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import InstanceOutcome
-from ansible_collections.drover.compute.plugins.plugin_utils._store import instance_lookup
+from ansible_collections.drover.compute.plugins.plugin_utils._store import continuity, instance_lookup
 
 #: Seconds that the work on one instance may take beyond its timeout, and on a host in all.
 SPARE, SPARE_OF_HOST = 30, 300
@@ -43,10 +43,14 @@ class InstanceOperations:
         """
         instance_lookup.refuse_none(wanted)
         unknown: list[Any] | None = [] if state == "absent" else None
+        gone: list[Any] = []
         with self._store.read() as connection:
             found = instance_lookup.find(connection, wanted, unknown)
         if unknown:
-            self._say(f"Not in the store, so there is nothing to remove: {', '.join(unknown)}")
+            with self._noted():
+                self._refuse_unheard_of(unknown)
+                self._say(f"Not in the store, so there is nothing to remove: {', '.join(unknown)}")
+                gone = [*unknown]
         resized = [each for each in found if state == "absent" and is_resized(each)]
         others = [each for each in found if each not in resized]
         for instance in resized:
@@ -63,10 +67,19 @@ class InstanceOperations:
         result: dict[str, Any] = {"changed": any(each["changed"] for each in self.outcomes), "instances": self.outcomes}
         if state == "absent":
             removed = [each for each in self.outcomes if each["status"] == "done"]
-            result["gone"] = [{"uuid": each["uuid"], "name": each["name"]} for each in removed] + (unknown or [])
+            result["gone"] = [{"uuid": each["uuid"], "name": each["name"]} for each in removed] + gone
             for outcome in removed:
                 self._say_removed(outcome)
         return result, self.differences, self.failed
+
+    def _refuse_unheard_of(self, names: Sequence[Any]) -> None:
+        """Refuse to call instances gone that the store has never seen, while it has not read all hosts.
+
+        :raises DroverError: a host has not been read.
+        """
+        refused = f"Not in the store: {', '.join(names)}. Nothing was removed"
+        with self._store.read() as connection:
+            continuity.refuse_unread(connection, refused, self._hosts.names(), continuity.THERE)
 
     @contextlib.contextmanager
     def _noted(self) -> Iterator[None]:

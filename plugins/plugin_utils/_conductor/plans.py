@@ -47,7 +47,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_fo
     moved_since,
     read_instances,
 )
-from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import left_open_for
+from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import left_open_for, note_open_resizes
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import shown
 
 
@@ -101,6 +101,7 @@ class DrainQuestion:
         :raises PlanError: an unknown host.
         """
         there: list[PlannedInstance] = read_instances(connection, hosts)
+        note_open_resizes(connection, there)
         others: list[PlannedInstance] | None = None
         excluded, unreached = dict(excluded or {}), unreached or {}
         for each in there:
@@ -111,6 +112,7 @@ class DrainQuestion:
         if any(each["uuid"] in unplaced and why_unmovable(each) is None for each in there):
             # The others are of use only now: to make room, and to prove that nothing would.
             others = read_instances(connection, _concerned(columns, hosts), but=hosts)
+            note_open_resizes(connection, others)
             plan, _columns = self._plan(connection, there, others, hosts, excluded, closed)
         estimate(connection, plan, there + (others or []), _by_source(plan["moves"]))
         return {**plan, "lines": drain_lines(plan), "unsettled": left_open_for(connection, hosts)}

@@ -36,6 +36,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.host_columns
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._store.images import read_images
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_amounts, read_instances
+from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import note_open_resizes
 from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import ProviderArrays
 
 
@@ -128,6 +129,7 @@ def read_whole_fleet(
 ) -> tuple[FleetColumns, list[PlannedInstance]]:
     """Read the columns of the fleet and all instances, for a plan that may move any of them."""
     instances = read_instances(connection)
+    note_open_resizes(connection, instances)
     return read_all_columns(connection, now, service_down_time, columns_for_moves(instances, policy, whole=True)), instances
 
 

@@ -72,6 +72,8 @@ def why_unmovable(instance: PlannedInstance) -> str | None:
         )
     if instance.get("task_state") == MOVING_DISK:
         return "a disk of it is being moved to another storage; wait for its end, or run drover.compute.instance_disk_move again"
+    if instance.get("resized_from"):
+        return f"it was resized and still holds its old room on {instance['resized_from']}; confirm or revert that first (drover.compute.instance_resize)"
     state = instance.get("state")
     kept = why_policy_keeps(policy, instance.get("move_policy_error"), state)
     if kept:

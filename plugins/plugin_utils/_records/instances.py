@@ -210,6 +210,8 @@ class PlannedInstance(InstanceAmounts):
     backs: list[str]
     #: MiB of memory that the guest changes per second, where it is known.
     dirty_mib: NotRequired[float]
+    #: The host on which a resize that is neither confirmed nor reverted holds its old room.
+    resized_from: NotRequired[str]
 
 
 class EvacuatedInstance(PlannedInstance):

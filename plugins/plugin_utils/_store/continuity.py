@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, some
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, clock, power, tables
@@ -25,9 +25,22 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import C
 #: The name of the rule, by which an operator may lift it.
 UNREAD = "unread_hosts"
 WITNESS = ".claims"
+#: In place of the time at which a store was brought back: it is new, has claims, and has not read every host once.
+MADE_AND_UNREAD = -1.0
 #: What is not known of hosts that were not read.
 FILES = "the files that are needed there are"
 RUNNING = "whether it runs there is"
+THERE = "what is defined there is"
+#: What no host tells, so that a look at all of them does not bring it back.
+_AGAIN = "Look at drover.compute.hosts, and disable again what must take no instances (drover.compute.host_disable, drover.compute.drain) before you place."
+BROUGHT_BACK = (
+    "The store was brought back from a backup. Which hosts were disabled, enabled or drained since that backup is not known: they are as it has them. "
+    f"{_AGAIN}"
+)
+MADE = (
+    "The store is new, and there are instances already. If it replaces one that was lost: which hosts were disabled or drained is not known any more, "
+    f"and each host that answers takes instances. {_AGAIN} A resize that was open is not known either: the instance keeps the new size."
+)
 
 
 def refuse_unknown(connection: Connection, lifted: Collection[str] = (), inventory: Collection[str] = ()) -> None:
@@ -45,15 +58,14 @@ def refuse_unknown(connection: Connection, lifted: Collection[str] = (), invento
     unread = sorted({*_unread(connection, born), *unheard})
     if unheard or _unread(connection, born, running=False):
         # Lifted for this claim, or no matter for it, the rule holds on for all else, though from now on the store has a claim.
-        born = born or (0 if row.claims else _first_reading(connection))
+        born = born or (0 if row.claims else MADE_AND_UNREAD)
     elif inventory:
         # All that ran then is known now.
         born = 0
     _write(connection, row.claims + 1, born)
     if unread and UNREAD not in lifted:
         raise Unread(
-            f"{_not_read(unread)}: what runs there is not known, and nothing "
-            f"new is placed that may run there already. {_way_out(unread)} To go on all the same: -e drover_place_force={UNREAD}, which lifts just this rule.",
+            f"{_not_read(unread)}: what runs there is not known, and nothing new is placed that may run there already. {_way_out(unread)} To go on all the same: -e drover_place_force={UNREAD}, which lifts just this rule.",
             born if came_back else None,
         )
 
@@ -138,6 +150,24 @@ def note_all_read(connection: Connection, inventory: Collection[str]) -> None:
         _write(connection, _row(connection).claims + 1, 0)
         # Before the commit, as in notice().
         witness(connection)
+
+
+def forgotten(connection: Connection, instances: Mapping[str, int]) -> list[str]:
+    """Say what people have told an earlier store, and this one does not know. To be asked before hosts are recorded, and after notice().
+
+    :param instances: the number of instances of each host that is to be recorded.
+    :returns: sentences, the same for each host: once for a store that was brought back, until all are read; and for the first look of a new
+        store at a host with instances.
+    """
+    table = tables.services
+    row = connection.execute(sa.select(tables.continuity)).one_or_none()
+    rows = bulk.among(connection, sa.select(table.c.host, table.c.last_seen_up), table.c.host, instances)
+    seen = {each.host: each.last_seen_up or 0 for each in rows}
+    born = 0 if row is None else row.born_at
+    if born > 0:
+        return [BROUGHT_BACK] if any(seen.get(host, 0) < born for host in instances) else []
+    is_new = row is None or born or not row.claims
+    return [MADE] if is_new and any(count and not seen.get(host) for host, count in instances.items()) else []
 
 
 def since(connection: Connection) -> float:
@@ -235,12 +265,6 @@ def _unheard_of(connection: Connection, inventory: Collection[str]) -> set[str]:
     table = tables.services
     known = {row.host for row in bulk.among(connection, sa.select(table.c.host), table.c.host, inventory)}
     return set(inventory) - known
-
-
-def _first_reading(connection: Connection) -> float:
-    """Return when the first host was read; without any, now. A store is at least as old as this."""
-    first = connection.execute(sa.select(sa.func.min(tables.services.c.last_seen_up))).scalar()
-    return clock.now(connection) if first is None else first
 
 
 def _unread(connection: Connection, born: float, running: bool = True) -> list[str]:

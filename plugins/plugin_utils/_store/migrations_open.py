@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import PlannedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import OpenMove
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances import on_its_node
@@ -64,6 +65,16 @@ def holding(connection: Connection, instance_uuids: Iterable[str]) -> dict[str, 
     rows = bulk.among(connection, query, table.c.instance_uuid, instance_uuids)
     rows.sort(key=lambda row: row.status in tables.OPEN_MIGRATION)
     return {row.instance_uuid: row for row in rows}
+
+
+def note_open_resizes(connection: Connection, instances: Iterable[PlannedInstance]) -> None:
+    """Complete the instances whose resize is neither confirmed nor reverted: no move of them is begun."""
+    table = tables.migrations
+    query = sa.select(table.c.instance_uuid, table.c.source).where(table.c.status == "finished")
+    sources = {row.instance_uuid: row.source for row in connection.execute(query)}
+    for each in instances if sources else ():
+        if each["uuid"] in sources:
+            each["resized_from"] = sources[each["uuid"]]
 
 
 def holding_at(connection: Connection, node_ids: Iterable[int]) -> list[Row]:

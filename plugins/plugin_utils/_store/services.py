@@ -34,6 +34,11 @@ def down_reason(service: ServiceState, now: float, service_down_time: float) -> 
     # Absolute, as in Nova: a time in the future is no heartbeat either.
     age = abs(now - service.last_seen_up)
     if service_down_time and age > service_down_time:
+        if now < service.last_seen_up:
+            return (
+                f"last seen {int(age)} s in the future, more than service_down_time ({int(service_down_time)} s): set the clock right, and run "
+                "drover.compute.discover"
+            )
         return f"last seen {int(age)} s ago, more than service_down_time ({int(service_down_time)} s)"
     return None
 

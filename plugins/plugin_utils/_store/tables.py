@@ -483,7 +483,7 @@ if sa:
         sa.Column("message", sa.Text),
     )
 
-    # One row: when the store was made or restored, and the number of its claims, see continuity.py.
+    # One row: when the store was brought back, if it has not read all hosts since (0, see MADE_AND_UNREAD), and the number of its claims, see continuity.py.
     continuity = sa.Table(
         "continuity",
         metadata,

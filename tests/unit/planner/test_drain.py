@@ -95,6 +95,7 @@ def test_a_host_with_several_compute_nodes_is_emptied_whole():
         ({"snapshots": True, "fixed_snapshots": ["in", "mem"]}, "it has snapshots in its image or with memory (in, mem)"),
         ({"snapshots": True, "fixed_snapshots": [], "local_disks": True}, "its disks are not known to be on shared storage"),
         ({"task_state": "moving_disk"}, "a disk of it is being moved to another storage"),
+        ({"resized_from": "kvm3"}, "it was resized and still holds its old room on kvm3; confirm or revert that first"),
         ({"state": "shutoff", "managed_save": True}, "managed save"),
         ({"state": "shutoff", "persistent": False}, "not persistent"),
         ({"state": "crashed"}, "it has crashed"),

@@ -12,7 +12,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils import _certainty a
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, claims
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, bulk, provider_arrays, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, bulk, migrations_open, provider_arrays, tables
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, selection, uuid_of
 
@@ -148,6 +148,13 @@ HERE = {"VCPU": 1, "MEMORY_MB": 64}
 POOL = {"pool": {"DISK_GB": 20}}
 
 
+def resized_from(url):
+    """What a plan of moves knows of an open resize of web."""
+    web = {"uuid": uuid_of("web")}
+    in_store(url, migrations_open.note_open_resizes, [web])
+    return web.get("resized_from")
+
+
 def begin(url, to="kvm2", kind="live-migration"):
     return in_store(url, migration_claims.begin, uuid_of("web"), to, None, kind, fleets.NOW)["uuid"]
 
@@ -209,6 +216,7 @@ def test_a_resize_holds_both_until_it_is_confirmed(moving_url, to, end):
     assert (held(moving_url), sizes(moving_url)) == (both, (to, "large", 2, 128, 25))
     with pytest.raises(DroverError, match="was resized and still holds"):
         begin(moving_url, "kvm2" if to == "kvm1" else "kvm1")
+    assert resized_from(moving_url) == "kvm1"
     if end == "confirm":
         in_store(moving_url, migration_claims.confirm, move, PROOF, fleets.NOW)
         assert (held(moving_url), sizes(moving_url)) == ({uuid_of("web"): new}, (to, "large", 2, 128, 25))

@@ -406,3 +406,50 @@ def test_a_host_that_was_off_in_a_backup_may_be_on(prepared_url):
         assert evacuations.unread_nodes(connection, "kvm3", ["kvm1"]) == {}
     assert unread(prepared_url, unknown=continuity.RUNNING) == ""
     assert place(prepared_url, "web")["changed"] is True
+
+
+def told(url, **instances):
+    """What a look at hosts with so many instances says that the store does not know."""
+    with Store.open(url).write() as connection:
+        continuity.notice(connection, time.time())
+        return continuity.forgotten(connection, instances)
+
+
+def test_a_new_store_says_that_it_may_have_forgotten_what_was_disabled(prepared_url):
+    assert told(prepared_url, kvm1=0) == []
+    assert told(prepared_url, kvm1=0, kvm2=1) == [continuity.MADE]
+    # One that was down has not been read.
+    known(prepared_url, "kvm2")
+    assert told(prepared_url, kvm2=1) == [continuity.MADE]
+    read(prepared_url, "kvm1", "kvm2")
+    assert told(prepared_url, kvm2=1) == []
+    place(prepared_url, "web")
+    # A new host of a store that is in use.
+    assert told(prepared_url, kvm3=1) == []
+
+
+def test_a_store_that_came_back_says_so_until_all_are_read(prepared_url):
+    read(prepared_url, "kvm1", "kvm2")
+    place(prepared_url, "web")
+    with Store.open(prepared_url).write() as connection:
+        continuity.come_back(connection)
+        continuity.witness(connection)
+    assert told(prepared_url, kvm1=0) == [continuity.BROUGHT_BACK]
+    read(prepared_url, "kvm1")
+    assert told(prepared_url, kvm1=0) == []
+    assert told(prepared_url, kvm2=0) == [continuity.BROUGHT_BACK]
+
+
+def test_an_instance_that_is_unknown_is_not_called_gone_before_all_are_read(prepared_url):
+    """It may be on the host that was not read, and its definition would be marked as absent."""
+    given = {"instances": ["web"], "state": "absent", "store_url": prepared_url}
+    read(prepared_url, "kvm1")
+    known(prepared_url, "kvm2")
+    with pytest.raises(
+        AnsibleActionFail, match="Not in the store: web. Nothing was removed: kvm2 was not read since the store was made"
+    ) as caught:
+        run("instance", **given)
+    result = getattr(caught.value, "_result", None) or caught.value.result
+    assert result["gone"] == []
+    read(prepared_url, "kvm2")
+    assert run("instance", **given)["gone"] == ["web"]

@@ -349,7 +349,8 @@ def test_safety_10_a_guest_with_a_hostile_name_blinds_nobody(prepared_url, monke
     found = discover(
         prepared_url, monkeypatch, {**FACTS, "domains": [fleets.domain("web"), *hostile], "uri": "qemu+ssh://kvm9/system?command=x"}
     )
-    assert found["adopted"] == ["_", "web", "x" * 255] and len(found["warnings"]) == 3
+    assert found["adopted"] == ["_", "web", "x" * 255] and len(found["warnings"]) == 4
+    assert found["warnings"][-1].startswith("The store is new, and there are instances already.")
     with Store.open(prepared_url).read() as connection:
         (row,) = connection.execute(tables.compute_nodes.select()).all()
     assert (row.uri, row.migration_uri) == ("qemu:///system", "qemu+ssh://root@kvm1/system")

@@ -93,7 +93,10 @@ def test_a_second_discovery_is_a_heartbeat(prepared_url):
     fleets.discover(prepared_url, host("kvm1"))
     assert fleets.columns(prepared_url, LATER, 60)["down_reason"] == ["last seen 1000 s ago, more than service_down_time (60 s)"]
     # A clock that runs ahead is no sign of life either.
-    assert fleets.columns(prepared_url, fleets.NOW - 61, 60)["up"] == [False]
+    early = fleets.columns(prepared_url, fleets.NOW - 61, 60)
+    assert early["up"] == [False] and early["down_reason"][0].startswith(
+        "last seen 61 s in the future, more than service_down_time (60 s): set"
+    )
     assert fleets.columns(prepared_url, LATER)["up"] == [True]
     assert fleets.discover(prepared_url, host("kvm1"), now=LATER)["changed"] is False
     assert fleets.columns(prepared_url, LATER + 60, 60)["up"] == [True]
