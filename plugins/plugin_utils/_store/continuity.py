@@ -65,7 +65,8 @@ def refuse_unknown(connection: Connection, lifted: Collection[str] = (), invento
     _write(connection, row.claims + 1, born)
     if unread and UNREAD not in lifted:
         raise Unread(
-            f"{_not_read(unread)}: what runs there is not known, and nothing new is placed that may run there already. {_way_out(unread)} To go on all the same: -e drover_place_force={UNREAD}, which lifts just this rule.",
+            f"{_not_read(unread)}: what runs there is not known, and nothing new is placed that may run there already. {_way_out(unread)} "
+            f"To go on all the same: -e drover_place_force={UNREAD}, which lifts just this rule.",
             born if came_back else None,
         )
 
