@@ -216,8 +216,14 @@ class ActionModule(DroverAction):
         # Not read(), because a discovery also creates or upgrades the store.
         with self.store(args, task_vars).write() as connection:
             left = {each["uuid"]: each for each in evacuations.left_behind(connection, [host]) if each["host"] not in (None, host)}
-        self._evacuated = {each["uuid"]: left[each["uuid"]] for found in facts for each in found["domains"] if each["uuid"] in left}
-        there = self._shown_elsewhere(host, task_vars)
+            self._evacuated = {
+                each["uuid"]: {**left[each["uuid"]], "state": each["state"]}
+                for found in facts
+                for each in found["domains"]
+                if each["uuid"] in left
+            }
+            seen = evacuations.seen_at(connection, self._evacuated)
+        there = self._shown_elsewhere(host, seen, task_vars)
         kept = []
         for uri, found in zip(args["uris"], facts):
             domains = found["domains"]
@@ -231,29 +237,43 @@ class ActionModule(DroverAction):
             kept.append({**found, "domains": domains})
         return kept
 
-    def _shown_elsewhere(self, host: str, task_vars: Mapping[str, Any]) -> set[str]:
-        """Return what was evacuated and its new host shows now; of the others say what that means for their old definitions."""
+    def _shown_elsewhere(self, host: str, seen: Mapping[str, Iterable[tuple[str, str]]], task_vars: Mapping[str, Any]) -> set[str]:
+        """Return what was evacuated and another host shows now; of the others say what that means for their old definitions.
+
+        Its new host is asked, and any other that showed it when it was read last: a person may have moved it on. There it has to run, as what
+        is shut off there may be an old definition too.
+
+        :param seen: by the uuids, (host, URI) of those that showed it.
+        """
         hosts, until = AnsibleHosts(self, task_vars, lambda: None, self._untold.append, {}), time.monotonic() + LOOKS
         places: dict[tuple[str, str], list[str]] = {}
         for uuid, each in self._evacuated.items():
-            places.setdefault((each["host"], each["uri"] or DEFAULT_URI), []).append(uuid)
-        shown = set()
+            for place in {
+                (each["host"], each["uri"] or DEFAULT_URI): None,
+                **dict.fromkeys((name, at or DEFAULT_URI) for name, at in seen.get(uuid, ())),
+            }:
+                if place[0] != host:
+                    places.setdefault(place, []).append(uuid)
+        shown, why = set(), {}
         for (there, uri), uuids in places.items():
             limit = min(LOOK, int(until - time.monotonic()))
             looks = hosts.hand(there, limit).look(uri, dict.fromkeys(uuids, ()), 0) if limit > 0 else {}
             for uuid in uuids:
-                look = looks.get(uuid)
-                if look is not None and look["domain"] is not None:
+                look, is_new_host = looks.get(uuid), there == self._evacuated[uuid]["host"]
+                found = look["domain"] if look is not None else None
+                if found is not None and (is_new_host or found["state"] != "shutoff"):
                     shown.add(uuid)
-                    continue
-                proof = certainty.is_absent(there, look)
-                if proof is not None:
-                    self._absent[uuid] = proof
-                why = f"{there} did not answer" if look is None else f"{there} does not show it"
-                self.show(
-                    f"{host}: kept the definition of {self._evacuated[uuid]['name']}, which was evacuated from here to {there}, as {why}: it may be the "
-                    "only one. Run drover.compute.discover with all hosts up."
-                )
+                elif is_new_host:
+                    proof = certainty.is_absent(there, look)
+                    if proof is not None:
+                        self._absent[uuid] = proof
+                    why[uuid] = f"{there} did not answer" if look is None else f"{there} does not show it"
+        for uuid in sorted(self._evacuated.keys() - shown):
+            each = self._evacuated[uuid]
+            self.show(
+                f"{host}: kept the definition of {each['name']}, which was evacuated from here to {each['host']}, as {why[uuid]}: it may be the only one. "
+                "Run drover.compute.discover with all hosts up."
+            )
         return shown
 
     def _forget(self, uri: str, uuids: list[str], task_vars: Mapping[str, Any]) -> set[str]:

@@ -34,6 +34,8 @@ class Fault:
     late = False
     #: Whether the command given again is to end well; otherwise it may refuse, with a sentence.
     ends_well = True
+    #: How many discoveries bring the store up to date.
+    discoveries = 1
 
     def __init__(self, world, operation, moment):
         self.world, self.operation, self.moment, self.happened = world, operation, moment, False
@@ -447,6 +449,9 @@ class StartedByHand(_ByHand):
 
 class MovedByHand(_ByHand):
     """To kvm3, with virsh migrate."""
+
+    # The host that it was evacuated from asks the new one, which is known once kvm3 was read.
+    discoveries = 2
 
     def by_hand(self, host, domain):
         # One that is being moved has a job, and libvirt refuses a second one; one with snapshots it does not move.

@@ -134,5 +134,6 @@ def test_cell(name, fault, moment):
         operation.afterwards(world)
         world.check_running()
         if refused is None or happens.ends_well:
-            world.discover()
+            for _round in range(happens.discoveries):
+                world.discover()
             world.check_end()

@@ -181,11 +181,17 @@ def _since(connection: Connection, row: Row) -> float:
     return clock.now(connection) if _came_back(connection, row) else row.born_at
 
 
-def knows_all(connection: Connection) -> bool:
-    """Return whether each host of the store was read since the store was made or brought back, and answered the last look or is off."""
-    table, off, newest = tables.services, power.off_since(connection), since(connection)
-    silent = connection.execute(sa.select(table.c.host, table.c.last_seen_up).where(table.c.last_error.is_not(None)))
-    return not _unread(connection, newest) and all(off.get(row.host, 0) > max(row.last_seen_up or 0, newest) for row in silent)
+def knows_all(connection: Connection, after: float = 0, but: Collection[str] = ()) -> bool:
+    """Return whether each host of the store was read since the store was made or brought back, and answered the last look or is off.
+
+    :param after: and was read after this time (seconds since 1970).
+    :param but: hosts that do not count.
+    """
+    table, off, newest = tables.services, power.off_since(connection), max(since(connection), after)
+    query = sa.select(table.c.host, table.c.last_seen_up).where(table.c.last_error.is_not(None))
+    silent = [row for row in connection.execute(query) if row.host not in but]
+    unread = set(_unread(connection, newest)) - set(but)
+    return not unread and all(off.get(row.host, 0) > max(row.last_seen_up or 0, newest) for row in silent)
 
 
 def _row(connection: Connection) -> Row:

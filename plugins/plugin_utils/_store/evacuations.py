@@ -214,11 +214,21 @@ def unread_nodes(connection: Connection, host: str, read: Collection[str]) -> di
     }
 
 
+def seen_at(connection: Connection, instance_uuids: Collection[str]) -> dict[str, list[tuple[str, str]]]:
+    """Find where instances were seen by the last look at each host: {uuid: [(host, uri)]}."""
+    domains, nodes = tables.domains, tables.compute_nodes
+    query = sa.select(domains.c.uuid, nodes.c.host, nodes.c.uri).join(nodes, nodes.c.id == domains.c.compute_node_id).order_by(nodes.c.id)
+    found: dict[str, list[tuple[str, str]]] = {}
+    for row in bulk.among(connection, query, domains.c.uuid, instance_uuids):
+        found.setdefault(row.uuid, []).append((row.host, row.uri))
+    return found
+
+
 def left_behind(connection: Connection, hosts: Iterable[str]) -> list[dict[str, Any]]:
     """Read the evacuations off hosts that are not back yet.
 
     :returns: dicts with migration, uuid (of the instance), name, source, source_node (id), host
-        (the place of the instance now, or None), uri and node (id) there.
+        (the place of the instance now, or None), uri and node (id) there, and absent_since: when that host was first seen without it, or None.
     """
     table, nodes, rows = tables.migrations, tables.compute_nodes, tables.instances
     query = (
@@ -228,6 +238,7 @@ def left_behind(connection: Connection, hosts: Iterable[str]) -> list[dict[str, 
             table.c.instance_name.label("name"),
             table.c.source,
             table.c.source_node_id.label("source_node"),
+            table.c.details,
             nodes.c.host,
             nodes.c.uri,
             nodes.c.id.label("node"),
@@ -237,7 +248,8 @@ def left_behind(connection: Connection, hosts: Iterable[str]) -> list[dict[str, 
         .where(table.c.type == EVACUATION, table.c.status == "done")
         .order_by(table.c.instance_name, table.c.id)
     )
+    names = ("migration", "uuid", "name", "source", "source_node", "host", "uri", "node")
     return [
-        {name: getattr(row, name) for name in ("migration", "uuid", "name", "source", "source_node", "host", "uri", "node")}
+        {**{name: getattr(row, name) for name in names}, "absent_since": (row.details or {}).get("absent_since")}
         for row in bulk.among(connection, query, table.c.source, hosts)
     ]

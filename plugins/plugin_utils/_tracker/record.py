@@ -178,16 +178,24 @@ def end_moved_back(
 ) -> None:
     """Close evacuations whose instances somebody has moved back: their source shows them, and no other host does.
 
-    :param evacuated: entries of left_behind(), by the uuids of the instances.
+    What is shut off at the source may be an old definition whose instance was moved on, to a host that was read before. So all others are read
+    after its host was first seen without it.
+
+    :param evacuated: entries of left_behind(), by the uuids of the instances, each with the state in which its source shows it.
     :param absent: proofs that their hosts do not have them any more, by the uuids.
     """
-    if not absent or not continuity.knows_all(connection):
-        return
     seen = node_rows.sightings(connection, absent)
-    for uuid, proof in absent.items():
-        each = evacuated[uuid]
-        if not set(seen.get(uuid, ())) - {each["source_node"], each["node"]}:
-            migration_claims.end_moved_back(connection, each["migration"], proof, f"Somebody moved it back to {each['source']}.", now)
+    for uuid, each in evacuated.items():
+        first = each["absent_since"]
+        if (uuid in absent) != (first is not None):
+            first = now if uuid in absent else None
+            migration_claims.note(connection, each["migration"], {"absent_since": first}, now)
+        if first is None or set(seen.get(uuid, ())) - {each["source_node"], each["node"]}:
+            continue
+        if continuity.knows_all(connection) if each["state"] != "shutoff" else continuity.knows_all(connection, first, [each["source"]]):
+            migration_claims.end_moved_back(
+                connection, each["migration"], absent[uuid], f"Somebody moved it back to {each['source']}.", now
+            )
 
 
 def _end_moves_elsewhere(

@@ -42,6 +42,11 @@ def url(fleet_url, there, capsys):
     return fleet_url
 
 
+def said(capsys):
+    """What was shown, whatever the width of the terminal."""
+    return " ".join(capsys.readouterr().out.split())
+
+
 def asked(there):
     """The modules that looked for app on kvm2, and that removed its definition from kvm1, in their order."""
     names = [(host, module.rpartition(".")[2]) for host, module, *_rest in there.calls]
@@ -51,12 +56,12 @@ def asked(there):
 def test_it_is_removed_after_its_new_host_has_shown_it(url, there, capsys):
     discover(url, "kvm1", check=True)
     assert there.where()["app"] == [("kvm1", "shutoff"), ("kvm2", "running")]
-    assert "kvm1: would remove the stale definition of app, which was evacuated" in capsys.readouterr().out
+    assert "kvm1: would remove the stale definition of app, which was evacuated" in said(capsys)
     there.calls.clear()
     discover(url, "kvm1")
     assert there.where()["app"] == [("kvm2", "running")] and fleets.where(url)["app"] == "kvm2"
     assert asked(there) == [("kvm2", "_domain_order"), ("kvm1", "_domain_restart")]
-    assert "kvm1: removed the stale definition of app, which was evacuated" in capsys.readouterr().out
+    assert "kvm1: removed the stale definition of app, which was evacuated" in said(capsys)
 
 
 @pytest.mark.parametrize("silent", ["reached", "libvirt"])
@@ -64,8 +69,10 @@ def test_it_stays_while_its_new_host_does_not_answer(url, there, capsys, silent)
     setattr(there.hosts["kvm2"], silent, False)
     discover(url, "kvm1")
     assert there.where()["app"] == [("kvm1", "shutoff"), ("kvm2", "running")] and ("kvm1", "_domain_restart") not in asked(there)
-    said = capsys.readouterr().out
-    assert "kvm1: kept the definition of app, which was evacuated from here to kvm2, as kvm2 did not answer: it may be the only one" in said
+    assert (
+        "kvm1: kept the definition of app, which was evacuated from here to kvm2, as kvm2 did not answer: it may be the only one"
+        in said(capsys)
+    )
     setattr(there.hosts["kvm2"], silent, True)
     discover(url, "kvm1")
     assert there.where()["app"] == [("kvm2", "running")]
@@ -78,7 +85,37 @@ def test_it_stays_where_its_new_host_does_not_show_it(url, there, capsys):
     moved.undefine()
     discover(url, "kvm1")
     assert there.where()["app"] == [("kvm1", "shutoff")] and asked(there) == [("kvm2", "_domain_order")]
-    assert "to kvm2, as kvm2 does not show it: it may be the only one" in capsys.readouterr().out
+    assert "to kvm2, as kvm2 does not show it: it may be the only one" in said(capsys)
+
+
+def test_one_that_was_moved_on_by_hand_is_where_it_runs(url, there, capsys):
+    """kvm3 is asked once it was read; until then nothing shows that kvm1's definition is an old one."""
+    there.moved(there.hosts["kvm2"], there.hosts["kvm3"], there.hosts["kvm2"].domains()[uuid_of("app")])
+    discover(url, "kvm1")
+    assert "to kvm2, as kvm2 does not show it: it may be the only one" in said(capsys)
+    discover(url, "kvm2", "kvm3")
+    held = fleets.holdings(url)[uuid_of("app")]
+    assert "kvm1" in held
+    discover(url, "kvm1")
+    assert there.where()["app"] == [("kvm3", "running")] and "kvm1: removed the stale definition of app" in said(capsys)
+    discover(url, "kvm3")
+    assert fleets.where(url)["app"] == "kvm3" and set(fleets.holdings(url)[uuid_of("app")]) == {"kvm3"}
+
+
+def test_one_that_is_shut_off_on_a_third_host_shows_nothing(url, there):
+    """It may be an old definition too, and the one on kvm1 the only good one."""
+    there.moved(there.hosts["kvm2"], there.hosts["kvm3"], there.hosts["kvm2"].domains()[uuid_of("app")])
+    there.hosts["kvm3"].domains()[uuid_of("app")].destroy()
+    discover(url, "kvm2", "kvm3", "kvm1", "kvm1")
+    assert there.where()["app"] == [("kvm1", "shutoff"), ("kvm3", "shutoff")]
+
+
+def test_it_is_not_started_where_it_was_before_all_others_were_read(url, there):
+    """It was moved on to kvm3, which was read before: kvm1's definition is not what is left of it."""
+    there.moved(there.hosts["kvm2"], there.hosts["kvm3"], there.hosts["kvm2"].domains()[uuid_of("app")])
+    for _time in range(2):
+        discover(url, "kvm1")
+        assert fleets.where(url)["app"] == "kvm2"
 
 
 def test_one_that_runs_on_its_old_host_is_not_touched(url, there):

@@ -519,7 +519,7 @@ def back_at_its_source(world):
     """All are shut off at kvm1 again, and of these their other hosts have just said that they do not have them."""
     back = host("kvm1", *[instance(name, state="shutoff") for name in NAMES])
     with Store.open(world.url).write() as connection:
-        behind = {each["uuid"]: each for each in evacuations.left_behind(connection, ["kvm1"])}
+        behind = {each["uuid"]: {**each, "state": "shutoff"} for each in evacuations.left_behind(connection, ["kvm1"])}
         look = {"busy": False, "domain": None}
         absent = {uuid_of(name): certainty.is_absent(behind[uuid_of(name)]["host"], look) for name in NAMES}
         record.end_moved_back(connection, behind, absent, time.time())
@@ -529,9 +529,11 @@ def back_at_its_source(world):
 def test_what_was_moved_back_is_no_stale_domain(world):
     world.run()
     world.look()
-    found = back_at_its_source(world)
-    assert found["stale"] == []
+    # The others were read before, so it may have been moved on to one of them.
+    assert back_at_its_source(world)["stale"] == sorted(NAMES)
     world.there = {"kvm2": {}, "kvm3": {}}
+    world.look()
+    assert back_at_its_source(world)["stale"] == []
     world.look()
     found = fleets.discover(world.url, host("kvm1", *[instance(name, state="shutoff") for name in NAMES]), now=time.time())
     assert found["stale"] == found["doubled"] == found["missing"] == []
@@ -551,7 +553,8 @@ def test_it_may_have_been_moved_on_to_a_host_that_was_not_read(world, unknown):
         else:
             continuity.come_back(connection)
             continuity.witness(connection)
-    assert back_at_its_source(world)["stale"] == sorted(NAMES)
+    for _time in range(2):
+        assert back_at_its_source(world)["stale"] == sorted(NAMES)
     world.there = {"kvm2": {}, "kvm3": {}}
     world.look()
     assert back_at_its_source(world)["moved"] == sorted(NAMES)
