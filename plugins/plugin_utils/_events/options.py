@@ -73,7 +73,9 @@ def _hosts(given: Any, uri: str) -> dict[str, str]:
             raise DroverError(f"hosts of the event source must be names, or names with libvirt URIs, not {shown({name: own})}.")
         found[name] = own or fill(uri, name, name)
         if problem := why_no_uri(found[name]):
-            raise DroverError(f"The libvirt URI of {name}, {shown(found[name])}, cannot be read: {problem}. Correct hosts or uri of the event source.")
+            raise DroverError(
+                f"The libvirt URI of {name}, {shown(found[name])}, cannot be read: {problem}. Correct hosts or uri of the event source."
+            )
     return found
 
 
