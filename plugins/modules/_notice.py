@@ -23,7 +23,6 @@ options:
     required: true
 extends_documentation_fragment:
   - drover.compute.attributes
-  - drover.compute.attributes.actiongroup
   - drover.compute.attributes.info_module
 """
 
@@ -32,9 +31,15 @@ EXAMPLES = r"""
   hosts: localhost
   gather_facts: false
   tasks:
+    - name: Write it
+      ansible.builtin.copy:
+        dest: "{{ playbook_dir }}/notify.yml"
+        content: "[]"
+        mode: "0644"
+
     - name: See that it can be included
       drover.compute._notice:
-        path: notify.yml
+        path: "{{ playbook_dir }}/notify.yml"
       register: notice
 """
 
