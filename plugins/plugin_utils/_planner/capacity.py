@@ -286,7 +286,7 @@ class _Losses:
             *[instance.get(key) for key in _COMPARED],
             group.name if group is not None and group.policy == "affinity" else None,
             repr(instance.get("resources")) if instance.get("resources") else None,
-            *[repr(instance[key]) if instance.get(key) else None for key in _RARE],
+            *[repr(value) if (value := instance.get(key)) else None for key in _RARE],
             cell,
             *[packing_state.states.kept(instance["uuid"], packing_state.classes[number]) for number in packing_state.provided],
         )
