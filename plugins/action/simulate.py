@@ -9,6 +9,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+import yaml
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _yaml_errors as yaml_errors
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import SCHEDULER_SPEC, policy_of
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
@@ -21,7 +24,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._simulation.simulat
 
 class ActionModule(DroverAction):
     ARGUMENT_SPEC = {
-        "changes": {"type": "list", "elements": "raw", "default": []},
+        "changes": {"type": "raw", "default": []},
         "replay": {"type": "dict"},
         "flavors": {"type": "list", "elements": "raw"},
         "max_moves": {"type": "int", "default": MAX_MOVES},
@@ -37,6 +40,7 @@ class ActionModule(DroverAction):
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         policy, store = policy_of(args, task_vars), self.store(args, task_vars)
+        args["changes"] = _of_text(args["changes"])
         if args["max_moves"] < 0:
             raise DroverError(f"max_moves must be 0 or more, not {args['max_moves']}.")
         if args["replay"] is not None:
@@ -64,6 +68,17 @@ class ActionModule(DroverAction):
             for line in result["lines"]:
                 self.show(line)
         return result
+
+
+def _of_text(given: Any) -> Any:
+    """Return changes of which a person may have written the YAML as text, as in a survey of AWX."""
+    if not isinstance(given, str):
+        return given
+    try:
+        return yaml.safe_load(given) or []
+    except yaml.MarkedYAMLError as problem:
+        where = f"line {problem.problem_mark.line + 1}" if problem.problem_mark else "line 1"
+        raise DroverError(f"The changes, {where}: {yaml_errors.in_words(problem)}. Write a list, such as - lose_hosts: [kvm1].") from None
 
 
 def _refuse_with_replay(args: Mapping[str, Any]) -> None:

@@ -25,7 +25,7 @@ description:
 options:
   changes:
     description:
-      - The changes, made one after the other. Each is a mapping with one of these keys.
+      - The changes, made one after the other, as a list, or as a text that is YAML of one. Each is a mapping with one of these keys.
       - C(add_hosts) adds hosts like another one (C(like), C(count)), with its sizes, aggregates, pools and devices, or hosts with sizes of their own
         (C(count), and the keys of a node of M(drover.compute.compute_node), such as C(vcpus), C(memory_mb), C(local_gb) and C(availability_zone)).
         C(name) names them.
@@ -37,8 +37,7 @@ options:
         definition with disks, networks and hardware as the role P(drover.compute.place#role) takes it, or a list of these.
       - C(grow) adds so many percent of instances of each kind that there is, the largest first, without their server groups.
       - C(scheduler) changes the policy for the changes that follow. It takes what O(policy) takes.
-    type: list
-    elements: raw
+    type: raw
     default: []
   replay:
     description:

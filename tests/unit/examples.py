@@ -80,6 +80,7 @@ WHERE = {
     ("module", "metrics"): (HERE,),
     ("module", "_migration"): (LAB, LAB),
     ("module", "_migration_trust"): (LAB,),
+    ("module", "_notice"): (HERE,),
     ("module", "_pool_contents"): (LAB,),
     ("module", "_reboot_info"): (HERE,),
     ("module", "_power_event"): (HERE,),

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import gc
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border imp
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import shown
 
 STORE_SPEC: dict[str, dict[str, Any]] = {"store_url": {"type": "str", "no_log": True}}
 
@@ -95,7 +97,9 @@ class DroverAction(ActionBase):
         try:
             dummy, args = self.validate_argument_spec(argument_spec=self.ARGUMENT_SPEC, **self.REQUIREMENTS)
         except AnsibleActionFail as problem:
-            raise AnsibleActionFail(self._with_variables(str(problem), given, task_vars)) from None
+            raise AnsibleActionFail(
+                self._with_variables(_without_types(str(problem), given, self.ARGUMENT_SPEC), given, task_vars)
+            ) from None
         args = to_plain(args)
         for name, spec in self.ARGUMENT_SPEC.items():
             if spec.get("type") in ("int", "float") and args[name] is not None and args[name] < 0:
@@ -121,6 +125,26 @@ class DroverAction(ActionBase):
                     f"argument '{option}'", f"argument '{typed[0]}'"
                 )
         return message
+
+
+#: What people call the types of options.
+_TYPES = {
+    "list": "a list",
+    "dict": "a mapping",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "path": "a path",
+    "str": "a text",
+}
+
+
+def _without_types(message: str, given: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
+    """Say what a value of a wrong type must be, where Ansible names the types of Python."""
+    found = re.search(r"argument '(\w+)' is of type \S+ and we were unable to convert to (\w+): ", message)
+    if found is None or found[2] not in _TYPES or spec.get(found[1], {}).get("no_log"):
+        return message
+    return f"argument '{found[1]}' must be {_TYPES[found[2]]}, not {shown(to_plain(given.get(found[1])))}."
 
 
 #: What the result of a failed task has of each instance and each move.

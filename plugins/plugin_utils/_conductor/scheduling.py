@@ -91,7 +91,7 @@ def columns_for_specs(specs: Sequence[RequestSpec], policy: Policy) -> ColumnQue
     return found
 
 
-def columns_for_moves(instances: Sequence[PlannedInstance], policy: Policy, whole: bool = False) -> ColumnQuery:
+def columns_for_moves(instances: Sequence[PlannedInstance | InstanceAmounts], policy: Policy, whole: bool = False) -> ColumnQuery:
     """Return which columns of the store a plan looks at that moves these instances.
 
     :param whole: whether these are all instances, which are not read again then.
@@ -141,6 +141,10 @@ def read_for_losses(
     query = columns_for_specs(specs, policy)
     query.groups, query.instances = ALL, placed
     query.classes |= classes_of(placed)
+    # Most instances ask for nothing else than their size.
+    asking = columns_for_moves([each for each in placed if each.get("extra_specs") or each.get("image")], policy)
+    query.columns |= asking.columns
+    query.provider_traits |= asking.provider_traits
     return read_all_columns(connection, now, service_down_time, query), placed
 
 

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import dataclasses
+import urllib.parse
 from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import check_keys
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import MOST, check_keys, shown
 
 DEFAULT_URI = "qemu+ssh://root@{address}/system"
 
@@ -42,21 +43,49 @@ class Options:
         if given.get("poll_seconds") == 0:
             raise DroverError("poll_seconds of the event source must be more than 0.")
         uri = given.get("uri", DEFAULT_URI)
-        hosts = given.get("hosts")
+        if not isinstance(uri, str) or not uri.strip():
+            raise DroverError(f"uri of the event source must be a libvirt URI, such as {DEFAULT_URI}, not {shown(uri)}.")
+        hosts = _hosts(given.get("hosts"), uri)
         if not hosts and not given.get("store_url"):
             raise DroverError(
                 "The event source drover.compute.fleet has nothing to watch. Give it store_url (the hosts of the store), or hosts (names, or a "
                 "mapping of names to libvirt URIs)."
             )
-        if isinstance(hosts, str):
-            hosts = [each.strip() for each in hosts.split(",") if each.strip()]
-        if isinstance(hosts, list):
-            hosts = {str(each): fill(uri, str(each), str(each)) for each in hosts}
-        if hosts is not None and not isinstance(hosts, Mapping):
-            raise DroverError("hosts of the event source must be a list of names, or a mapping of names to libvirt URIs.")
         if not given.get("store_url") and given.get("audit_seconds"):
             raise DroverError("audit_seconds of the event source needs store_url, as the audit reads the store.")
-        return cls(**{**given, "hosts": hosts and {str(name): str(value) for name, value in hosts.items()}})
+        return cls(**{**given, "hosts": hosts or None})
+
+
+def _hosts(given: Any, uri: str) -> dict[str, str]:
+    """Return the URI of each host, that of ``uri`` where it has none of its own."""
+    if isinstance(given, str):
+        given = [each.strip() for each in given.split(",") if each.strip()]
+    if isinstance(given, list):
+        odd = [each for each in given if not isinstance(each, (str, int))]
+        if odd:
+            raise DroverError(f"hosts of the event source must be names, not {shown(odd[0])}.")
+        given = {str(each): None for each in given}
+    if given is not None and not isinstance(given, Mapping):
+        raise DroverError("hosts of the event source must be a list of names, or a mapping of names to libvirt URIs.")
+    found = {}
+    for name, own in (given or {}).items():
+        if not isinstance(name, str) or not name.strip() or not isinstance(own, (str, type(None))):
+            raise DroverError(f"hosts of the event source must be names, or names with libvirt URIs, not {shown({name: own})}.")
+        found[name] = own or fill(uri, name, name)
+        if problem := why_no_uri(found[name]):
+            raise DroverError(
+                f"The libvirt URI of {name}, {shown(found[name])}, cannot be read: {problem}. Correct hosts or uri of the event source."
+            )
+    return found
+
+
+def why_no_uri(uri: str) -> str | None:
+    """Return why a text is no URI; None where it may be one."""
+    try:
+        _port = urllib.parse.urlsplit(uri).port
+    except ValueError as problem:
+        return str(problem)
+    return None
 
 
 def fill(uri: str, host: str, address: str) -> str:
@@ -70,6 +99,6 @@ def _seconds(name: str, value: Any) -> float:
         seconds = float(value)
     except (TypeError, ValueError):
         seconds = -1
-    if isinstance(value, bool) or not 0 <= seconds < float("inf"):
-        raise DroverError(f"{name} of the event source must be a number of seconds, 0 or more, not {value!r}.")
+    if isinstance(value, bool) or not 0 <= seconds <= MOST:
+        raise DroverError(f"{name} of the event source must be a number of seconds from 0 to {MOST}, not {value!r}.")
     return seconds

@@ -138,6 +138,8 @@ class Watch:
             except DroverError as problem:
                 log.error("The hosts of the store are not read: %s", problem)
                 return
+            if not found:
+                log.warning("The store has no hosts, so that nothing is watched. Run the playbook drover.compute.discover.")
             wanted = {host: options.fill(self._options.uri, host, address) for host, address in found.items()}
         for host in [host for host, (uri, _task) in self._tasks.items() if wanted.get(host) != uri]:
             self._tasks.pop(host)[1].cancel()
@@ -177,6 +179,19 @@ class Watch:
     # One host
 
     async def _tend(self, host: str, uri: str) -> None:
+        """Watch a host, whatever happens; what cannot be done is said once and tried again."""
+        said = None
+        while True:
+            try:
+                await self._keep(host, uri)
+            except Exception as problem:  # One host must not end the watch, nor be left out in silence.
+                words = f"its libvirt URI {uri} cannot be read: {why}" if (why := options.why_no_uri(uri)) else str(problem)
+                if words != said:
+                    log.error("%s is not watched: %s", host, words)
+                said = words
+                await asyncio.sleep(LONGEST_PAUSE)
+
+    async def _keep(self, host: str, uri: str) -> None:
         """Keep a host connected; while it is not, find out how it answers."""
         way, pause = host_probe.Way.of_uri(uri), 1.0
         await asyncio.sleep(0)

@@ -144,7 +144,9 @@ EXAMINED = 16
 #: So many orders of the instances of a lost host are tried, with each fit.
 ORDERS = 3
 #: The keys that decide where an instance may go, beside its place.
-_COMPARED = ("vcpus", "memory_mb", "disk_gb", "availability_zone", "flavor", "project")
+_COMPARED = ("vcpus", "memory_mb", "disk_gb", "availability_zone", "flavor", "project", "user")
+#: Those of them that few instances have, and that are no simple values.
+_RARE = ("extra_specs", "image", "image_name", "image_id", "image_format", "required_traits", "required_pool_traits")
 
 
 def worst_loss(losses: _Losses, counts: IntArray, count_more: Callable[[], IntArray], new: int) -> HostLoss | None:
@@ -284,8 +286,7 @@ class _Losses:
             *[instance.get(key) for key in _COMPARED],
             group.name if group is not None and group.policy == "affinity" else None,
             repr(instance.get("resources")) if instance.get("resources") else None,
-            repr(instance.get("image")) if instance.get("image") else None,
-            tuple(instance.get("required_traits") or ()),
+            *[repr(value) if (value := instance.get(key)) else None for key in _RARE],
             cell,
             *[packing_state.states.kept(instance["uuid"], packing_state.classes[number]) for number in packing_state.provided],
         )

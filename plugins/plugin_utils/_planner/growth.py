@@ -28,7 +28,8 @@ def find(history: Iterable[DayTotal], today: int) -> list[Growth]:
     found: list[Growth] = []
     for (zone, name), points in points_of.items():
         points.sort()
-        if len(points) < LEAST or points[-1].capacity <= 0:
+        # What was long ago does not say how full it is now.
+        if len(points) < LEAST or today - points[-1].day > LEAST or points[-1].capacity <= 0:
             continue
         per_day, at_today = _line(points, today)
         if per_day <= 0:

@@ -31,6 +31,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import aggre
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_instances, read_zones
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import did_you_mean
 
 
 class SimulatedFleet:
@@ -59,7 +60,12 @@ class SimulatedFleet:
             "grow": self._grow,
             "scheduler": self._schedule_by,
         }
-        return make[change.key](change)
+        try:
+            return make[change.key](change)
+        except DroverError as problem:
+            # What is refused deeper down does not know of changes.
+            said = str(problem).removeprefix(change.where).removeprefix(": ")
+            raise DroverError(f"{change.where}: {said}", **problem.details) from None
 
     def names(self) -> list[str]:
         """Return the hosts, sorted."""
@@ -73,10 +79,16 @@ class SimulatedFleet:
         like, count, node = change.value["like"], change.value["count"], change.value["node"]
         added = self._new_names(change, count)
         if like is not None:
+            known = self.names()
+            if like not in known:
+                raise DroverError(f"there is no host {like} in the fleet as it is then{did_you_mean(like, known)}.")
             host_copies.add_like(self.connection, like, added, self.now)
             what = f"like {like}"
         else:
-            reports = node_data.reports([{"host": name, **node} for name in added], added[0], {})
+            try:
+                reports = node_data.reports([{"host": name, **node} for name in added], added[0], {})
+            except DroverError as problem:
+                raise DroverError(str(problem).removeprefix(f"nodes, item 1 ({added[0]}): ")) from None
             record.record(self.connection, reports, self.now)
             what = f"with {', '.join(f'{key} {value}' for key, value in node.items())}"
         return _made(change, f"{formatting.count(count, 'host')} {what} {_is(count)} added", added)

@@ -291,14 +291,20 @@ def _sums(held: Held) -> dict[str, int]:
 
 @bulk.without_collection()
 def read_amounts(connection: Connection) -> list[InstanceAmounts]:
-    """Read the needs and places of all instances, of which there may be millions, without the facts of their domains."""
-    instances, nodes, groups = tables.instances, tables.compute_nodes, tables.server_groups
-    names = ("uuid", "name", "state", "vcpus", "memory_mb", "disk_gb", "availability_zone", "project", "flavor")
+    """Read the needs and places of all instances, of which there may be millions, without the facts of their domains and their NUMA cells."""
+    instances, nodes, groups, flavors = tables.instances, tables.compute_nodes, tables.server_groups, tables.flavors
+    names = ("uuid", "name", "state", "vcpus", "memory_mb", "disk_gb", "availability_zone", "project", "user", "flavor")
+    #: What few instances have; JSON is decoded for each row that has it.
+    rare = ("extra_specs", "image", "image_name", "image_id", "image_format")
     query = sa.select(nodes.c.id, nodes.c.host, nodes.c.hypervisor_hostname)
     place = {row[0]: row[1:] for row in connection.execute(query)}
     group = {row[0]: row[1] for row in connection.execute(sa.select(groups.c.id, groups.c.name))}
+    of_flavor = {row[0]: row[1] for row in connection.execute(sa.select(flavors.c.name, flavors.c.extra_specs)) if row[1]}
     columns = [instances.c[name] for name in names]
     query = sa.select(instances.c.compute_node_id, instances.c.server_group_id, *columns).where(instances.c.compute_node_id.is_not(None))
+    more = sa.select(instances.c.uuid, *[instances.c[name] for name in rare])
+    has_more = sa.or_(*[sa.cast(instances.c[name], sa.Text).not_in(("null", "{}")) for name in rare])
+    own = {row[0]: {name: value for name, value in zip(rare, row[1:]) if value} for row in connection.execute(more.where(has_more))}
     held = _held(connection, rare=True)
     found: list[InstanceAmounts] = []
     for node, group_id, *values in column_reader.rows(connection, query):
@@ -308,6 +314,12 @@ def read_amounts(connection: Connection) -> list[InstanceAmounts]:
             each["resources"] = _sums(each["allocations"])
         each["host"], each["node"] = place[node]
         each["server_group"] = group.get(group_id)
+        if each["uuid"] in own:
+            each.update(own[each["uuid"]])
+        specs = {**of_flavor.get(each["flavor"], {}), **each.get("extra_specs", {})}
+        if specs:
+            each["extra_specs"], each["required_traits"] = specs, _required_traits(specs)
+            each["required_pool_traits"] = _pool_traits(specs, each.get("resources", {}))
         found.append(each)
     return found
 

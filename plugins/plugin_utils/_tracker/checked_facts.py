@@ -276,8 +276,9 @@ def _last(facts: Mapping[str, Any], path: tuple[str, ...], where: str) -> tuple[
 def _cpu(cpu: Mapping[str, Any], where: str) -> None:
     for key in ("arch", "model", "vendor"):
         _word(cpu, key, where)
-    for key in ("count", "mhz"):
-        amount(cpu, key, where)
+    # Each CPU is kept by its number.
+    amount(cpu, "count", where, _CPUS)
+    amount(cpu, "mhz", where)
     for key, value in (_mapping(cpu, "topology", where)).items():
         amount({key: value}, key, f"{where}, topology")
     if not all(isinstance(each, str) and _HARMLESS.fullmatch(each) and len(each) <= LONGEST_NAME for each in _list(cpu, "features", where)):

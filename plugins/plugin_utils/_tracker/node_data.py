@@ -12,9 +12,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils import _sizes as si
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._records.node_fields import NODE_FIELDS, NUMBER, TEXT
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import checked_facts, node
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import checked_facts, hardware_facts, node
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker.hardware_facts import CPUS
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.node import NodeReport
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import MOST
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import MOST, shown
 
 _GIVEN = [each for each in NODE_FIELDS if each.given]
 _AMOUNTS = (
@@ -97,7 +98,8 @@ def reports(nodes: Iterable[Any], host: str, options: Mapping[str, Any]) -> dict
 def _check(data: Mapping[str, Any], where: str) -> None:
     validation.check_keys(where, data, sorted(KNOWN))
     for name in _AMOUNTS:
-        checked_facts.amount(data, name, where)
+        # Each CPU is kept by its number.
+        checked_facts.amount(data, name, where, most=CPUS if name == "vcpus" else MOST)
     # A disk that is over-committed may have less than nothing left.
     checked_facts.amount(data, "disk_available_least_gb", where, least=-MOST)
     for name in _RATIOS:
@@ -115,6 +117,10 @@ def _check(data: Mapping[str, Any], where: str) -> None:
     if not isinstance(names, list) or not all(isinstance(name, str) and 0 < len(name) <= 255 for name in names):
         raise DroverError(f"{where}: traits must be a list of texts of 1 to 255 characters, not {names!r}.")
     checked_facts.pools(data.get("pools"), where)
+    cells = data.get("numa_cells") or []
+    if not isinstance(cells, list) or not all(isinstance(each, dict) for each in cells):
+        raise DroverError(f"{where}: numa_cells must be a list of mappings as hypervisor_info returns it, not {shown(cells)}.")
+    hardware_facts.cells(cells, where)
     facts = data.get("hypervisor")
     if facts is not None:
         if not isinstance(facts, dict):

@@ -75,6 +75,41 @@ def test_a_notice_that_fails_hides_nothing(run):
     assert code == 0, said
 
 
+@pytest.mark.parametrize(
+    ("tasks", "why"),
+    [
+        ("- ansible.builtin.debug: {msg: 'x'", "is no task file that Ansible can run. "),
+        ("- no.such.module: {}", "is no task file that Ansible can run. couldn't resolve module/action 'no.such.module'."),
+        ("- hosts: localhost\n  tasks: []", "is no task file that Ansible can run. "),
+        ("hosts: localhost", "is no list of tasks"),
+        ("- ansible.builtin.meta: end_play", "meta: end_play, which would end the run"),
+        ("- block: [{ansible.builtin.meta: end_host}]", "meta: end_host, which would end the run"),
+        ("- ansible.builtin.set_fact: {drover_plan_only: true}", "sets drover_plan_only, which the run would take for its own variable"),
+        ("- ansible.builtin.fail: {msg: THE-TOKEN}\n  no_log: true", "a task failed, and its output is hidden by no_log"),
+    ],
+)
+def test_a_file_that_cannot_be_run_stops_nothing(run, tasks, why):
+    """Ansible itself would end the run for most of these, and report success for some."""
+    code, said, _notices = run("drain", "-e", "drover_host=kvm1", tasks=tasks)
+    assert code != 0 and "cannot be reached" in said, said
+    sentences = [line for line in said.splitlines() if line.startswith("No notice was given that the drain ")]
+    assert len(sentences) == 2 and all(why in line for line in sentences), said
+    assert not any("THE-TOKEN" in line for line in sentences)
+
+
+@pytest.mark.parametrize("path", ["missing.yml", ".", ["notify.yml"], 5])
+def test_a_path_that_is_none_stops_nothing(run, path):
+    code, said, _notices = run("drain", "-e", "drover_host=kvm1", "-e", json.dumps({"drover_notify": path}))
+    assert code != 0 and "cannot be reached" in said and said.count("No notice was given that the drain ") == 2, said
+
+
+def test_a_host_of_the_file_that_cannot_be_reached_stops_nothing(run):
+    """No rescue is run for it."""
+    there = "- ansible.builtin.ping:\n  delegate_to: kvm2\n"
+    code, said, _notices = run("drain", "-e", "drover_host=kvm1", tasks=there)
+    assert code != 0 and "Host kvm1 cannot be reached" in said, said
+
+
 def test_an_evacuation_that_is_refused_needs_a_person(run):
     code, said, notices = run("evacuate", "-e", "drover_host=kvm1")
     assert code != 0 and [each["stage"] for each in notices] == ["began", "needs a person"], said

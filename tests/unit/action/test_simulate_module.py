@@ -104,3 +104,24 @@ def test_the_playbook_shows_the_answer(url, tmp_path):
     assert code == 0 and "kvm1 is lost" in said, said
     code, said = playbook("simulate", url, folder=tmp_path)
     assert code != 0 and "What would change?" in said
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"lose_hosts": ["kvm1"]}, "The changes must be a list, such as - lose_hosts: [kvm1], not {'lose_hosts': ['kvm1']}."),
+        (5, "The changes must be a list, such as - lose_hosts: [kvm1], not 5."),
+        ("[{lose_hosts: [kvm1", "The changes, line 1: a list that begins with [ has no ] at its end"),
+    ],
+)
+def test_changes_that_are_no_list_are_refused_with_a_sentence(url, changes, sentence):
+    assert failure("simulate", store_url=url, changes=changes).startswith(sentence)
+
+
+def test_a_value_of_a_wrong_type_is_refused_without_the_types_of_python(url):
+    assert failure("simulate", store_url=url, changes=[], max_moves="many") == "argument 'max_moves' must be a whole number, not 'many'."
+    assert failure("simulate", store_url=url, replay=["x"]) == "argument 'replay' must be a mapping, not ['x']."
+
+
+def test_changes_may_be_a_text(url):
+    assert run("simulate", store_url=url, changes="- lose_hosts: [kvm1]")["simulation"]["moved"] == 1

@@ -228,7 +228,7 @@ ANSWERS = {
     "a text for a plan": (("report", "-e", "drover_plan=plan.json"), "drover_plan is a text", "use -e drover_plan_drain=kvm1"),
     "a text for a policy": (
         ("schedule", "-e", "drover_flavor=small", "-e", "drover_scheduler=policy.yml"),
-        "argument 'drover_scheduler' is of type str",
+        "argument 'drover_scheduler' must be a mapping, not 'policy.yml'",
     ),
     "drain in a report": (("report", "-e", "drover_plan_drain=kmv1"), "Host kmv1 is not in the store (did you mean kvm1?)"),
 }
@@ -454,8 +454,8 @@ def test_an_unknown_option_of_the_inventory(folder):
     "module, variables, options, words",
     [
         ("drain", {"drover_unmovable": "maybe"}, {"unmovable": "maybe"}, "value of drover_unmovable must be one of: fail, skip, shutdown"),
-        ("drain", {"drover_drain_rounds": "few"}, {"rounds": "few"}, "argument 'drover_drain_rounds' is of type"),
-        ("host_info", {"drover_service_down_time": "soon"}, {}, "argument 'drover_service_down_time' is of type"),
+        ("drain", {"drover_drain_rounds": "few"}, {"rounds": "few"}, "argument 'drover_drain_rounds' must be a whole number"),
+        ("host_info", {"drover_service_down_time": "soon"}, {}, "argument 'drover_service_down_time' must be a whole number"),
         # Written into the task itself, with another value or without a variable.
         ("drain", {"drover_unmovable": "skip"}, {"unmovable": "maybe"}, "value of unmovable must be one of"),
         ("drain", {}, {"unmovable": "maybe"}, "value of unmovable must be one of"),

@@ -20,6 +20,8 @@ import pytest
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._events.host_probe import Way
 from ansible_collections.drover.compute.plugins.plugin_utils._events.options import Options
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.tests.unit.store import fleets
 
 libvirt = pytest.importorskip("libvirt")
 
@@ -145,6 +147,65 @@ def test_the_uri_of_a_host():
         Options.of_args({"hosts": "kvm1, kvm2", "uri": "qemu+tls://{host}.example.com/system"}).hosts["kvm2"]
         == "qemu+tls://kvm2.example.com/system"
     )
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        ({"hosts": ","}, "has nothing to watch"),
+        ({"hosts": [None]}, "must be names, not None"),
+        ({"hosts": [""]}, "must be names"),
+        ({"hosts": {"kvm1": 5}}, "must be names, or names with libvirt URIs"),
+        ({"hosts": ["kvm1"], "uri": 5}, "uri of the event source must be a libvirt URI"),
+        ({"hosts": ["kvm1"], "uri": ""}, "uri of the event source must be a libvirt URI"),
+        ({"hosts": {"kvm1": "qemu+ssh://[kvm1/system"}}, "The libvirt URI of kvm1, .* cannot be read: Invalid IPv6 URL"),
+        ({"hosts": {"kvm1": "qemu+ssh://kvm1:99999/system"}}, "cannot be read: Port out of range"),
+        ({"hosts": ["kvm1"], "poll_seconds": 1e30}, "poll_seconds of the event source must be a number of seconds from 0 to 2147483647"),
+    ],
+)
+def test_wrong_options_are_refused(args, why):
+    with pytest.raises(DroverError, match=why):
+        Options.of_args(args)
+
+
+def test_a_host_without_a_uri_of_its_own():
+    found = Options.of_args({"hosts": {"kvm1": None, "kvm2": "test:///default"}, "uri": "qemu+tls://{host}/system"}).hosts
+    assert found == {"kvm1": "qemu+tls://kvm1/system", "kvm2": "test:///default"}
+
+
+def test_a_host_whose_uri_cannot_be_read_is_named_and_the_others_are_watched(main, tmp_path, caplog):
+    """The addresses are those of the store."""
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    fleets.discover(url, fleets.host("kvm1"), fleets.host("kvm2"), now=time.time())
+
+    async def test(_queue):
+        for _second in range(50):
+            await asyncio.sleep(0.2)
+            if "kvm1: libvirt is connected" in caplog.text and "kvm2 is not watched" in caplog.text:
+                return
+
+    uri = "test:///default"
+    fill = "ansible_collections.drover.compute.plugins.plugin_utils._events.options.fill"
+    with caplog.at_level("INFO"), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fill, lambda _uri, host, _address: uri if host == "kvm1" else "qemu+ssh://[kvm2/system")
+        watched(main, {"store_url": url}, test)
+    assert "kvm1: libvirt is connected" in caplog.text
+    assert caplog.text.count("kvm2 is not watched: its libvirt URI qemu+ssh://[kvm2/system cannot be read: Invalid IPv6 URL") == 1
+
+
+def test_a_store_without_hosts_is_said(main, tmp_path, caplog):
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    with Store.open(url).write():
+        pass
+
+    async def test(_queue):
+        for _second in range(50):
+            await asyncio.sleep(0.2)
+            if caplog.text:
+                return
+
+    watched(main, {"store_url": url}, test)
+    assert "The store has no hosts, so that nothing is watched." in caplog.text
 
 
 def test_the_way_to_a_host():

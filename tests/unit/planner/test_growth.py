@@ -40,6 +40,12 @@ def test_what_does_not_grow_or_is_known_too_short_is_not_said():
     assert find(history(list(range(100)) + [99] * DAYS), TODAY) == []
 
 
+def test_what_was_long_ago_says_nothing_of_today():
+    """Discovery has not run since."""
+    assert find(history(range(0, 1000, 100), last=TODAY - 40), TODAY) == []
+    assert find(history(range(0, 500, 50), last=TODAY - 7), TODAY) != []
+
+
 def test_the_first_is_first_and_each_zone_has_its_own_line():
     found = find(
         history(range(100, 200, 10), zone="b", name="MEMORY_MB")

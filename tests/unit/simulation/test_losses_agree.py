@@ -12,7 +12,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor import h
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._simulation.simulate import Question, simulate
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, flavors
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host
 
@@ -56,3 +56,18 @@ def test_each_loss(tmp_path_factory, nodes):
         assert bool(plan["unmovable"]) == (name in unbearable)
         with store.write() as connection:
             host_state.change(connection, name, "enabled")
+
+
+def test_a_loss_counts_what_instances_require(tmp_path):
+    """A trait that one host alone has, asked by a flavor or by the instance itself, or a property of its image."""
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    fleets.discover(url, host("kvm1", traits=["CUSTOM_SSD"]), host("kvm2"), host("kvm3"))
+    store = Store.open(url)
+    with store.write() as connection:
+        flavors.ensure(connection, "ssd", {"vcpus": 1, "memory_mb": 64, "disk_gb": 0, "extra_specs": {"trait:CUSTOM_SSD": "required"}}, 0.0)
+    question = Question(POLICY, [SMALL])
+    for asked in ({"flavor": "ssd"}, {**SMALL, "extra_specs": {"trait:CUSTOM_SSD": "required"}}):
+        added = {"add_instances": {**asked, "name": "web"}}
+        after = simulate(store, [added], question)["after"]
+        assert after["unbearable"] == ["kvm1"] and after["capacity"][0]["with_loss"]["survives"] is False
+        assert simulate(store, [added, {"lose_hosts": ["kvm1"]}], question)["left_out"] == 1

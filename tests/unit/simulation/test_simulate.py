@@ -130,11 +130,19 @@ def test_a_policy_decides_what_follows(store):
         ({"add_instances": {"flavor": "none"}}, "none"),
         ({"scheduler": {"weighers": {"RamWeigher": 1}}}, "RAMWeigher"),
         ("lose_hosts", "mapping with one key"),
+        ({"add_hosts": {"vcpus": -1}}, r"^Change 1 \(add_hosts\): vcpus must be a whole number from 0 to 65536"),
+        ({"scheduler": {"host_subset_size": -1}}, r"^Change 1 \(scheduler\): "),
+        ({"add_instances": {**SMALL, "count": 0}}, r"^Change 1 \(add_instances\): Request 'small'"),
     ],
 )
 def test_a_wrong_change_is_refused_with_what_is_wrong(store, change, sentence):
     with pytest.raises(DroverError, match=sentence.replace("?", r"\?")):
         simulated(store, change)
+
+
+def test_a_host_that_is_gone_is_no_host_to_copy(store):
+    with pytest.raises(DroverError, match=r"^Change 2 \(add_hosts\): there is no host kvm1 in the fleet as it is then"):
+        simulated(store, {"lose_hosts": "kvm1"}, {"add_hosts": {"like": "kvm1"}})
 
 
 def test_a_definition_asks_for_all_that_it_may(store, prepared_url):

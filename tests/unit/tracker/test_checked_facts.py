@@ -108,7 +108,7 @@ def test_names_that_hosts_have(name):
         (("host_uuid",), ["x", "../../x", fleets.uuid_of("x").upper(), 5]),
         (("cpu",), ["x86", []]),
         (("cpu", "arch"), ["x86_64'><script>", 5]),
-        (("cpu", "count"), [-1, "2"]),
+        (("cpu", "count"), [-1, "2", 2**16 + 1]),
         (("cpu", "online"), [[-1], ["0"], [2**40], 5]),
         (("cpu", "features"), ["aes", ["\0"], [5], ["x" * 300]]),
         (("cpu", "topology", "cores"), [-2, "a"]),

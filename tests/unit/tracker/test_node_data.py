@@ -24,7 +24,8 @@ def described(**given):
     ("given", "message"),
     [
         ({"vcpu": 4}, "unknown key vcpu .did you mean vcpus... Known: .*vcpus"),
-        ({"vcpus": -1}, "vcpus must be a whole number from 0 to 2147483647, not -1"),
+        ({"vcpus": -1}, "vcpus must be a whole number from 0 to 65536, not -1"),
+        ({"vcpus": 2147483647}, "vcpus must be a whole number from 0 to 65536, not 2147483647"),
         ({"vcpus": True}, "vcpus must be a whole number"),
         ({"memory_mb": "much"}, "memory_mb must be a whole number of MiB from 0 .*not 'much'"),
         ({"memory_mb": 4096.5}, "memory_mb must be a whole number"),
@@ -59,6 +60,9 @@ def described(**given):
         ({"hypervisor": "kvm"}, "hypervisor must be a mapping"),
         ({"hypervisor": {}}, "hypervisor_hostname"),
         ({"cpu_shared_set": {}}, "cpu_shared_set"),
+        ({"numa_cells": [7]}, "numa_cells must be a list of mappings"),
+        ({"numa_cells": [{"id": 0, "memory_mb": 64, "cpus": [0, 1]}]}, "numa_cells, cell 0.*cpus"),
+        ({"numa_cells": [{"id": 0, "memory_mb": 64}]}, "numa_cells, cell 0: cpus must be a list of mappings"),
     ],
 )
 def test_bad_data_is_refused_with_its_place(given, message):
