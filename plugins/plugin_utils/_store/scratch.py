@@ -43,8 +43,13 @@ def of_export(export_file: transfer_file.Export) -> Iterator[Connection]:
     """
     with _opened() as copy, _translated():
         # Filled after the rows, they take half the time; those that forbid a row are there before it.
-        late = [index for table in tables.metadata.sorted_tables for index in table.indexes if not index.unique]
-        tables.metadata.create_all(copy)
+        schema = sa.MetaData()
+        for table in tables.metadata.sorted_tables:
+            copied = table.to_metadata(schema)
+            # What is in the key alone is not kept twice.
+            copied.dialect_options["sqlite"]["with_rowid"] = not all(column.primary_key for column in table.columns)
+        late = [index for table in schema.sorted_tables for index in table.indexes if not index.unique]
+        schema.create_all(copy)
         for index in late:
             index.drop(copy)
         copy.commit()

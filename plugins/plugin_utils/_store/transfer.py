@@ -9,7 +9,6 @@ Rows are read and written a few at a time, so that memory does not grow with the
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypedDict
 
@@ -195,9 +194,9 @@ def _values(table: sa.Table, blocks: Iterable[list[list[Any]]]) -> Iterator[list
             for row in rows:
                 row[place] = None
         for place, nullable in as_json:
-            for row in rows:
+            for row, text in zip(rows, transfer_file.each_encoded([row[place] for row in rows])):
                 if row[place] is not None or not nullable:
-                    row[place] = json.dumps(row[place])
+                    row[place] = text
         for place in bools:
             for row in rows:
                 # SQLite would take anything.

@@ -5,7 +5,7 @@
 
 The first line is the header, {"drover_store": {"format": 2, "revision": ..., "exported_at": ..., "columns": {TABLE: [COLUMN, ...]}}};
 then one line for each row, {"TABLE": [value, ...]}, tables one after another; the last line is
-{"end": {"rows": {TABLE: n}, "checksums": {TABLE: sha256 of its lines}, "file": sha256 of all before}}.
+{"end": {"rows": {TABLE: n}, "checksums": {TABLE: sha256 of its lines}, "file": sha256 of the header and the checksums}}.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class End(TypedDict):
     rows: dict[str, int]
     #: {table: SHA-256 of its lines}.
     checksums: dict[str, str]
-    #: SHA-256 of all lines before.
+    #: SHA-256 of the first line and the checksums.
     file: str
 
 
@@ -68,7 +68,9 @@ class Writer:
         :param columns: of each table, in the order of the values of its rows.
         """
         self._columns = {name: list(each) for name, each in columns.items()}
-        self._write(_encoded({_HEADER: {"format": FORMAT, "revision": revision, "exported_at": now, "columns": self._columns}}))
+        line = _encoded({_HEADER: {"format": FORMAT, "revision": revision, "exported_at": now, "columns": self._columns}})
+        self._whole.update(line)
+        self._file.write(line)
 
     def table(self, name: str, blocks: Iterable[Sequence[Sequence[Any]]]) -> None:
         """Write the rows of a table.
@@ -78,21 +80,18 @@ class Writer:
         digest, count = hashlib.sha256(), 0
         line = f"{_beginning(name)}{','.join(['%s'] * len(self._columns[name]))}]}}\n"
         for block in blocks:
-            lines = "".join(map(line.__mod__, zip(*map(_each_encoded, block)))).encode("ascii")
+            lines = "".join(map(line.__mod__, zip(*map(each_encoded, block)))).encode("ascii")
             digest.update(lines)
-            self._write(lines)
+            self._file.write(lines)
             count += len(block[0])
         self._sums[name], self.rows[name] = digest.hexdigest(), count
+        self._whole.update(_summed(name, digest.hexdigest()))
 
     def end(self) -> End:
         """Write the last line, and return its content."""
         end: End = {"rows": self.rows, "checksums": self._sums, "file": self._whole.hexdigest()}
         self._file.write(_encoded({_END: end}))
         return end
-
-    def _write(self, block: bytes) -> None:
-        self._whole.update(block)
-        self._file.write(block)
 
 
 class Export:
@@ -167,6 +166,7 @@ class Export:
                     raise self._broken("something follows its end")
                 if header is None:
                     header = self._header(lines)
+                    whole.update(lines)
                 elif lines.startswith(b'{"end":'):
                     last = lines
                     continue
@@ -185,13 +185,14 @@ class Export:
                     sums[name].update(lines)
                     rows[name] += count
                     places[name] = start, place + len(lines)
-                whole.update(lines)
                 place += len(lines)
         if header is None:
             raise self._broken("it is empty")
         if last is None:
             raise self._broken("it is cut")
         said = self._end(last)
+        for name in said["checksums"]:
+            whole.update(_summed(name, sums.get(name, hashlib.sha256()).hexdigest()))
         if said["file"] != whole.hexdigest():
             raise self._broken("its checksum is another")
         for name, count in said["rows"].items():
@@ -313,22 +314,36 @@ def _beginning(name: str) -> str:
     return f"{{{_encode(name)}:["
 
 
+def _summed(name: str, checksum: str) -> bytes:
+    """Return what of a table is in the checksum of the file."""
+    return _encoded([name, checksum])
+
+
 def _encoded(value: Any) -> bytes:
     return _encode(value).encode("ascii") + b"\n"
 
 
-def _each_encoded(values: Sequence[Any]) -> list[str]:
+def each_encoded(values: Sequence[Any]) -> list[str]:
     """Encode values together, which is faster than one by one."""
-    found = _encode_together(values)[1:-1].split("\n")
+    if isinstance(next((each for each in values if each is not None), None), (dict, list)):
+        # A text between each two of them, that hardly any of them has.
+        mixed: list[Any] = ["\0"] * (2 * len(values) - 1)
+        mixed[::2] = values
+        found = _encode(mixed)[1:-1].split(',"\\u0000",')
+    else:
+        found = _encode_together(values)[1:-1].split("\n")
     return found if len(found) == len(values) else list(map(_encode, values))
 
 
 def _pieces(block: bytes, beginning: bytes) -> Iterable[tuple[bytes, int]]:
-    """Return the lines of a block, each with the number 1; as one, with how many they are, where all have the same beginning."""
+    """Return the lines of a block, each with the number 1; as one, with how many they are, where the first and the last have the same beginning.
+
+    A line of another table between these two has a checksum of no table.
+    """
     if beginning and block.startswith(beginning) and block.endswith(b"\n"):
-        count = block.count(b"\n")
-        if block.count(b"\n" + beginning) + 1 == count:
-            return [(block, count)]
+        last = block.rfind(b"\n", 0, -1) + 1
+        if block.startswith(beginning, last):
+            return [(block, block.count(b"\n"))]
     return zip(io.BytesIO(block), itertools.repeat(1))
 
 
