@@ -19,7 +19,7 @@ from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
-UNKNOWN = "kvm2 was not read since the store was made or brought back, so whether it runs there is not known. Run drover.compute.discover"
+UNKNOWN = "kvm2 was not read since the store was made or brought back from a backup, so whether it runs there is not known. Run drover.compute.discover"
 
 
 def discover(url, *hosts):
