@@ -19,6 +19,7 @@ import os
 import pathlib
 import re
 import shlex
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -413,6 +414,8 @@ def fleet(discovered, empty_fleet, tmp_path):
     """Empty hosts, and a store that knows them."""
     with contextlib.closing(sqlite3.connect(discovered)) as source, contextlib.closing(sqlite3.connect(tmp_path / "store.db")) as target:
         source.backup(target)
+    # Without it, it would be a store that was brought back from a backup.
+    shutil.copyfile(f"{discovered}.claims", tmp_path / "store.db.claims")
     return empty_fleet
 
 
