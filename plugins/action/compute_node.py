@@ -238,12 +238,12 @@ class ActionModule(DroverAction):
         return kept
 
     def _shown_elsewhere(self, host: str, seen: Mapping[str, Iterable[tuple[str, str]]], task_vars: Mapping[str, Any]) -> set[str]:
-        """Return what was evacuated and another host shows now; of the others say what that means for their old definitions.
+        """Return the evacuated instances that another host shows now, and show a line for each old definition that is kept.
 
-        Its new host is asked, and any other that showed it when it was read last: a person may have moved it on. There it has to run, as what
-        is shut off there may be an old definition too.
+        This looks at the new host of an instance, and at each other host that showed the instance in its last discovery, because a person may
+        have moved it there. On such a third host only a running guest counts: a definition that is shut off may be old too.
 
-        :param seen: by the uuids, (host, URI) of those that showed it.
+        :param seen: dict uuid -> (host, URI) of the hosts that showed the instance in their last discovery.
         """
         hosts, until = AnsibleHosts(self, task_vars, lambda: None, self._untold.append, {}), time.monotonic() + LOOKS
         places: dict[tuple[str, str], list[str]] = {}

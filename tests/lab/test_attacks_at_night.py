@@ -12,13 +12,13 @@ import base64
 import contextlib
 import json
 import os
-import subprocess
 import time
 
 import pytest
 from test_evacuate import AT_ONCE, OFF, SHARED_POOL
 from test_fleet import BOOT_SECTOR, SHARED, Domain, Run, eventually
 from test_self_healing import Copies
+from trouble import Losing, hanging
 
 pytestmark = pytest.mark.long
 
@@ -30,17 +30,12 @@ VARIABLES = {**SHARED_POOL, **AT_ONCE}
 BAD = ("Traceback", "Unexpected", "None on", "KeyError", "TypeError")
 
 
-class Night:
+class Night(Losing):
     """A fleet, and what it is seen to have from outside."""
 
     def __init__(self, fleet):
         self.fleet = fleet
         self.environment = {}
-
-    def note(self, text):
-        if log := os.environ.get("DROVER_ATTACK_LOG"):
-            with open(log, "a", encoding="utf-8") as file:
-                file.write(text + "\n")
 
     def play(self, name, *words, check=False, **variables):
         """Run a playbook; whether it failed, and what it said on one line. No sentence of it is a program's."""
@@ -68,28 +63,6 @@ class Night:
         for run, _name, _variables in reversed(runs):
             run.finish()
         return [self.ended(run, name, variables) for run, name, variables in runs]
-
-    def store(self, state):
-        """Export the store, or restore it from that export."""
-        path = self.fleet.folder / "export.jsonl"
-        if state == "imported":
-            self.lose()
-        words = ["ansible", "localhost", "-m", "drover.compute.store", "-a", f"state={state} path={path}"]
-        environment = self.fleet.lab.environment(self.fleet.store_url)
-        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-        self.note(f"##### {state}\n{done.stdout}{done.stderr}")
-        assert done.returncode == 0, done.stdout + done.stderr
-
-    def lose(self):
-        for path in self.fleet.folder.glob("store.db*"):
-            path.unlink()
-
-    def lost(self, how):
-        """Lose the store: nothing is left, or what the export has."""
-        if how == "new":
-            self.lose()
-        else:
-            self.store("imported")
 
     def place(self, *names, host=None, check=True, **more):
         """Build instances whose volumes are provably theirs."""
@@ -123,16 +96,6 @@ class Night:
         where = self.fleet.where(hosts)
         self.note(f"seen: {where} {disks} booked: {self.fleet.booked()}")
         return where
-
-
-@contextlib.contextmanager
-def hanging(fleet, host):
-    """The libvirt of a host takes connections and answers nothing."""
-    fleet.run(host, "kill -STOP $(cat /run/libvirtd.pid)")
-    try:
-        yield
-    finally:
-        fleet.run(host, "kill -CONT $(cat /run/libvirtd.pid)")
 
 
 @pytest.fixture

@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
 import shutil
-import subprocess
 
 import pytest
 from lablib.storage import beside, ceph
 from test_ceph import VARIABLES, OnCeph
 from test_fleet import SHARED, Domain, said
 from test_storage_fence import CUT_OFF, Inside, administrator, content, removed
+from trouble import Losing, hanging
 
 pytestmark = [
     pytest.mark.long,
@@ -37,42 +36,10 @@ def cluster(own_lab):
     return own_lab
 
 
-class Lost(OnCeph):
+class Lost(Losing, OnCeph):
     """A fleet on Ceph whose store is lost, and what it is seen to have from outside."""
 
     cut = False
-
-    def store(self, state):
-        """Export the store, or restore it from that export."""
-        path = self.fleet.folder / "export.jsonl"
-        if state == "imported":
-            self.lose()
-        words = ["ansible", "localhost", "-m", "drover.compute.store", "-a", f"state={state} path={path}"]
-        done = subprocess.run(
-            words,
-            env=self.fleet.lab.environment(self.fleet.store_url),
-            capture_output=True,
-            text=True,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-
-    def lose(self):
-        for path in self.fleet.folder.glob("store.db*"):
-            path.unlink()
-
-    def lost(self, how):
-        """Lose the store: nothing is left, or what the export has."""
-        if how == "new":
-            self.lose()
-        else:
-            self.store("imported")
-
-    def note(self, text):
-        if log := os.environ.get("DROVER_ATTACK_LOG"):
-            with open(log, "a", encoding="utf-8") as file:
-                file.write(text + "\n")
 
     def play(self, name, check=False, **variables):
         """Run a playbook; what it said on one line, and whether it failed. No sentence of it is a program's."""
@@ -105,16 +72,6 @@ class Lost(OnCeph):
         for host in hosts:
             begin = f"\nvirsh start {name}" if host == start else ""
             self.fleet.run(host, f"virsh pool-refresh ceph\nvirsh define /dev/stdin <<'END'\n{xml}\nEND{begin}")
-
-
-@contextlib.contextmanager
-def hanging(fleet, host):
-    """The libvirt of a host takes connections and answers nothing."""
-    fleet.run(host, "kill -STOP $(cat /run/libvirtd.pid)")
-    try:
-        yield
-    finally:
-        fleet.run(host, "kill -CONT $(cat /run/libvirtd.pid)")
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from lablib.layout import SWITCH_ADDRESS
 from test_evacuate import copies, discover, evacuate, migrations, refused, sharing  # noqa: F401  pylint: disable=unused-import
 from test_fleet import LOCAL, Domain, eventually, said
 from test_power import has_power
+from trouble import hanging
 
 pytestmark = pytest.mark.long
 
@@ -131,20 +132,10 @@ def came_back(fleet, pid):
     assert fleet.settled() == {"web": ("kvm1", "running")}
 
 
-@contextlib.contextmanager
-def hanging_libvirt(fleet):
-    """kvm1's libvirt takes connections and answers nothing."""
-    fleet.run("kvm1", "kill -STOP $(cat /run/libvirtd.pid)")
-    try:
-        yield
-    finally:
-        fleet.run("kvm1", "kill -CONT $(cat /run/libvirtd.pid)")
-
-
 def test_safety_09_libvirt_hangs(fleet, web):
     """As it does when storage hangs. Nobody waits for it, it is restarted, and its guests did not notice."""
     pid = fleet.run("kvm1", "cat /run/libvirt/qemu/web.pid")
-    with hanging_libvirt(fleet):
+    with hanging(fleet, "kvm1"):
         began = time.monotonic()
         done = discover(fleet, check=False)
         assert time.monotonic() - began < 100

@@ -55,8 +55,9 @@ def refuse_unknown(connection: Connection, lifted: Collection[str] = (), invento
     came_back = _came_back(connection, row)
     born = clock.now(connection) if came_back else row.born_at
     unheard = _unheard_of(connection, inventory) if born or not row.claims else set()
-    unread = sorted({*_unread(connection, born), *unheard})
-    if unheard or _unread(connection, born, running=False):
+    unseen = unheard.union(_unread(connection, born, running=False))
+    unread = sorted(unheard.union(_unread(connection, born))) if unseen else []
+    if unseen:
         # Lifted for this claim, or no matter for it, the rule holds on for all else, though from now on the store has a claim.
         born = born or (0 if row.claims else MADE_AND_UNREAD)
     elif inventory:
@@ -154,21 +155,23 @@ def note_all_read(connection: Connection, inventory: Collection[str]) -> None:
 
 
 def forgotten(connection: Connection, instances: Mapping[str, int]) -> list[str]:
-    """Say what people have told an earlier store, and this one does not know. To be asked before hosts are recorded, and after notice().
+    """Return warnings about what people have changed in an earlier store, which this one does not have. Call it after notice(), and before hosts
+    are recorded.
 
     :param instances: the number of instances of each host that is to be recorded.
     :returns: sentences, the same for each host: once for a store that was brought back, until all are read; and for the first look of a new
         store at a host with instances.
     """
-    table = tables.services
-    row = connection.execute(sa.select(tables.continuity)).one_or_none()
+    row, table = connection.execute(sa.select(tables.continuity)).one_or_none(), tables.services
+    born = 0 if row is None else row.born_at
+    if row is not None and row.claims and not born:
+        # It knows all.
+        return []
     rows = bulk.among(connection, sa.select(table.c.host, table.c.last_seen_up), table.c.host, instances)
     seen = {each.host: each.last_seen_up or 0 for each in rows}
-    born = 0 if row is None else row.born_at
     if born > 0:
         return [BROUGHT_BACK] if any(seen.get(host, 0) < born for host in instances) else []
-    is_new = row is None or born or not row.claims
-    return [MADE] if is_new and any(count and not seen.get(host) for host, count in instances.items()) else []
+    return [MADE] if any(count and not seen.get(host) for host, count in instances.items()) else []
 
 
 def since(connection: Connection) -> float:

@@ -178,8 +178,8 @@ def end_moved_back(
 ) -> None:
     """Close evacuations whose instances somebody has moved back: their source shows them, and no other host does.
 
-    What is shut off at the source may be an old definition whose instance was moved on, to a host that was read before. So all others are read
-    after its host was first seen without it.
+    A definition that is shut off at the source may be old: a person may have moved the instance to a third host after the last discovery of that
+    host. So such an evacuation is closed only if all other hosts were read after the new host was first seen without the instance.
 
     :param evacuated: entries of left_behind(), by the uuids of the instances, each with the state in which its source shows it.
     :param absent: proofs that their hosts do not have them any more, by the uuids.

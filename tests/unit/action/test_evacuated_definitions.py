@@ -89,7 +89,7 @@ def test_it_stays_where_its_new_host_does_not_show_it(url, there, capsys):
 
 
 def test_one_that_was_moved_on_by_hand_is_where_it_runs(url, there, capsys):
-    """kvm3 is asked once it was read; until then nothing shows that kvm1's definition is an old one."""
+    """Before kvm3 is read, nothing shows that the definition on kvm1 is old. After that, a discovery of kvm1 looks at kvm3 too."""
     there.moved(there.hosts["kvm2"], there.hosts["kvm3"], there.hosts["kvm2"].domains()[uuid_of("app")])
     discover(url, "kvm1")
     assert "to kvm2, as kvm2 does not show it: it may be the only one" in said(capsys)
@@ -111,7 +111,7 @@ def test_one_that_is_shut_off_on_a_third_host_shows_nothing(url, there):
 
 
 def test_it_is_not_started_where_it_was_before_all_others_were_read(url, there):
-    """It was moved on to kvm3, which was read before: kvm1's definition is not what is left of it."""
+    """It runs on kvm3, whose last discovery was before the move. So the shut-off definition on kvm1 does not count as the instance."""
     there.moved(there.hosts["kvm2"], there.hosts["kvm3"], there.hosts["kvm2"].domains()[uuid_of("app")])
     for _time in range(2):
         discover(url, "kvm1")

@@ -44,6 +44,13 @@ def known(url, name):
         services.record_unreachable(connection, name, "it cannot be reached", time.time())
 
 
+def switched_off(url, name):
+    """Write down that a fence has switched a host off."""
+    with Store.open(url).write() as connection:
+        event = power.begin(connection, name, "fence", "ipmi", None, time.time())
+        power.finish(connection, event["uuid"], "completed", "off", None, None, time.time())
+
+
 def test_a_new_store_that_has_read_all(prepared_url):
     read(prepared_url, "kvm1", "kvm2")
     assert place(prepared_url, "web")["changed"] is True
@@ -134,9 +141,7 @@ def test_a_host_that_was_switched_off_is_known_to_run_nothing(prepared_url):
         services.change(connection, services.get(connection, "kvm2"), {"forced_down": True})
     with pytest.raises(AnsibleActionFail, match="kvm2 was not read"):
         place(prepared_url, "web")
-    with Store.open(prepared_url).write() as connection:
-        event = power.begin(connection, "kvm2", "fence", "ipmi", None, time.time())
-        power.finish(connection, event["uuid"], "completed", "off", None, None, time.time())
+    switched_off(prepared_url, "kvm2")
     assert place(prepared_url, "web")["changed"] is True
 
 
@@ -327,9 +332,7 @@ def test_a_host_that_is_off_is_read_before_its_files_are_no_concern(prepared_url
     """A claim does not wait for it, and makes the store no more complete."""
     read(prepared_url, "kvm1")
     known(prepared_url, "kvm2")
-    with Store.open(prepared_url).write() as connection:
-        event = power.begin(connection, "kvm2", "fence", "ipmi", None, time.time())
-        power.finish(connection, event["uuid"], "completed", "off", None, None, time.time())
+    switched_off(prepared_url, "kvm2")
     assert place(prepared_url, "web", inventory_hosts=["kvm1", "kvm2"])["changed"] is True
     run("_history", inventory_hosts=["kvm1", "kvm2"], store_url=prepared_url)
     assert "kvm2 was not read" in unread(prepared_url, ["kvm1", "kvm2"])
@@ -339,9 +342,7 @@ def test_a_host_that_is_off_is_read_before_its_files_are_no_concern(prepared_url
 def test_a_host_that_is_off_runs_nothing_and_needs_its_files(prepared_url):
     read(prepared_url, "kvm1")
     known(prepared_url, "kvm2")
-    with Store.open(prepared_url).write() as connection:
-        event = power.begin(connection, "kvm2", "fence", "ipmi", None, time.time())
-        power.finish(connection, event["uuid"], "completed", "off", None, None, time.time())
+    switched_off(prepared_url, "kvm2")
     assert unread(prepared_url, unknown=continuity.RUNNING) == ""
     assert "kvm2 was not read" in unread(prepared_url)
 
@@ -389,9 +390,7 @@ def test_a_discovery_notices_a_file_that_came_back(file):
 def test_a_host_that_was_off_in_a_backup_may_be_on(prepared_url):
     """It may run by now what the store has as off, or knows nothing of."""
     read(prepared_url, "kvm1", "kvm2")
-    with Store.open(prepared_url).write() as connection:
-        event = power.begin(connection, "kvm2", "fence", "ipmi", None, time.time())
-        power.finish(connection, event["uuid"], "completed", "off", None, None, time.time())
+    switched_off(prepared_url, "kvm2")
     assert unread(prepared_url, unknown=continuity.RUNNING) == ""
     with Store.open(prepared_url).write() as connection:
         continuity.come_back(connection)
