@@ -227,25 +227,26 @@ def code_of(error: object) -> int | None:
     return getter() if getter else None
 
 
-def open_connection(uri: str, keepalive: bool = False) -> Limited:
-    """Open ``uri`` and return the connection, all of whose calls end (:class:`Limited`).
+def open_connection(uri: str, keepalive: bool = False, seconds: float | None = None) -> Limited:
+    """Open ``uri`` within so many seconds (CONNECT_TIMEOUT by default) and return the connection, all of whose calls end (:class:`Limited`).
 
-    It has CONNECT_TIMEOUT seconds. With ``keepalive`` a peer that goes silent makes calls fail after
-    about 25 seconds (needs :func:`start_event_loop`). Raises :class:`LibvirtProblem`.
+    With ``keepalive`` a peer that goes silent makes calls fail after about 25 seconds (needs :func:`start_event_loop`). Raises
+    :class:`LibvirtProblem`.
     """
     if libvirt is None:
         raise LibvirtProblem(missing_binding_message())
     silence()
+    seconds = seconds or CONNECT_TIMEOUT
     try:
         urllib.parse.urlsplit(uri)
     except ValueError as exc:
         raise LibvirtProblem(f"{uri!r} is not a libvirt URI ({exc}); it looks like qemu:///system.") from exc
     try:
-        conn = within(CONNECT_TIMEOUT, lambda: libvirt.open(uri if is_local(uri) else quiet_uri(uri)))
+        conn = within(seconds, lambda: libvirt.open(uri if is_local(uri) else quiet_uri(uri)))
     except libvirt.libvirtError as exc:
         raise LibvirtProblem(_connect_message(uri, exc), code_of(exc)) from exc
     except Late:
-        raise LibvirtProblem(_late_message(uri)) from None
+        raise LibvirtProblem(_late_message(uri, seconds)) from None
     if keepalive and _EVENT_LOOP["started"]:
         try:
             conn.setKeepAlive(5, 5)
@@ -260,14 +261,14 @@ def _classes() -> tuple[type, ...]:
     return tuple(each for name, each in vars(libvirt).items() if isinstance(each, type) and name.startswith("vir"))
 
 
-def _late_message(uri: str) -> str:
+def _late_message(uri: str, seconds: float) -> str:
     if is_local(uri):
         return (
-            f"libvirt on {host_name()} ({uri}) takes connections, but did not answer within {CONNECT_TIMEOUT} s: look whether "
+            f"libvirt on {host_name()} ({uri}) takes connections, but did not answer within {seconds} s: look whether "
             "storage hangs there, and restart libvirtd (its guests run on)."
         )
     return (
-        f"libvirt at {uri} did not answer within {CONNECT_TIMEOUT} s, asked from {host_name()}: "
+        f"libvirt at {uri} did not answer within {seconds} s, asked from {host_name()}: "
         f"check that {uri_host(uri)} is up and reachable from here."
     )
 

@@ -30,7 +30,7 @@ from ansible_collections.drover.compute.plugins.module_utils import (
     _snapshot_records,
 )
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._migration import checks, passthrough, rebinding, snapshots, state
+from ansible_collections.drover.compute.plugins.module_utils._migration import checks, passthrough, rebinding, shared_ssh, snapshots, state
 from ansible_collections.drover.compute.plugins.module_utils._migration.certificates import certificate_reasons
 from ansible_collections.drover.compute.plugins.module_utils._migration.flags import flags_and_parameters, version_reasons
 from ansible_collections.drover.compute.plugins.module_utils._migration.options import contradictions, merged, time_limit
@@ -253,17 +253,22 @@ class Worker:
                 _orders.withdraw(self.records, self.uuid, [self.move["migration"]])
         self.save(status=status, message=message, finished_at=time.time(), **changes)
 
-    def _connect(self) -> None:
+    def _connect(self, shared: bool = False) -> None:
+        """:param shared: whether the destination's may share its login with that of other moves."""
         self.source = _libvirt.open_connection(self.source_uri, keepalive=True)
         for attempt in (1, 2, 3):
             try:
-                self.destination = _libvirt.open_connection(self.move["destination_uri"], keepalive=True)
+                self.destination = self._open_destination(shared)
                 return
             except LibvirtProblem as exc:
                 # sshd turns some away when many moves knock at once (MaxStartups).
                 if attempt == 3 or "kex_exchange" not in str(exc):
                     raise
                 time.sleep(attempt)
+
+    def _open_destination(self, shared: bool) -> Any:
+        uri = self.move["destination_uri"]
+        return shared_ssh.open_connection(uri, self.records.folder) if shared else _libvirt.open_connection(uri, keepalive=True)
 
     def _reconnect(self) -> None:
         """New connections in place of broken ones, with patience: a libvirtd may just be restarting."""
@@ -294,7 +299,8 @@ class Worker:
         self.save()
         if self.may_start and self._is_new():
             self._wait_to_be_checked()
-        self._connect()
+        # The files of a cold move go over its connection.
+        self._connect(shared=self.move.get("live") is not False)
         verdict = self._settled()
         if verdict == state.MOVING:
             verdict = self._follow_job()
