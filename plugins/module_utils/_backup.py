@@ -4,25 +4,31 @@
 
 """Lets libvirt copy the disks of a running domain, as they are at one moment.
 
-Private to the collection. A copy has a name of the moment until it is complete. Each copy is a full one: libvirt 9.0 loses its records of
-checkpoints at a live migration, so that a copy of what was changed since the last one could not be made after the first move.
+Private to the collection. A copy has a name of the moment until it is complete. An incremental copy has what was written since the one before,
+which is its backing file, so that it opens as the whole disk.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import subprocess
 import time
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _files, _image_layers, _libvirt, _ownership
+from ansible_collections.drover.compute.plugins.module_utils import _files, _image_layers, _libvirt, _ownership, _qemu_img
+from ansible_collections.drover.compute.plugins.module_utils._checkpoints import Checkpoints, named
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_disk, state_name
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
 #: Seconds between two looks at the job, and to wait for its end after it was cancelled.
 POLL, CANCELLED = 0.5, 60
+#: Seconds to write into a copy which file it needs.
+REBASE = 60
 #: How the name of a copy begins until it is complete.
 PART = f"{_ownership.TEMPORARY}backup-"
 _UNDER_WAY = ("VIR_DOMAIN_JOB_BOUNDED", "VIR_DOMAIN_JOB_UNBOUNDED")
@@ -43,9 +49,11 @@ def targets(domain: Any) -> list[str]:
     return [each["target"] for each in disks if each["device"] == "disk" and not each["readonly"] and each["source"] is not None]
 
 
-def copy(domain: Any, folder: str, timeout: int) -> dict[str, str]:
-    """Make the copies, and wait until they are complete: dict target -> path. The caller has the lock of the domain.
+def copy(domain: Any, folder: str, timeout: int, incremental: bool = False) -> list[dict[str, str]]:
+    """Make the copies, and wait until they are complete. The caller has the lock of the domain.
 
+    :param incremental: copy what was written since the last copies in the folder where that is known, and let libvirt note what is written from now on.
+    :returns: dicts target, path, since (the path of the copy that this one needs, or "") and why_whole ("" or why it has the whole disk).
     :raises LibvirtProblem: they are not complete; nothing of them is left.
     """
     found, stamp = targets(domain), time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
@@ -58,17 +66,28 @@ def copy(domain: Any, folder: str, timeout: int) -> dict[str, str]:
             raise LibvirtProblem(
                 f"the disk {target} of {_named(domain)} is being copied or merged: wait for the end of that (virsh blockjob)"
             )
-    names = {target: f"{domain.UUIDString()}-{target}-{stamp}.qcow2" for target in found}
-    parts = {target: os.path.join(folder, f"{PART}{name}") for target, name in names.items()}
-    paths = {target: os.path.join(folder, name) for target, name in names.items()}
+    parts = {target: os.path.join(folder, f"{PART}{_name(domain, target, stamp)}") for target in found}
+    paths = {target: os.path.join(folder, _name(domain, target, stamp)) for target in found}
     for path in paths.values():
         if _files.call(os.path.lexists, path):
             raise LibvirtProblem(f"the file {path} exists on {host_name()}, and no file is overwritten: run this again")
-    _drop([os.path.join(folder, each) for each in _files.call(os.listdir, folder) if each.startswith(f"{PART}{domain.UUIDString()}-")])
+    names = _files.call(os.listdir, folder)
+    _drop([os.path.join(folder, each) for each in names if each.startswith(f"{PART}{domain.UUIDString()}-")])
+    checkpoints = Checkpoints(domain, found) if incremental else None
+    why = checkpoints.why_not() if checkpoints is not None else None
+    if why is not None:
+        checkpoints = None
+    base = checkpoints.base(_stamps(domain, found, names)) if checkpoints is not None else None
+    if checkpoints is not None and base is None:
+        why = "what was written since a copy in this folder is not known"
+    since = {target: _name(domain, target, base) if base else "" for target in found}
     try:
-        domain.backupBegin(_request(domain, parts), None, 0)
+        begun = checkpoints.begin(stamp, base) if checkpoints is not None else None
+        domain.backupBegin(_request(domain, parts, base), begun, 0)
         _wait(domain, timeout)
         for target, part in parts.items():
+            if base:
+                _lay_on(part, since[target])
             _files.call(_rename, part, paths[target])
     except (LibvirtProblem, libvirt.libvirtError, OSError, _files.Unresponsive) as exc:
         if not _is_over(domain):
@@ -77,8 +96,42 @@ def copy(domain: Any, folder: str, timeout: int) -> dict[str, str]:
                 "next run removes the file"
             ) from exc
         _drop(parts.values())
+        if checkpoints is not None:
+            checkpoints.end(base)
         raise
-    return paths
+    if checkpoints is not None:
+        checkpoints.end(stamp)
+    return [
+        {"target": target, "path": paths[target], "since": since[target] and os.path.join(folder, since[target]), "why_whole": why or ""}
+        for target in found
+    ]
+
+
+def _name(domain: Any, target: str, stamp: str) -> str:
+    return f"{domain.UUIDString()}-{target}-{stamp}.qcow2"
+
+
+def _stamps(domain: Any, wanted: Collection[str], names: Iterable[str]) -> list[str]:
+    """The moments of which there is a copy of each of these disks among the names of files."""
+    found = defaultdict(set)
+    for name in names:
+        match = re.fullmatch(rf"{domain.UUIDString()}-(\w+)-(\d{{8}}T\d{{6}}Z)\.qcow2", name)
+        if match:
+            found[match[2]].add(match[1])
+    return [stamp for stamp, have in found.items() if have >= set(wanted)]
+
+
+def _lay_on(part: str, name: str) -> None:
+    """Let a copy have another one of the same folder behind it; libvirt names the disk of the guest there.
+
+    :raises LibvirtProblem: qemu-img cannot do it.
+    """
+    try:
+        done = _qemu_img.run(["rebase", "-u", "-f", "qcow2", "-F", "qcow2", "-b", name, part], REBASE)
+    except (OSError, subprocess.TimeoutExpired) as exc:
+        raise LibvirtProblem(f"qemu-img on {host_name()} did not end: {exc}") from exc
+    if done.returncode:
+        raise LibvirtProblem(f"qemu-img on {host_name()} could not lay the copy on {name}: {' '.join(done.stderr.split())}")
 
 
 def _rename(part: str, path: str) -> None:
@@ -96,8 +149,10 @@ def _named(domain: Any) -> str:
     return f"{domain.name()} on {host_name()}"
 
 
-def _request(domain: Any, parts: Mapping[str, str]) -> str:
+def _request(domain: Any, parts: Mapping[str, str], base: str | None) -> str:
     root = ET.Element("domainbackup", {"mode": "push"})
+    if base is not None:
+        ET.SubElement(root, "incremental").text = named(base)
     disks = ET.SubElement(root, "disks")
     for each in parse(domain.XMLDesc(0)).findall("devices/disk"):
         target = parse_disk(each)["target"]

@@ -36,6 +36,8 @@ from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
 #: What this collection's own files of the moment are called.
 TEMPORARY = ".drover-"
+#: How the names of its checkpoints begin.
+CHECKPOINT = "drover-"
 
 CHANGED = "another file has its name by now"
 FOREIGN = "its name does not say that it is this instance's"
@@ -449,6 +451,17 @@ def drop_snapshot(domain: Any, name: str, record_alone: bool = False) -> None:
     """
     snapshot = domain.snapshotLookupByName(name, 0)
     snapshot.delete(libvirt.VIR_DOMAIN_SNAPSHOT_DELETE_METADATA_ONLY if record_alone else 0)
+
+
+def drop_checkpoint(domain: Any, name: str, record_alone: bool = False) -> None:
+    """Remove a checkpoint that drover has made, with its bitmaps in the images, or libvirt's record alone.
+
+    :raises ValueError: it has the name of somebody else's.
+    """
+    if not name.startswith(CHECKPOINT):
+        raise ValueError(name)
+    checkpoint = domain.checkpointLookupByName(name, 0)
+    checkpoint.delete(libvirt.VIR_DOMAIN_CHECKPOINT_DELETE_METADATA_ONLY if record_alone else 0)
 
 
 def undefine(domain: Any, with_state: bool = False) -> None:

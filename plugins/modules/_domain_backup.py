@@ -12,8 +12,8 @@ author:
   - The drover.compute authors (@drover-compute)
 description:
   - Private to the role P(drover.compute.drain#role), whose tasks C(backup) call it.
-  - Lets libvirt copy each disk that a running domain writes to, as it is at one moment, into a new qcow2 file, which needs no other file. The
-    guest goes on meanwhile. The copy is as after a loss of power.
+  - Lets libvirt copy each disk that a running domain writes to, as it is at one moment, into a new qcow2 file. The guest goes on meanwhile. The
+    copy is as after a loss of power.
   - A copy has the uuid of its domain, the target of the disk and the time in its name. No file is ever overwritten. A copy that is not complete
     is removed, at the latest by the next run.
   - Domains that are not running are left out and named.
@@ -30,6 +30,13 @@ options:
     description: Seconds for the copy of one domain. The job is then cancelled.
     type: int
     default: 3600
+  incremental:
+    description:
+      - Copy only what was written since the last copies in the folder that were made with this option, and let libvirt note what is written from
+        now on. The copy before is the backing file of the new one.
+      - The whole disk is copied where that is not known, such as the first time, or after a snapshot of the domain. An image must be qcow2.
+    type: bool
+    default: false
 extends_documentation_fragment:
   - drover.compute.attributes
   - drover.compute.attributes.full
@@ -59,7 +66,9 @@ copies:
     name: {description: Of the domain., type: str, returned: always}
     target: {description: Of the disk., type: str, returned: always}
     path: {description: The copy., type: str, returned: always}
-  sample: [{uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01, name: web-1, target: vda, path: /srv/copies/web.qcow2}]
+    since: {description: The copy that this one needs; empty if it needs none., type: str, returned: always}
+    why_whole: {description: With O(incremental), why this is the whole disk; else empty., type: str, returned: always}
+  sample: [{uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01, name: web-1, target: vda, path: /srv/copies/web.qcow2, since: "", why_whole: ""}]
 lines:
   description: The same in sentences.
   returned: always
@@ -100,15 +109,21 @@ def _run(module: AnsibleModule, conn: Any, result: dict[str, Any]) -> None:
             result["lines"].append(f"{name} on {host_name()} has no copy: {reason}.")
             continue
         if module.check_mode:
-            paths = dict.fromkeys(_backup.targets(domain), "")
+            copies = [{"target": target, "path": "", "since": "", "why_whole": ""} for target in _backup.targets(domain)]
         else:
             with _orders.alone(Records(), uuid, name, _orders.LEAST_PATIENCE):
-                paths = _backup.copy(domain, folder, module.params["timeout"])
-        result["copies"] += [{"uuid": uuid, "name": name, "target": target, "path": path} for target, path in paths.items()]
-        result["lines"] += [
-            f"{name} on {host_name()}: {target} {f'was copied to {path}' if path else 'would be copied'}." for target, path in paths.items()
-        ]
+                copies = _backup.copy(domain, folder, module.params["timeout"], module.params["incremental"])
+        result["copies"] += [{"uuid": uuid, "name": name, **each} for each in copies]
+        result["lines"] += [f"{name} on {host_name()}: {each['target']} {_said(each)}." for each in copies]
         result["changed"] = True
+
+
+def _said(copied: dict[str, str]) -> str:
+    if not copied["path"]:
+        return "would be copied"
+    if copied["since"]:
+        return f"was copied to {copied['path']}: what was written since {copied['since']}, which it needs"
+    return f"was copied to {copied['path']}" + (f": the whole disk, because {copied['why_whole']}" if copied["why_whole"] else "")
 
 
 def main() -> None:
@@ -118,6 +133,7 @@ def main() -> None:
             "uri": {"type": "str", "default": "qemu:///system"},
             "folder": {"type": "path", "required": True},
             "timeout": {"type": "int", "default": 3600},
+            "incremental": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )

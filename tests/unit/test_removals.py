@@ -69,6 +69,7 @@ def test_that_place_does_remove():
         "os.rmdir",
         "volume.delete",
         "snapshot.delete",
+        "checkpoint.delete",
         "domain.undefine",
         "domain.undefineFlags",
         "device.undefine",

@@ -423,3 +423,12 @@ def test_a_volume_stays_while_it_is_not_known_what_other_domains_need(tmp_path):
         connection.storagePoolDefineXML(RBD_POOL, 0)
         gone, kept = own(connection)
         assert gone == [] and "gone.qcow2 is not there, so what it is backed by is not known" in kept[f"rbd:vms/{image}"]
+
+
+def test_a_checkpoint_of_another_program_is_not_removed():
+    class Domain:
+        def checkpointLookupByName(self, *dummy):
+            raise AssertionError("it was looked for")
+
+    with pytest.raises(ValueError, match="virtnbdbackup.0"):
+        _ownership.drop_checkpoint(Domain(), "virtnbdbackup.0")
