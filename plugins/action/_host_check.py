@@ -20,6 +20,7 @@ class ActionModule(DroverAction):
         "instances_path": {"type": "path", "default": "/var/lib/libvirt/images"},
         "cpus": {"type": "list", "elements": "dict", "default": []},
         "names": {"type": "list", "elements": "str", "default": []},
+        "probe_kvm": {"type": "bool", "default": False},
     }
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:

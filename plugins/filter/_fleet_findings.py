@@ -39,6 +39,7 @@ def _answer(variables: Mapping[str, Any]) -> dict[str, Any]:
         "unreached": sorted(set(unreached)),
         "lacking": compared.get("lacking"),
         "names": compared.get("names"),
+        "migration": to_plain(variables["drover_migration"]) if "drover_migration" in variables else None,
         "migration_address": next((str(variables[name]) for name in ("drover_migration_address",) if name in variables), None),
     }
 

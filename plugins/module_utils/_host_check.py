@@ -14,12 +14,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from ansible_collections.drover.compute.plugins.module_utils import _cpus, _host_addresses
+from ansible_collections.drover.compute.plugins.module_utils import _cpus, _host_addresses, _kvm_probe
+from ansible_collections.drover.compute.plugins.module_utils._capabilities import parse_capabilities
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
 from ansible_collections.drover.compute.plugins.module_utils._storage import read_networks
-from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+from ansible_collections.drover.compute.plugins.module_utils._xml import size_bytes, parse
 
 _INTERFACES = "/sys/class/net"
+#: Pools in which no volume can be made.
+_NO_ROOM = ("iscsi", "iscsi-direct", "mpath", "scsi")
 
 
 def read(conn: Any, local: bool) -> dict[str, Any]:
@@ -29,6 +32,7 @@ def read(conn: Any, local: bool) -> dict[str, Any]:
     :raises libvirt.libvirtError: the connection breaks.
     """
     capabilities = parse(conn.getCapabilities())
+    pools = [found for found in (_pool(pool) for pool in conn.listAllStoragePools(0)) if found]
     return {
         "hostname": conn.getHostname(),
         "host_uuid": (capabilities.findtext("host/uuid") or "").strip() or None,
@@ -37,7 +41,9 @@ def read(conn: Any, local: bool) -> dict[str, Any]:
         "security": sorted({(model.text or "").strip() for model in capabilities.findall("host/secmodel/model")} - {"none", "dac", ""}),
         "networks": [each["name"] for each in read_networks(conn) if each["active"]],
         "interfaces": sorted(os.listdir(_INTERFACES)) if local else None,
-        "pools": sorted(pool.name() for pool in conn.listAllStoragePools(libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE)),
+        "pools": sorted(each["name"] for each in pools if each["active"]),
+        "pools_free_gib": {each["name"]: each["free_gib"] for each in pools if each["active"] and each["type"] not in _NO_ROOM},
+        "pools_stopped": sorted(each["name"] for each in pools if each["autostart"] and not each["active"]),
         # Without their values, which are nobody's business here.
         "secrets": _distinct(name for secret in conn.listAllSecrets(0) for name in (secret.UUIDString(), secret.usageID())),
         "guests": [found for found in (_guest(conn, domain) for domain in conn.listAllDomains(0)) if found],
@@ -51,6 +57,23 @@ def _machines(arch: Element) -> set[str]:
     return found - {""}
 
 
+def _pool(pool: Any) -> dict[str, Any] | None:
+    """Return what a pool is, with its room as libvirt has read it last; None if it was removed just now."""
+    try:
+        root = parse(pool.XMLDesc(0))
+        return {
+            "name": pool.name(),
+            "type": root.get("type"),
+            "active": bool(pool.isActive()),
+            "autostart": bool(pool.autostart()),
+            "free_gib": size_bytes(root.find("available")) / 1024**3,
+        }
+    except libvirt.libvirtError as exc:
+        if exc.get_error_code() == libvirt.VIR_ERR_NO_STORAGE_POOL:
+            return None
+        raise
+
+
 def _guest(conn: Any, domain: Any) -> dict[str, Any] | None:
     """Return what a guest uses; None if it ended just now."""
     try:
@@ -60,6 +83,13 @@ def _guest(conn: Any, domain: Any) -> dict[str, Any] | None:
         if exc.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
             return None
         raise
+
+
+def why_no_kvm(conn: Any) -> str | None:
+    """Start a tiny guest with KVM where libvirt offers it, and return why that fails; None if it does not fail."""
+    found = parse_capabilities(conn.getCapabilities())
+    answer = _kvm_probe.probe(conn, found["cpu"]["arch"], found["supported_instances"])
+    return answer["message"] if answer["works"] is False else None
 
 
 def lacking(conn: Any, cpus: Sequence[Mapping[str, str | None]]) -> list[Mapping[str, str | None]]:
@@ -80,6 +110,8 @@ def of_xml(text: str) -> dict[str, Any]:
     secrets = [each.get("uuid") or each.get("usage") for disk in disks for each in disk.iter("secret")]
     return {
         "name": root.findtext("name") or "",
+        # Of a guest that runs: one that is off has none to move.
+        "memory_mib": size_bytes(root.find("memory")) // 1024**2 if root.get("id") else None,
         "machine": f"{kind.get('arch')} {machine}" if kind is not None and machine else None,
         "networks": _distinct(nic.get("network") for nic in nics if nic is not None),
         # Of a NIC that runs in a network of libvirt the bridge is that of the network.

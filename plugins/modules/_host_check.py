@@ -27,6 +27,10 @@ options:
     type: list
     elements: dict
     default: []
+  probe_kvm:
+    description: Start a tiny guest with KVM where libvirt offers it. It ends at once, and nothing of it is left.
+    type: bool
+    default: false
   names:
     description: Names and addresses of other hosts that are resolved here, and connected to at the port of SSH.
     type: list
@@ -62,7 +66,8 @@ host:
     - What the host has, and what its guests use, in C(guests).
     - C(machines) are architectures and machine types, C(security) the security drivers, C(interfaces) the network interfaces (null if the
       hypervisor is another machine), C(secrets) uuids, C(free_gib) the free space of O(instances_path) (null if there is no such folder),
-      C(clock) the time in seconds since 1970.
+      C(pools_free_gib) the same of storage pools in which volumes can be made, C(pools_stopped) those that should run and do not,
+      C(why_no_kvm) why a guest does not start with KVM (null if it does, or if that is not known), C(clock) the time in seconds since 1970.
   returned: success
   type: dict
   sample:
@@ -74,12 +79,15 @@ host:
     networks: [default]
     interfaces: [br0, lo]
     pools: [images]
+    pools_free_gib: {images: 512.5}
+    pools_stopped: []
     secrets: []
     guests:
-      - {name: web, machine: x86_64 pc-q35-7.2, networks: [default], interfaces: [], pools: [], secrets: [], cpu: null}
+      - {name: web, memory_mib: 2048, machine: x86_64 pc-q35-7.2, networks: [default], interfaces: [], pools: [], secrets: [], cpu: null}
     libvirt_version: 9000000
     hypervisor_version: 7002000
     kvm: true
+    why_no_kvm: null
     free_gib: 12.5
     clock: 1790000000.5
 lacking:
@@ -122,6 +130,7 @@ def main() -> None:
             "instances_path": {"type": "path", "default": "/var/lib/libvirt/images"},
             "cpus": {"type": "list", "elements": "dict", "default": []},
             "names": {"type": "list", "elements": "str", "default": []},
+            "probe_kvm": {"type": "bool", "default": False},
         },
         supports_check_mode=True,
     )
@@ -130,6 +139,7 @@ def main() -> None:
     local = _libvirt.is_local(uri)
     try:
         found = within(READ_TIMEOUT, lambda: _host_check.read(conn, local))
+        why_no_kvm = _host_check.why_no_kvm(conn) if module.params["probe_kvm"] else None
         lacking = within(READ_TIMEOUT, lambda: _host_check.lacking(conn, module.params["cpus"]))
         found.update(libvirt_version=conn.getLibVersion(), hypervisor_version=conn.getVersion())
     except Late:
@@ -143,7 +153,7 @@ def main() -> None:
     kvm = os.path.exists("/dev/kvm") if local else None
     module.exit_json(
         changed=False,
-        host={**found, "kvm": kvm, "free_gib": free, "clock": clock},
+        host={**found, "kvm": kvm, "why_no_kvm": why_no_kvm, "free_gib": free, "clock": clock},
         lacking=lacking,
         names=_migration_address.look(module.params["names"]) if local else {},
     )

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from test_fleet import said
+from guests import Full
+from test_fleet import Domain, said
 
 pytest_plugins = ["test_fleet"]
 pytestmark = pytest.mark.long
@@ -76,3 +77,50 @@ def test_hosts_that_libvirt_takes_for_one(fleet):
     done = fleet.playbook("check")
     assert "same host" not in said(done) and "host name is" not in said(done), said(done)
     fleet.playbook("discover")
+
+
+def test_a_pool_without_room_that_then_does_not_run(fleet):
+    fleet.run(
+        "kvm2",
+        "mkdir -p /srv/small && mount -t tmpfs -o size=16M tmpfs /srv/small && virsh pool-define-as small dir --target /srv/small"
+        " && virsh pool-start small && virsh pool-autostart small",
+    )
+    try:
+        seen = said(fleet.playbook("check"))
+        assert "warning kvm2: its storage pool small has 0.0 GiB left." in seen, seen
+        fleet.run("kvm2", "virsh pool-destroy small")
+        seen = said(fleet.playbook("check"))
+        assert "warning kvm2: its storage pool small starts with the host, but is stopped. Start it: virsh pool-start small." in seen, seen
+    finally:
+        fleet.run("kvm2", "virsh pool-destroy small; virsh pool-undefine small; umount /srv/small; rmdir /srv/small")
+
+
+def test_an_instances_path_without_room(fleet):
+    fleet.run("kvm2", "mkdir -p /srv/small && mount -t tmpfs -o size=16M tmpfs /srv/small")
+    try:
+        done = fleet.playbook("check", "-e", '{"drover_instances_path": "/srv/small"}', check=False)
+        assert done.returncode == 2 and "error kvm2: the folder of its instances has 0.0 GiB left." in said(done), said(done)
+    finally:
+        fleet.run("kvm2", "umount /srv/small; rmdir /srv/small")
+
+
+def test_guests_that_cannot_move_in_the_time_that_they_have(fleet):
+    fleet.make("kvm1", Full("web"))
+    given = {"bandwidth_mib": 1, "timeout_per_gib": 10}
+    seen = said(fleet.playbook("check", "-e", json.dumps({"drover_migration": given})))
+    assert "warning kvm1: with bandwidth_mib 1 of drover_migration, a migration of web can take longer than it may (10 s for each GiB)." in seen
+    # So it is.
+    fleet.playbook("discover")
+    done = fleet.drain("kvm1", check=False, drover_migration=given)
+    assert done.returncode == 2 and "was aborted: allow more time, bandwidth" in said(done), said(done)
+
+
+def test_a_bridge_that_other_hosts_lack(fleet):
+    fleet.run("kvm1", "ip link add br7 type bridge")
+    fleet.make("kvm1", Domain("web", state="shutoff"))
+    try:
+        fleet.run("kvm1", "virsh attach-interface web bridge br7 --config")
+        seen = said(fleet.playbook("check"))
+        assert "warning kvm2, kvm3: it lacks the bridge or interface br7, which web uses: no move to here." in seen, seen
+    finally:
+        fleet.run("kvm1", "ip link del br7")

@@ -32,11 +32,15 @@ class Options:
         for move in moves:
             self.of({"uuid": move["uuid"], "name": move["name"]})
 
+    def general(self) -> dict[str, Any]:
+        """Return those of the task, without those that are None."""
+        return migration_options.merged(self._general)
+
     def of(self, order: MovedInstance) -> dict[str, Any]:
         """Return the options of one move, without those that are None."""
         own = {**(order.get("migration_options") or {}), **self._of_moves.get(order["uuid"], {})}
         if not own:
-            return migration_options.merged(self._general)
+            return self.general()
         own = _validated(f"The migration options of {order['name']}", own, "Correct its policy.")
         found = migration_options.merged(self._general, own)
         _not_contradicting(f"The migration options of {order['name']}, with those of its policy", found)

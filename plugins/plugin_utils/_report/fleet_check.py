@@ -12,12 +12,16 @@ import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ansible_collections.drover.compute.plugins.module_utils._migration.options import TIMEOUT_PER_GIB, time_limit
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations.options import Options
+
 ERROR, WARNING = "error", "warning"
 #: Seconds that a clock may be ahead or behind: more of it makes certificates and times in the store wrong.
 CLOCK = 2.0
 #: GiB below which the folder of the instances is short of space.
 SPACE = 1.0
-_LISTS = ("machines", "security", "networks", "pools", "secrets", "guests")
+_LISTS = ("machines", "security", "networks", "pools", "pools_stopped", "secrets", "guests")
 #: What guests use: the key, what it is called, and what to do at a host that lacks it.
 _USED = (
     (
@@ -61,6 +65,7 @@ def findings(answers: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
         else:
             hosts[name] = answer["host"]
             found += [*_clock(name, answer.get("clock_bounds")), *_own(name, answer["host"])]
+            found += _time_limits(name, answer["host"], answer.get("migration"))
         found += [
             Finding(name, ERROR, sentence.rstrip("."), "Run the playbook drover.compute.migration_trust")
             for sentence in answer.get("unreached") or ()
@@ -168,6 +173,13 @@ def _own(name: str, host: Mapping[str, Any]) -> Iterable[Finding]:
             "it has no /dev/kvm, so that guests are emulated and slow",
             "Switch virtualisation on in its firmware and load kvm_intel or kvm_amd; drover_domain_type: qemu is for hosts without",
         )
+    elif isinstance(host.get("why_no_kvm"), str):
+        yield Finding(
+            name,
+            ERROR,
+            f"no guest starts with KVM: {host['why_no_kvm'].rstrip('.')}",
+            "Repair KVM (in a virtual machine: nested virtualisation), or set drover_domain_type: qemu, with which guests are emulated and slow",
+        )
     free = host.get("free_gib")
     if isinstance(free, (int, float)) and free < SPACE:
         yield Finding(
@@ -175,6 +187,41 @@ def _own(name: str, host: Mapping[str, Any]) -> Iterable[Finding]:
             ERROR,
             f"the folder of its instances has {free:.1f} GiB left",
             "Free space there, or set drover_instances_path to another one",
+        )
+    pools = host.get("pools_free_gib")
+    for pool, room in sorted(pools.items()) if isinstance(pools, Mapping) else ():
+        if isinstance(room, (int, float)) and room < SPACE:
+            yield Finding(
+                name, WARNING, f"its storage pool {pool} has {room:.1f} GiB left", f"Free space there, or read it anew: virsh pool-refresh {pool}"
+            )
+    for pool in host.get("pools_stopped") or ():
+        yield Finding(name, WARNING, f"its storage pool {pool} starts with the host, but is stopped", f"Start it: virsh pool-start {pool}")
+
+
+def _time_limits(name: str, host: Mapping[str, Any], given: Any) -> Iterable[Finding]:
+    """Options of migrations that contradict each other, and guests whose memory cannot go over in the time that a migration has."""
+    try:
+        if not isinstance(given or {}, Mapping):
+            raise DroverError("drover_migration is no mapping")
+        options = Options(given or {}).general()
+    except DroverError as exc:
+        yield Finding(name, ERROR, f"no migration can begin: {str(exc).rstrip('.')}", "Correct drover_migration")
+        return
+    bandwidth = options.get("bandwidth_mib")
+    if bandwidth is None:
+        return
+    late = [
+        each["name"]
+        for each in host["guests"]
+        if isinstance(each.get("memory_mib"), int) and each["memory_mib"] / bandwidth > time_limit(options, each["memory_mib"] / 1024, ())
+    ]
+    if late:
+        yield Finding(
+            name,
+            WARNING,
+            f"with bandwidth_mib {bandwidth} of drover_migration, a migration of {_some(late)} can take longer than it may "
+            f"({options.get('timeout_per_gib') or TIMEOUT_PER_GIB} s for each GiB)",
+            "Allow more bandwidth_mib, or a longer timeout_per_gib",
         )
 
 

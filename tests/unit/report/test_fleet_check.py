@@ -15,7 +15,7 @@ from ansible_collections.drover.compute.plugins.module_utils import _host_check
 
 PC = "x86_64 pc-q35-7.2"
 #: As libvirt 9.0 shows a running guest: a NIC in a network has its bridge too.
-XML = """<domain type='kvm'><name>web</name><os><type arch='x86_64' machine='pc-q35-7.2'>hvm</type></os><devices>
+XML = """<domain type='kvm' id='3'><name>web</name><memory unit='KiB'>2097152</memory><os><type arch='x86_64' machine='pc-q35-7.2'>hvm</type></os><devices>
 <disk type='network'><auth username='vms'><secret type='ceph' uuid='3d5a4b1c-0000-4000-8000-000000000001'/></auth>
 <source protocol='rbd' name='vms/web'/></disk>
 <disk type='volume'><source pool='fast' volume='web.qcow2'/></disk>
@@ -32,11 +32,14 @@ def host(*guests, **more):
         "networks": ["default"],
         "interfaces": ["lo"],
         "pools": [],
+        "pools_free_gib": {},
+        "pools_stopped": [],
         "secrets": [],
         "guests": list(guests),
         "libvirt_version": 9000000,
         "hypervisor_version": 7002000,
         "kvm": True,
+        "why_no_kvm": None,
         "free_gib": 10.0,
         "clock": 0.0,
         **more,
@@ -68,6 +71,7 @@ def test_a_healthy_fleet():
 def test_what_a_guest_uses():
     assert _host_check.of_xml(XML) == {
         "name": "web",
+        "memory_mib": 2048,
         "machine": PC,
         "networks": ["lan"],
         "interfaces": ["br0", "eth1"],
@@ -113,6 +117,45 @@ def test_what_is_wrong_with_a_host():
     assert found["lines"][0] == "error    kvm1: the folder of its instances has 0.2 GiB left."
 
 
+def test_storage_pools_without_room_and_those_that_do_not_run():
+    found = check({"kvm1": host(pools_free_gib={"iso": 0.0, "vms": 512.0}, pools_stopped=["ceph"])})
+    assert texts(found) == {
+        ("kvm1", "warning", "its storage pool iso has 0.0 GiB left"),
+        ("kvm1", "warning", "its storage pool ceph starts with the host, but is stopped"),
+    }
+
+
+def test_kvm_with_which_no_guest_starts():
+    found = check({"kvm1": host(why_no_kvm="error: failed to set MSR 0x10a to 0x69."), "kvm2": host(kvm=False, why_no_kvm="no such file")})
+    assert texts(found) == {
+        ("kvm1", "error", "no guest starts with KVM: error: failed to set MSR 0x10a to 0x69"),
+        ("kvm2", "warning", "it has no /dev/kvm, so that guests are emulated and slow"),
+    }
+
+
+GUESTS = (guest("large", memory_mib=65536), guest("small", memory_mib=1024), guest("off", memory_mib=None))
+
+
+@pytest.mark.parametrize(
+    ("options", "severity", "what"),
+    [
+        ({"bandwidth_mib": 1}, "warning", "with bandwidth_mib 1 of drover_migration, a migration of large can take longer than it may (800 s"),
+        ({"bandwidth_mib": 1, "timeout_per_gib": 500}, "warning", "a migration of large, small can take longer than it may (500 s for each GiB)"),
+        ({"bandwidth_mib": 1, "timeout_per_gib": 1025}, None, None),
+        ({"bandwidth_mib": 2}, None, None),
+        ({"timeout_per_gib": 1}, None, None),
+        ({}, None, None),
+        ({"on_timeout": "post_copy"}, "error", "no migration can begin: The options: on_timeout is post_copy, but post_copy is not true"),
+        ({"bandwith_mib": 1}, "error", "did you mean bandwidth_mib?"),
+        ("fast", "error", "drover_migration is no mapping"),
+    ],
+)
+def test_time_limits_of_migrations(options, severity, what):
+    found = check({"kvm1": host(*GUESTS)}, kvm1={"drover_migration": options})
+    assert [(each["host"], each["severity"]) for each in found["findings"]] == ([("kvm1", severity)] if severity else []), found
+    assert all(what in each["what"] and each["remedy"] for each in found["findings"]), found
+
+
 @pytest.mark.parametrize(
     ("bounds", "what"), [([5.0, 6.0], "5 s ahead of"), ([-9.0, -8.0], "8 s behind"), ([-60.0, 1.0], None), ([1.9, 90], None)]
 )
@@ -128,7 +171,7 @@ def test_a_clock_is_wrong_only_for_certain(bounds, what):
         ({"unreachable": True, "msg": "no route to host"}, "it was not read: no route to host"),
         ({}, "it was not read: it gave no answer"),
         ({"host": 7}, "it was not read: its answer has no facts"),
-        ({"host": {}}, "it was not read: its answer cannot be read (machines, security, networks, pools, secrets, guests)"),
+        ({"host": {}}, "it was not read: its answer cannot be read (machines, security, networks, pools, pools_stopped, secrets, guests)"),
         ({"host": host(pools=[{}])}, "it was not read: its answer cannot be read (a name)"),
         ({"host": host({"name": 3})}, "it was not read: its answer cannot be read (guests)"),
         ({"host": host(guest(networks={"a": 1}))}, "it was not read: its answer cannot be read (guests)"),
