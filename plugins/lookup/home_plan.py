@@ -62,7 +62,7 @@ _raw:
       description:
         - The moves in the order in which to begin them, each with C(uuid), C(name), C(live), C(from_host), C(from_node), C(host), C(node),
           C(provider), C(memory_mb), C(server_group), C(seconds), C(wave) and C(order), and with what it
-          copies (C(copies_mib), C(copies_disk_mib), C(copying), C(unknown)) as in P(drover.compute.drain_plan#lookup).
+          copies (C(copies_mib), C(copies_disk_mib), C(copying), C(disks), C(unknown)) as in P(drover.compute.drain_plan#lookup).
       type: list
       elements: dict
       returned: always

@@ -156,7 +156,8 @@ moves:
     - C(copies) is what it copies in MiB, C(memory_mib) and C(disk_mib) (files that are on storage of the source only). It is V(none) if
       that is not known, or if C(elapsed_s) is not the time of the copying, such as after a shutdown by O(start[].on_timeout).
     - With O(check=true) and in check mode the keys are C(uuid), C(name), C(destination), C(ok), C(would_start), C(storage), C(message),
-      C(source_state), C(destination_state) and C(copies_disk_mib), the MiB of its files that would be copied.
+      C(source_state), C(destination_state), C(copies_disk_mib), the MiB of its files that would be copied, and C(copied_disks), those of each
+      disk by its target.
   returned: success
   type: list
   elements: dict

@@ -410,6 +410,7 @@ class Module:
             "reached": True,
             "storage": "none",
             "copies_disk_mib": None,
+            "copied_disks": {},
             "source_state": None,
             "destination_state": None,
         }

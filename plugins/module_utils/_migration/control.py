@@ -99,6 +99,7 @@ def _check(move: Mapping[str, Any], uri: str, records: Records, source: Any, des
         "why": "",
         "reached": True,
         "copies_disk_mib": None,
+        "copied_disks": {},
     }
     where = move["destination_uri"]
     if where not in destinations:
@@ -158,6 +159,7 @@ def _check_reachable(
         would_start=not reasons,
         storage=storage.word() if not reasons else None,
         copies_disk_mib=storage.copied_mib() if not reasons else None,
+        copied_disks=storage.copied_disks() if not reasons else {},
         message=f"{here['name']} cannot be moved to {move['destination']}: {'; '.join(reasons)}." if reasons else "",
         why="; ".join(reasons),
     )

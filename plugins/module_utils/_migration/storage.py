@@ -274,6 +274,10 @@ class Storage:
         """How much of the copied files, and of the images behind them, is allocated here, in MiB."""
         return sum(_to_copy(entry) for entry in self.copied()) >> 20
 
+    def copied_disks(self) -> dict[str, int]:
+        """The same in MiB of each disk, by target."""
+        return {entry["target"]: _to_copy(entry) >> 20 for entry in self.copied("disk")}
+
     def drop_probes(self) -> None:
         """Remove the probes of a call that was killed."""
         for probe in list(self.record["probes"]):

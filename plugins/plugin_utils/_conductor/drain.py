@@ -228,9 +228,8 @@ class Drain:
             refused = [each for each in reports if not each["ok"]]
             if not refused:
                 # The hypervisors have seen the disks; the store has what they showed last.
-                copied = {each["uuid"]: each["copies_disk_mib"] for each in reports if each["copies_disk_mib"] is not None}
                 with self._store.read() as connection:
-                    count_disks(connection, self.plan, copied)
+                    count_disks(connection, self.plan, reports)
                 return
             for each in refused:
                 self._exclude(each, each["why"] or each["message"], each["reached"])

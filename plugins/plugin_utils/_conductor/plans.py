@@ -21,8 +21,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._planner.rolling im
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import PlannedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
+from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import PrecheckReport
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import (
     BlockedHost,
+    DiskMove,
     DrainMove,
     DrainPlan,
     Exclusions,
@@ -299,14 +301,21 @@ def estimate(
     _expect(connection, plan, disks, parts or [plan["moves"]])
 
 
-def count_disks(connection: Connection, plan: DrainPlan, copied: Mapping[str, int]) -> None:
-    """Count the disks that hypervisors have seen, in place: in the moves of a plan, its seconds and its lines.
-
-    :param copied: dict uuid of an instance -> MiB of its disks that are copied.
-    """
-    known = {move["uuid"]: LocalDisks(move["copies_disk_mib"], tuple(move["unknown"])) for move in plan["moves"]}
-    _expect(connection, plan, {**known, **{uuid: LocalDisks(mib) for uuid, mib in copied.items()}}, _by_source(plan["moves"]))
+def count_disks(connection: Connection, plan: DrainPlan, reports: Sequence[PrecheckReport]) -> None:
+    """Count the disks that hypervisors have seen, in place: in the moves of a plan, its seconds and its lines."""
+    known = {move["uuid"]: LocalDisks(move["copies_disk_mib"], tuple(move["unknown"]), tuple(move["disks"])) for move in plan["moves"]}
+    for each in reports:
+        if each["copies_disk_mib"] is not None:
+            disks = [_seen(disk, each["copied_disks"]) for disk in known[each["uuid"]].disks]
+            known[each["uuid"]] = LocalDisks(each["copies_disk_mib"], (), tuple(disks))
+    _expect(connection, plan, known, _by_source(plan["moves"]))
     plan["lines"] = drain_lines(plan)
+
+
+def _seen(disk: DiskMove, copied: Mapping[str, int]) -> DiskMove:
+    """Return what a move does with a disk by what its hypervisor has seen."""
+    mib = copied.get(disk["target"] or "")
+    return {**disk, "how": "shared" if mib is None else "copied", "mib": mib or 0}
 
 
 def _by_source(moves: Sequence[DrainMove]) -> list[list[DrainMove]]:

@@ -73,7 +73,7 @@ def _kind(move: MeasuredMove) -> Kind | None:
 
 
 def expect(moves: Sequence[PlannedMove], rates: Rates, disks: Mapping[str, LocalDisks]) -> float:
-    """Estimate how long moves take, in place: what each copies, seconds and converges.
+    """Estimate how long moves take, in place: what each copies, its disks, seconds and converges.
 
     :param moves: with their waves.
     :param disks: {uuid of the instance: what is copied of its disks}; none for a missing one.
@@ -97,7 +97,7 @@ def _expect_one(move: PlannedMove, rates: Rates, disks: LocalDisks) -> float:
     """Estimate one move, in place; return the seconds in which it copies by an assumed rate."""
     memory_mb = move["memory_mb"] if move["live"] else 0
     move["copies_mib"], move["copies_disk_mib"] = memory_mb + disks.mib, disks.mib
-    move["unknown"] = list(disks.unknown)
+    move["unknown"], move["disks"] = list(disks.unknown), list(disks.disks)
     move["copying"], move["converges"] = [], True
     seconds = SETUP_SECONDS
     assumed = 0.0

@@ -89,7 +89,8 @@ class PrecheckReport(TypedDict):
     - uuid, name: of the instance. source, destination: hosts. provider: of the destination.
     - ok: whether the move can be made. message: why not; why: the same without names; both may be empty.
     - reached: whether the source reaches libvirt at the destination.
-    - storage: as in MoveOutcome. copies_disk_mib: MiB of its files that are copied, None where that is not known.
+    - storage: as in MoveOutcome. copies_disk_mib: MiB of its files that are copied, None where that is not known. copied_disks: MiB of each of its
+      disks that is copied, by target.
     - source_state, destination_state: as in MoveAnswer.
     """
 
@@ -105,6 +106,7 @@ class PrecheckReport(TypedDict):
     reached: bool
     storage: str | None
     copies_disk_mib: int | None
+    copied_disks: dict[str, int]
     source_state: str | None
     destination_state: str | None
 

@@ -83,14 +83,28 @@ class Copying(TypedDict):
     moves: int
 
 
+class DiskMove(TypedDict):
+    """What a move does with a disk.
+
+    - source: its path, "pool/volume", or the name of a network disk.
+    - how: ``shared`` with the destination, ``copied``, or ``unknown``. mib: how much is copied, 0 of a shared one, None where it is not known.
+    """
+
+    target: str | None
+    source: str
+    how: str
+    mib: int | None
+
+
 class LocalDisks(NamedTuple):
     """The disks of an instance that are on storage of its host only, so that a move copies them.
 
-    mib: their files, as far as that is known. unknown: what is not known of them, in words.
+    mib: their files, as far as that is known. unknown: what is not known of them, in words. disks: each that it writes to, also the shared ones.
     """
 
     mib: int
     unknown: tuple[str, ...] = ()
+    disks: tuple[DiskMove, ...] = ()
 
 
 class PlannedMove(Move):
@@ -108,6 +122,7 @@ class PlannedMove(Move):
     copies_mib: NotRequired[int]
     copies_disk_mib: NotRequired[int]
     copying: NotRequired[list[Copying]]
+    disks: NotRequired[list[DiskMove]]
     #: What is not known of its disks, in words.
     unknown: NotRequired[list[str]]
     #: Whether the memory is copied faster than the guest dirties it.

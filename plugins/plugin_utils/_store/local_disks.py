@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import Disk, PlannedInstance
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import LocalDisks
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import DiskMove, LocalDisks
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, files, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
 
@@ -23,26 +23,32 @@ def read(connection: Connection, instances: Sequence[PlannedInstance]) -> dict[s
 
 
 def _of_files(disks: Sequence[Disk], names: Collection[files.FileName]) -> LocalDisks:
-    mib, unknown = 0, []
+    mib, unknown, moves = 0, [], list[DiskMove]()
     for disk in disks:
         path = disk.get("path") or disk.get("source")
         which = f"its disk {disk.get('target') or path or 'without a name'}"
+        if disk.get("readonly") or not path:
+            continue
+        move = DiskMove(target=disk.get("target"), source=str(path), how="shared", mib=0)
+        moves.append(move)
         # What is on the network is never copied.
-        if disk.get("readonly") or not path or disk.get("type") == "network":
+        if disk.get("type") == "network":
             continue
         if disk.get("type") == "volume" and not disk.get("path"):
+            move.update(how="unknown", mib=None)
             unknown.append(f"where {which} is")
         elif (path, None) in names:
             # Of a device all is copied, whatever the guest has written.
             written = None if str(path).startswith("/dev/") else disk.get("allocation_bytes")
             size = written or disk.get("capacity_bytes")
             mib += (size or 0) >> 20
+            move.update(how="copied", mib=size >> 20 if size else None)
             if not size:
                 unknown.append(f"the size of {which}")
             elif disk.get("chain"):
                 # A copy has no images behind it: what they have is in it.
                 unknown.append(f"the size of the images behind {which}")
-    return LocalDisks(mib, tuple(unknown))
+    return LocalDisks(mib, tuple(unknown), tuple(moves))
 
 
 def _of_sizes(connection: Connection, instances: Sequence[PlannedInstance]) -> dict[str, LocalDisks]:

@@ -43,6 +43,11 @@ def drain(url, *names, limits=1, **more):
         return DrainQuestion(POLICY, MigrationLimits(limits), **more).plan(connection, names or ["kvm1"])
 
 
+def seen(uuid, mib, **disks):
+    """What a hypervisor has seen of the disks of an instance that moves."""
+    return {"uuid": uuid, "copies_disk_mib": mib, "copied_disks": disks}
+
+
 def test_the_drain_of_two_hosts_takes_as_long_as_one_after_the_other(prepared_url):
     """As StagedMoves carries them out, though the waves show both hosts at the same time."""
     hosts = [host(name, domain(f"{name}-a", memory_mb=4096), domain(f"{name}-b", memory_mb=1024)) for name in ("kvm1", "kvm2")]
@@ -98,17 +103,29 @@ def test_which_disks_are_copied(prepared_url):
         instances = read_instances(connection)
         found = local_disks.read(connection, instances)
     names = {each["uuid"]: each["name"] for each in instances}
-    assert {names[uuid]: each for uuid, each in found.items()} == {
-        "local": LocalDisks(5120),
-        "whole": LocalDisks(20480),
-        "shared": LocalDisks(0),
-        "media": LocalDisks(0),
-        "unknown": LocalDisks(5120, ("the size of its disk vdb",)),
-        "backed": LocalDisks(5120, ("the size of the images behind its disk vda",)),
-        "volume": LocalDisks(0, ("where its disk vda is",)),
-        "device": LocalDisks(20480),
-        "network": LocalDisks(0),
-        "size": LocalDisks(30 * 1024),
+    assert {names[uuid]: each[:2] for uuid, each in found.items()} == {
+        "local": (5120, ()),
+        "whole": (20480, ()),
+        "shared": (0, ()),
+        "media": (0, ()),
+        "unknown": (5120, ("the size of its disk vdb",)),
+        "backed": (5120, ("the size of the images behind its disk vda",)),
+        "volume": (0, ("where its disk vda is",)),
+        "device": (20480, ()),
+        "network": (0, ()),
+        "size": (30 * 1024, ()),
+    }
+    assert {names[uuid]: [(disk["target"], disk["how"], disk["mib"]) for disk in each.disks] for uuid, each in found.items()} == {
+        "local": [("vda", "copied", 5120)],
+        "whole": [("vda", "copied", 20480)],
+        "shared": [("vda", "shared", 0)],
+        "media": [],
+        "unknown": [("vda", "copied", 5120), ("vdb", "copied", None)],
+        "backed": [("vda", "copied", 5120)],
+        "volume": [("vda", "unknown", None)],
+        "device": [("vda", "copied", 20480)],
+        "network": [("vda", "shared", 0)],
+        "size": [],
     }
 
 
@@ -151,7 +168,7 @@ def test_a_drain_counts_disks_and_cold_moves_by_measured_rates(prepared_url):
     # The hypervisors have looked: what they see takes the place of what the store knows, each time.
     with Store.open(prepared_url).read() as connection:
         for mib in (10, 20480):
-            count_disks(connection, plan, {cold["uuid"]: mib})
+            count_disks(connection, plan, [seen(cold["uuid"], mib)])
     live, cold = plan["moves"]
     assert (live["copies_disk_mib"], cold["copies_disk_mib"], cold["seconds"]) == (620 * 1024, 20480, 206.8)
     assert any(line.endswith("cold, copies 20 GiB") for line in plan["lines"])
@@ -164,9 +181,13 @@ def test_what_is_not_known_is_named_until_the_hypervisors_know_it(prepared_url):
     assert plan["lines"][-1] == "Not known, so not counted: the size of its disk vda (web3)."
     assert plan["moves"][0]["unknown"] == ["the size of its disk vda"]
     with Store.open(prepared_url).read() as connection:
-        count_disks(connection, plan, {})
+        count_disks(connection, plan, [])
+        assert plan["moves"][0]["disks"] == [{"target": "vda", "source": "/var/a.qcow2", "how": "copied", "mib": None}]
         assert plan["lines"][-1].startswith("Not known")
-        count_disks(connection, plan, {uuid_of("web3"): 1024})
+        count_disks(connection, plan, [seen(uuid_of("web3"), 1024, vda=1024)])
+        assert plan["moves"][0]["disks"] == [{"target": "vda", "source": "/var/a.qcow2", "how": "copied", "mib": 1024}]
+        count_disks(connection, plan, [seen(uuid_of("web3"), 0)])
+        assert plan["moves"][0]["disks"] == [{"target": "vda", "source": "/var/a.qcow2", "how": "shared", "mib": 0}]
     assert not any("Not known" in line for line in plan["lines"]) and plan["moves"][0]["unknown"] == []
 
 
