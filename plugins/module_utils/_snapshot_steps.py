@@ -163,7 +163,7 @@ class Steps:
                 self.domain.snapshotCreateXML(text, flags | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_QUIESCE)
                 return None
             except libvirt.libvirtError as exc:
-                if _libvirt.code_of(exc) not in {getattr(libvirt, each, None) for each in _AGENT_ERRORS}:
+                if not _is_of_agent(exc):
                     raise
                 if any(each.name == name for each in _snapshots.read(self.domain)):
                     # It was made, and the guest did not say that it goes on.
@@ -401,6 +401,12 @@ def _candidate(path: str) -> Candidate | None:
 
 def _same(one: str | None, other: str | None) -> bool:
     return bool(one) and bool(other) and (one == other or _image_layers.real(str(one)) == _image_layers.real(str(other)))
+
+
+def _is_of_agent(error: Exception) -> bool:
+    """Whether the agent of a guest refused: what it says itself has the code of an internal error of libvirt (``qemuAgentCheckError``)."""
+    codes = {getattr(libvirt, each, None) for each in _AGENT_ERRORS}
+    return _libvirt.code_of(error) in codes or "QEMU agent command" in str(error)
 
 
 def _why_not_quiesced(live: Element, state: str) -> str | None:
