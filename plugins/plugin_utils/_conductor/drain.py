@@ -247,7 +247,9 @@ class Drain:
 
     def _planned(self) -> DrainPlan:
         with self._store.read() as connection:
-            return self.request.question.plan(connection, self._left(), self.excluded, self.unreached, closed=list(self.problems))
+            return self.request.question.plan(
+                connection, self._left(), self.excluded, self.unreached, closed=list(self.problems), inventory=self._hosts.names()
+            )
 
     def _helpers(self, settled: set[str]) -> set[str] | None:
         """Settle and read the hosts whose instances make room, or did for an earlier run.

@@ -164,14 +164,21 @@ class InstanceSnapshots:
     def _used_elsewhere(self, hand: Hand, instance: NamedInstance, host: str) -> list[str]:
         """Return the paths of images of an instance that instances of other hosts use too."""
         if self._request.state == PRESENT:
+            if instance["state"] == "shutoff":
+                # It may be an old definition, on whose disk the instance runs elsewhere.
+                self._refuse_unread(instance, continuity.RUNNING)
             return []
         seen = self._read(hand, instance)
         paths = {disk["path"] for each in seen["snapshots"] for disk in each["disks"]}
         paths |= {disk["source"] for disk in seen["domain"]["disks"] if disk["source"]}
+        self._refuse_unread(instance, continuity.FILES)
+        with self._store.read() as connection:
+            return used_files.elsewhere(connection, instance["uuid"], host, paths)
+
+    def _refuse_unread(self, instance: NamedInstance, unknown: str) -> None:
         with self._store.read() as connection:
             refused = f"Instance {instance['name']}: {NOT_DONE[self._request.state]}"
-            continuity.refuse_unread(connection, refused, self._hosts.names())
-            return used_files.elsewhere(connection, instance["uuid"], host, paths)
+            continuity.refuse_unread(connection, refused, self._hosts.names(), unknown)
 
     def _look(self, hand: Hand, instance: NamedInstance, order: str, message: str) -> dict[str, Any] | None:
         """Withdraw an order, and see what is there of the instance.

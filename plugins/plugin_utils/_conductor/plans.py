@@ -43,7 +43,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._report.plans impor
     rolling_lines,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, clock, local_disks, measured_moves, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, clock, continuity, local_disks, measured_moves, services
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import (
     moved_since,
@@ -94,16 +94,21 @@ class DrainQuestion:
         excluded: Mapping[str, Mapping[str, str]] | None = None,
         unreached: Mapping[str, Mapping[str, str]] | None = None,
         closed: Collection[str] = (),
+        inventory: Collection[str] = (),
     ) -> DrainPlan:
         """Plan how to empty hosts, all in one plan.
 
         :param excluded: dict uuid of an instance -> {provider that it must not go to: why in words}.
         :param unreached: dict host -> {provider: why in words}: no instance of this host can go there.
         :param closed: hosts that are left alone: nothing goes there, and nothing leaves them.
+        :param inventory: the hosts of the inventory: those that a new store has never read count as unread.
         :raises PlanError: an unknown host.
         """
         there: list[PlannedInstance] = read_instances(connection, hosts)
         note_open_resizes(connection, there)
+        unread = continuity.why_it_may_run_elsewhere(connection, inventory)
+        for each in there if unread else ():
+            each["may_run_elsewhere"] = unread
         others: list[PlannedInstance] | None = None
         excluded, unreached = dict(excluded or {}), unreached or {}
         for each in there:

@@ -103,6 +103,8 @@ def why_unmovable(instance: PlannedInstance) -> str | None:
             "move what it backs first, or declare its pool with drover_shared_pools"
         )
     if state in COLD_STATES:
+        if instance.get("may_run_elsewhere"):
+            return f"it is shut off, and {instance['may_run_elsewhere']}"
         if instance.get("managed_save"):
             return "it has a saved memory image on its host (managed save); start it, or drop the image with virsh managedsave-remove"
         if instance.get("persistent") is False:

@@ -212,6 +212,8 @@ class PlannedInstance(InstanceAmounts):
     dirty_mib: NotRequired[float]
     #: The host on which a resize that is neither confirmed nor reverted holds its old room.
     resized_from: NotRequired[str]
+    #: Why one that is shut off may run on another host, in words, where it may.
+    may_run_elsewhere: NotRequired[str]
 
 
 class EvacuatedInstance(PlannedInstance):

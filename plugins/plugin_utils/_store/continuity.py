@@ -85,17 +85,26 @@ def refuse_unread(
         hosts are not there.
     :raises DroverError: a host has not been read.
     """
+    unread = _unread_of(connection, inventory, unknown == RUNNING, later)
+    if unread:
+        raise DroverError(f"{refused}: {_not_read(unread)}, so {unknown} not known. {_way_out(unread)}{advice}")
+
+
+def why_it_may_run_elsewhere(connection: Connection, inventory: Collection[str]) -> str | None:
+    """Return why an instance that is shut off on its host may run on another one, None where every host was read, as for refuse_unread()."""
+    unread = _unread_of(connection, inventory, running=True)
+    return f"{_not_read(unread)}, so {RUNNING} not known; run drover.compute.discover with all hosts up" if unread else None
+
+
+def _unread_of(connection: Connection, inventory: Collection[str], running: bool, later: bool = False) -> list[str]:
     row = connection.execute(sa.select(tables.continuity)).one_or_none()
     # Without a row nothing was ever claimed: a new store, as for a claim.
     born = 0 if row is None else _since(connection, row)
     is_new = bool(born or row is None or not row.claims)
     if not (is_new or later):
-        return
-    unread = _unread(connection, born, unknown == RUNNING)
-    if is_new:
-        unread = sorted({*unread, *_unheard_of(connection, inventory)})
-    if unread:
-        raise DroverError(f"{refused}: {_not_read(unread)}, so {unknown} not known. {_way_out(unread)}{advice}")
+        return []
+    unread = _unread(connection, born, running)
+    return sorted({*unread, *_unheard_of(connection, inventory)}) if is_new else unread
 
 
 def _not_read(unread: Sequence[str]) -> str:

@@ -61,11 +61,12 @@ def refused(url, module, **args):
 GROW = ("instance_disk", {"state": "resized", "name": "web", "target": "vda", "size": "3GiB"}, "No disk is made larger")
 MIGRATE = ("instance_migrate", {"instances": ["web"], "host": "kvm3", "timeout": 1}, "It is not moved")
 RESIZE = ("instance_resize", {"instances": ["web"], "flavor": "big", "host": "kvm1", "timeout": 1, "force": True}, "It is not resized")
+SNAPSHOT = ("instance_snapshot", {"instances": ["web"], "state": "present", "snapshot": "one", "timeout": 1}, "No snapshot is made")
 START = ("instance", {"instances": ["web"], "state": "running", "timeout": 1}, "It is not started")
 
 
 @pytest.mark.parametrize("check", [True, False])
-@pytest.mark.parametrize(("module", "given", "not_done"), [GROW, MIGRATE, RESIZE, START])
+@pytest.mark.parametrize(("module", "given", "not_done"), [GROW, MIGRATE, RESIZE, SNAPSHOT, START])
 def test_a_stale_definition_is_neither_moved_nor_resized_and_its_disk_does_not_grow(url, there, module, given, not_done, check):
     stale(there)
     brought_back(url, "kvm1", "kvm3")
@@ -75,6 +76,27 @@ def test_a_stale_definition_is_neither_moved_nor_resized_and_its_disk_does_not_g
     discover(url, "kvm2")
     with Store.open(url).read() as connection:
         continuity.refuse_unread(connection, "Nothing is done", there.hosts)
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_drain_leaves_a_stale_definition_where_it_is(url, there, check):
+    stale(there)
+    brought_back(url, "kvm1", "kvm3")
+    before = there.where()
+    # It reads its host, so that the store has a newer look at that.
+    with pytest.raises(AnsibleActionFail) as caught:
+        run("drain", store_url=url, host=["kvm1"], check=check)
+    said = str(caught.value)
+    assert f"it is shut off, and {UNKNOWN[:-len('. Run drover.compute.discover')]}; run drover.compute.discover with all hosts up" in said, said
+    assert there.where() == before
+    discover(url, "kvm2")
+    run("drain", store_url=url, host=["kvm1"], check=check)
+
+
+def test_a_drain_moves_what_runs_there(url, there):
+    brought_back(url, "kvm1", "kvm3")
+    run("drain", store_url=url, host=["kvm1"])
+    assert there.where()["web"] == [("kvm3", "running")]
 
 
 @pytest.mark.parametrize(("ending", "not_done"), [("confirm", "Its resize is not confirmed"), ("revert", "Its resize is not reverted")])
