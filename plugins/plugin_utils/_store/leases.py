@@ -183,6 +183,6 @@ def _row(connection: Connection, name: str) -> Row | None:
 
 def _holder_sentence(row: Row, now: float) -> str:
     return (
-        f"{row.name} is being worked on by {row.holder} ({row.purpose}), since {int(now - row.acquired_at)} s, "
-        f"last heard of {int(now - row.renewed_at)} s ago."
+        f"{row.name} is being worked on by {row.holder} ({row.purpose}), since {max(0, int(now - row.acquired_at))} s, "
+        f"last heard of {max(0, int(now - row.renewed_at))} s ago."
     )
