@@ -256,11 +256,13 @@ class Fleet:
         """Move a running instance to another host; return that host. It runs there alone, in one process, and nothing of its disks was copied."""
         source, state = self.settled()[name]
         destination = next(host for host in self.hosts if host != source)
-        done = self.playbook("instance_migrate", "-e", json.dumps({"drover_instance": name, "drover_destination": destination, **variables}))
+        given = {"drover_instance": name, "drover_destination": destination, **variables}
+        done = self.playbook("instance_migrate", "-e", json.dumps(given))
         assert state == "running" and self.settled()[name] == (destination, "running"), said(done)
         (uuid_,) = [each["uuid"] for each in self.look([destination])[destination] if each["name"] == name]
         assert len(processes(uuid_)) == 1, said(done)
-        moves = self.query("SELECT type, copied_disk_mib FROM migrations WHERE instance_name = :name AND destination = :host", name=name, host=destination)
+        query = "SELECT type, copied_disk_mib FROM migrations WHERE instance_name = :name AND destination = :host"
+        moves = self.query(query, name=name, host=destination)
         assert [(kind.startswith("live"), copied or 0) for kind, copied in moves] == [(True, 0)], moves
         return destination
 

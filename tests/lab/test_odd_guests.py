@@ -96,7 +96,8 @@ def test_transient_ones_evacuated_and_deleted(fleet):
     done = evacuate(fleet, **OFF)
     where = living(fleet)
     assert where["lost"][1] == "running" and where["fleeting"] == ("kvm2", "running"), said(done)
-    assert {each["name"]: each["persistent"] for each in sum(fleet.look(["kvm2", "kvm3"]).values(), [])} == {"lost": True, "fleeting": False}
+    persistent = {each["name"]: each["persistent"] for each in sum(fleet.look(["kvm2", "kvm3"]).values(), [])}
+    assert persistent == {"lost": True, "fleeting": False}
     fleet.lab.command("start", "kvm1")
     discover(fleet)
     assert fleet.settled() == where and fleet.look(["kvm1"]) == {"kvm1": []}
