@@ -88,7 +88,7 @@ def storage(paths: Sequence[str], locked_by_libvirt: bool) -> tuple[str, list[st
 
 
 def locked_by_libvirt(file: str = "/etc/libvirt/qemu.conf") -> bool:
-    """Whether libvirt's lock manager is set up here, as role hypervisor does it."""
+    """Whether libvirt locks the files of disks here, as role hypervisor sets it up. sanlock has its leases in files of its own."""
     try:
         with open(file, encoding="utf-8", errors="replace") as text:
             return re.search(r'^\s*lock_manager\s*=\s*"lockd"', text.read(), re.MULTILINE) is not None

@@ -280,7 +280,7 @@ import functools
 import os
 import signal
 import xml.etree.ElementTree as ET
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -850,7 +850,8 @@ class DomainChange:
         copies = self._copies_left(domain)
         own, mdevs = self._own_files(domain), _mdevs.of_texts(texts_of(domain))
         if self.module.check_mode:
-            self.removed_files, self.kept_files = own.sort_out(locks=not domain.isActive()), own.kept + copies
+            self.removed_files = own.sort_out(locks=not domain.isActive())
+            self.kept_files = own.kept + self._images_behind(facts, own.kept) + copies
             return True, None
         persistent = domain.isPersistent()
         try:
@@ -868,7 +869,8 @@ class DomainChange:
             own.remove()
         except OSError as exc:
             raise LibvirtProblem(f"The image {exc.filename} of {self.name} on {host_name()} cannot be removed: {exc.strerror}.") from exc
-        self.removed_files, self.kept_files = own.removed, own.kept + copies
+        self.removed_files = own.removed
+        self.kept_files = own.kept + self._images_behind(facts, own.kept) + copies
         for each in _mdevs.remove(self.conn, mdevs, self.uuid):
             # Discovery shows it as free, and the next instance gets it.
             self.module.warn(f"The mediated device {each['uuid']} of {self.name} stays on {host_name()}: {each['reason']}.")
@@ -900,6 +902,18 @@ class DomainChange:
             "would name the copy any more. End the move first: ansible-playbook drover.compute.instance_disk_move "
             f"-e drover_instance={self.uuid} -e drover_disk={record['target']} -e drover_abort=true."
         )
+
+    def _images_behind(self, facts: Mapping[str, Any], named: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
+        """Return the images that the disks which go are backed by, in the folders of these disks, as after a snapshot.
+
+        :param named: what is named already.
+        """
+        found = {each["path"]: "" for each in named}
+        for disk in facts["disks"]:
+            for layer in disk["chain"] or () if disk.get("path") in self.removed_files else ():
+                if os.path.dirname(layer["path"]) == os.path.dirname(disk["path"]):
+                    found.setdefault(layer["path"], f"the disk {disk['path']} is backed by it, and other images may be too")
+        return [{"path": path, "reason": reason} for path, reason in found.items() if reason]
 
     def _own_files(self, domain: Any) -> _ownership.Ownership:
         """Return the files of the domain, or none if its disks are kept."""

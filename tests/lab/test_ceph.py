@@ -149,10 +149,11 @@ def test_a_guest_whose_size_nobody_knows_has_moved_to_a_host_whose_pool_runs(on_
 
 def test_live_move_and_drain_copy_nothing(on_ceph):
     fleet = on_ceph.fleet
-    on_ceph.make("kvm1", "web", ("web-root", 1))
+    on_ceph.make("kvm2", "web", ("web-root", 1))
     on_ceph.make("kvm1", "off", ("off-root", 1), state="shutoff")
     on_ceph.playbook("discover")
     images, written = on_ceph.images(), on_ceph.written()
+    assert fleet.move_live("web", **VARIABLES) == "kvm1" and on_ceph.images() == images and on_ceph.written() == written
     done = on_ceph.playbook("drain", drover_host="kvm1")
     where = fleet.settled()
     assert {name: state for name, (dummy, state) in where.items()} == {"web": "running", "off": "shutoff"}, said(done)

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from test_evacuate import extra
 from test_fleet import SHARED, said
@@ -60,9 +58,8 @@ def test_placed_drained_evacuated_and_deleted(fleet):
         fleet.playbook("instance_start", "-e", "drover_instance=secure")
     assert fleet.settled()["secure"] == (host, "running")
 
-    gone = {"drover_instance_timeout": 1, "drover_instance_force": True}
     for name, there in (("uefi", living["uefi"][0]), ("secure", host)):
-        fleet.playbook("instance_delete", "-e", json.dumps({"drover_instance": name, **gone}))
+        fleet.delete(name)
         assert not fleet.lab.host(there).file(f"{NVRAM}/{name}_VARS.fd").exists
     assert not fleet.lab.host(host).file(f"{SWTPM}/{uuids['secure']}").exists
     assert fleet.where() == {} and [path for path in fleet.files(SHARED) if any(uuid[:8] in path for uuid in uuids.values())] == []

@@ -197,6 +197,17 @@ def descendants(pid: int) -> list[int]:
     return found[1:]
 
 
+def processes(uuid: str) -> list[int]:
+    """The QEMU processes that the machine has of a domain, whichever hosts they are in."""
+    found = []
+    for file in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            words = file.read_bytes()
+            if uuid.encode() in words and b"qemu-system" in words:
+                found.append(int(file.parent.name))
+    return found
+
+
 class Fleet:
     """The lab's hosts, empty, and a store."""
 
@@ -235,6 +246,25 @@ class Fleet:
         value = instances if isinstance(instances, list) else os.fspath(instances)
         extra = json.dumps({key: value, **variables})
         return self.playbook("place", "-e", extra, *words, check=check)
+
+    def delete(self, name: str, **variables: object):
+        """Delete an instance; its guest does not heed the power button."""
+        gone = {"drover_instance": name, "drover_instance_timeout": 1, "drover_instance_force": True}
+        return self.playbook("instance_delete", "-e", json.dumps({**gone, **variables}))
+
+    def move_live(self, name: str, **variables: object) -> str:
+        """Move a running instance to another host; return that host. It runs there alone, in one process, and nothing of its disks was copied."""
+        source, state = self.settled()[name]
+        destination = next(host for host in self.hosts if host != source)
+        given = {"drover_instance": name, "drover_destination": destination, **variables}
+        done = self.playbook("instance_migrate", "-e", json.dumps(given))
+        assert state == "running" and self.settled()[name] == (destination, "running"), said(done)
+        (uuid_,) = [each["uuid"] for each in self.look([destination])[destination] if each["name"] == name]
+        assert len(processes(uuid_)) == 1, said(done)
+        query = "SELECT type, copied_disk_mib FROM migrations WHERE instance_name = :name AND destination = :host"
+        moves = self.query(query, name=name, host=destination)
+        assert [(kind.startswith("live"), copied or 0) for kind, copied in moves] == [(True, 0)], moves
+        return destination
 
     # The hosts
 

@@ -10,6 +10,7 @@ import shlex
 import xml.etree.ElementTree as ET
 
 import pytest
+from test_evacuate import OFF, die, discover, evacuate, living
 from test_fleet import LOCAL
 
 pytest_plugins = ["test_fleet"]
@@ -301,3 +302,30 @@ def test_started_anew_on_another_host_nobody_looks_on(fleet):
     fleet.lab.playbook(str(play), store_url=fleet.store_url)
     assert knock(fleet, host, "uefi") == {VNC_AUTHENTICATION}
     assert PASSWORD not in fleet.run(host, "virsh dumpxml --security-info uefi")
+
+
+@pytest.mark.long
+def test_evacuated_with_secure_boot_and_consoles(fleet):
+    """Nothing of the guests but their disks was elsewhere: Secure Boot stays, with new variables, and the console that had a password is locked."""
+    there = {"requested_destination": {"host": "kvm1"}}
+    console = {"type": "vnc", "password_variable": "console_password"}
+    secure = {**UEFI, **there, "name": "secure", "memory_mb": 192, "firmware": "uefi-secure-boot", "graphics": console}
+    opened = {**there, "name": "open", "memory_mb": 64, "disks": [{"size_gb": 1}], "graphics": {"type": "vnc"}}
+    fleet.place([secure, opened], console_password=PASSWORD)
+    discover(fleet)
+    assert knock(fleet, "kvm1", "secure") == {VNC_AUTHENTICATION} and knock(fleet, "kvm1", "open") == {NO_PASSWORD}
+    die(fleet)
+    evacuate(fleet, **OFF)
+    where = living(fleet)
+    assert {name: state for name, (_host, state) in where.items()} == {"secure": "running", "open": "running"}
+    assert knock(fleet, where["secure"][0], "secure") == {VNC_AUTHENTICATION} and knock(fleet, where["open"][0], "open") == {NO_PASSWORD}
+    host = where["secure"][0]
+    root = ET.fromstring(fleet.run(host, "virsh dumpxml --security-info secure"))
+    see(root, [each for each in SEEN if each[0] in ("os/firmware/feature[@name='secure-boot']", "os/loader", "features/smm")])
+    assert root.find("devices/graphics").get("passwd") not in (None, "", PASSWORD) and exists(fleet, host, f"{NVRAM}/secure_VARS.fd")
+    fleet.lab.command("start", "kvm1")
+    discover(fleet)
+    assert fleet.settled() == where
+    for name in where:
+        fleet.delete(name)
+    assert fleet.settled() == {} and not exists(fleet, host, f"{NVRAM}/secure_VARS.fd")

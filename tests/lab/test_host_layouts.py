@@ -12,7 +12,8 @@ import os
 
 import pytest
 from lablib import layout as lab_layout
-from test_fleet import IMAGE, MARK, Domain, Fleet, changed, clean, eventually, said
+from test_evacuate import extra
+from test_fleet import IMAGE, MARK, SHARED, Domain, Fleet, changed, clean, eventually, said
 
 from conftest import HERE, Lab, run
 
@@ -53,7 +54,8 @@ def fleet(layouts, tmp_path):
 
 def test_the_hosts_are_what_they_are_said_to_be(fleet):
     daemons = fleet.everywhere("ps -e -o comm= | grep -E '^(libvirtd|virt[a-z]+d)$' | sort -u")
-    assert daemons["kvm1"].split() == ["libvirtd"] and "virtqemud" in daemons["kvm2"].split() and "libvirtd" not in daemons["kvm2"].split()
+    assert daemons["kvm1"].split() == ["libvirtd"] and "libvirtd" not in daemons["kvm2"].split()
+    assert set(lab_layout.SPLIT_DAEMONS) <= set(daemons["kvm2"].split())
     assert "inet " not in fleet.run("kvm3", "ip address show br0")
     config = os.fspath(fleet.lab.layout.ssh_config)
     assert run(["ssh", "-F", config, "-l", "drover", "kvm3", "id -un; sudo -n id -un"]).stdout.split() == ["drover", "root"]
@@ -88,6 +90,28 @@ def test_drain_and_back(fleet, source):
     assert fleet.service(source)["maintenance"]
     fleet.playbook("undrain", "-e", f"drover_host={source}")
     assert not fleet.service(source)["maintenance"]
+
+
+@pytest.mark.parametrize(("dead", "destination"), [("kvm1", "kvm2"), ("kvm2", "kvm3"), ("kvm3", "kvm1")])
+def test_evacuated_and_deleted(fleet, dead, destination):
+    """Each layout dies once, and each has once what another one has lost; there it is deleted, with its disk."""
+    (third,) = set(fleet.hosts) - {dead, destination}
+    definition = {"name": "web", "memory_mb": 64, "disks": [{"size_gb": 1, "image": IMAGE}], "requested_destination": {"host": dead}}
+    fleet.place([definition])
+    fleet.playbook("discover", *extra())
+    assert fleet.settled() == {"web": (dead, "running")}
+    (disk,) = fleet.look()[dead][0]["disks"]
+    fleet.playbook("host_disable", "-e", f"drover_host={third}")
+    fleet.lab.command("kill", dead)
+    fleet.playbook("discover", *extra(), "--limit", f"{dead},localhost", check=False)
+    done = fleet.playbook("evacuate", *extra(drover_host=dead, drover_host_is_off=f"{dead} is powered off"))
+    assert fleet.where([destination, third]) == {"web": (destination, "running")}, said(done)
+
+    fleet.lab.command("start", dead)
+    fleet.playbook("undrain", *extra(drover_host=dead))
+    assert fleet.settled() == {"web": (destination, "running")} and fleet.look()[destination][0]["disks"] == [disk]
+    done = fleet.delete("web")
+    assert fleet.settled() == {} and disk.startswith(SHARED) and disk.rpartition("/")[2] not in fleet.files(SHARED), said(done)
 
 
 def test_the_role_hypervisor_restarts_the_daemon_that_is_there(fleet):

@@ -89,6 +89,19 @@ def test_two_hosts_never_run_one_disk(unlocked):
     assert refused.rc != 0 and "is locked" in refused.stderr
 
 
+def test_sanlock_is_left_alone(fleet):
+    """Hosts of which some have one lock manager and some another would not see each other's locks."""
+    setting, files = 'lock_manager = "sanlock"', "cat /etc/libvirt/qemu.conf /etc/libvirt/qemu-lockd.conf 2>&1; cat /run/libvirtd.pid"
+    fleet.everywhere(NO_LOCK_MANAGER, ["kvm1"])
+    fleet.run("kvm1", f"cp /etc/libvirt/qemu.conf /root/before.conf && echo '{setting}' >> /etc/libvirt/qemu.conf")
+    try:
+        before = fleet.run("kvm1", files)
+        text = fleet.refused("hypervisor.yml", "--limit", "kvm1")
+        assert f"kvm1 has {setting} in /etc/libvirt/qemu.conf" in text.replace("\\", "") and fleet.run("kvm1", files) == before, text
+    finally:
+        fleet.run("kvm1", "cp /root/before.conf /etc/libvirt/qemu.conf")
+
+
 def test_restart_only_when_something_changed(fleet):
     fleet.playbook("hypervisor.yml")
     before = fleet.everywhere("cat /run/libvirtd.pid")

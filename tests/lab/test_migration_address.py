@@ -9,7 +9,8 @@ The bytes are counted by the kernel of the source: at eth0, which has the addres
 from __future__ import annotations
 
 import pytest
-from test_fleet import MARK, Domain, Fleet, said
+from guests import Full
+from test_fleet import MARK, Domain, Fleet, eventually, said
 
 pytest_plugins = ["test_fleet"]
 pytestmark = pytest.mark.long
@@ -51,3 +52,17 @@ def test_memory_and_disks_go_over_the_second_network(fleet):
         for source, destination in (("kvm2", "kvm1"), ("kvm1", "kvm2")):
             there = move(fleet, source, destination)
             assert there["eth1"] >= WRITTEN and there["eth0"] < WRITTEN // 4, (template, there)
+
+
+def test_the_memory_alone_goes_over_the_second_network(fleet):
+    """The disk is on storage that all hosts have."""
+    guest = Full("web", memory_mb=2 * WRITTEN)
+    fleet.make("kvm1", guest)
+    filled = "awk '/^Rss:/ {print int($2 / 1024)}' /proc/$(cat /run/libvirt/qemu/web.pid)/smaps_rollup"
+    eventually(lambda: int(fleet.run("kvm1", filled)) >= guest.memory_mb - 16, 60)
+    fleet.playbook("discover")
+    plain = move(fleet, "kvm1", "kvm2")
+    assert plain["eth0"] >= WRITTEN and plain["eth1"] < 1, plain
+    addresses(fleet, "10.98.0.{}")
+    there = move(fleet, "kvm2", "kvm1")
+    assert there["eth1"] >= WRITTEN and there["eth0"] < WRITTEN // 4, there

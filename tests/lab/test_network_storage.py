@@ -89,7 +89,7 @@ def on_server(server, fleet):
 
 
 def test_the_whole_life_of_an_instance_with_a_disk_that_exists(on_server):
-    """Placed, moved live by a drain, evacuated and deleted; nothing of the disk is copied, made or removed."""
+    """Placed, moved live, drained, evacuated and deleted; nothing of the disk is copied, made or removed."""
     fleet = on_server.fleet
     on_server.server.make("data", 1)
     on_server.server.make("somebodys", 1)
@@ -108,13 +108,17 @@ def test_the_whole_life_of_an_instance_with_a_disk_that_exists(on_server):
     assert holdings(fleet)["db"] == holds
     assert changed(on_server.place(on_server.disk("data"))) == 0
 
+    host = fleet.move_live("db", **on_server.variables)
+    assert on_server.seen() == before and on_server.files_of_hosts() == files
+    assert holdings(fleet)["db"].get(f"pool/{on_server.name}") == expected
+
     done = on_server.playbook("drain", drover_host=host)
     there, state = fleet.settled()["db"]
     assert there != host and state == "running", said(done)
     assert on_server.seen() == before and on_server.files_of_hosts() == files
     assert holdings(fleet)["db"].get(f"pool/{on_server.name}") == expected
-    ((kind, copied),) = fleet.query("SELECT type, copied_disk_mib FROM migrations")
-    assert kind.startswith("live") and not copied
+    moves = fleet.query("SELECT type, copied_disk_mib FROM migrations")
+    assert [(kind.startswith("live"), copied or 0) for kind, copied in moves] == [(True, 0)] * 2
     on_server.playbook("undrain", drover_host=host)
 
     fleet.lab.command("kill", there)
@@ -127,7 +131,7 @@ def test_the_whole_life_of_an_instance_with_a_disk_that_exists(on_server):
     fleet.run(there, "virsh undefine db 2>/dev/null; true")
     on_server.playbook("discover")
 
-    done = on_server.playbook("instance_delete", drover_instance="db", drover_instance_force=True)
+    done = fleet.delete("db", **on_server.variables)
     assert last and fleet.where() == {} and on_server.seen() == before, said(done)
     assert "it was there before the instance" in said(done) or "it is no image file" in said(done), said(done)
     assert on_server.counted() in (None, 0)
@@ -189,6 +193,8 @@ def test_files_on_a_mounted_volume_of_gluster(on_server):
     (image,) = on_server.server.images()
     before = on_server.server.file(image).stat().st_ino
     assert state == "running" and image.endswith("-vda.qcow2") and holdings(fleet)["db"][f"pool/{gluster.FILES}"], said(done)
+    host = fleet.move_live("db", **on_server.variables)
+    assert on_server.server.images() == [image] and on_server.server.file(image).stat().st_ino == before
     done = on_server.playbook("drain", drover_host=host)
     there, state = fleet.settled()["db"]
     assert there != host and state == "running" and on_server.server.images() == [image], said(done)
@@ -202,7 +208,7 @@ def test_files_on_a_mounted_volume_of_gluster(on_server):
     gluster.up(fleet.lab.layout)
     fleet.run(there, "virsh undefine db 2>/dev/null; true")
     on_server.playbook("discover")
-    done = on_server.playbook("instance_delete", drover_instance="db", drover_instance_force=True)
+    done = fleet.delete("db", **on_server.variables)
     assert fleet.where() == {} and on_server.server.images() == [], said(done)
 
 
@@ -227,10 +233,12 @@ def test_a_disk_that_is_a_volume_of_a_pool(on_server):
     on_server.playbook("discover")
     assert holdings(fleet)["web"]["pool/iscsi"] == {"CUSTOM_DISK_GB_ISCSI": 1}
     before = on_server.seen()
-    done = on_server.playbook("drain", drover_host="kvm1")
+    source = fleet.move_live("web", **on_server.variables)
+    assert on_server.seen() == before
+    done = on_server.playbook("drain", drover_host=source)
     host, state = fleet.settled()["web"]
-    assert host != "kvm1" and state == "running" and on_server.seen() == before, said(done)
-    on_server.playbook("undrain", drover_host="kvm1")
+    assert host != source and state == "running" and on_server.seen() == before, said(done)
+    on_server.playbook("undrain", drover_host=source)
     fleet.lab.command("kill", host)
     fleet.playbook("discover", "-e", json.dumps(on_server.variables), "--limit", f"{host},localhost", check=False)
     others = [each for each in fleet.hosts if each != host]
@@ -251,5 +259,5 @@ def test_a_disk_that_is_a_volume_of_a_pool(on_server):
     storage.SERVERS["iscsi"].up(fleet.lab.layout)
     fleet.run(host, "virsh undefine web 2>/dev/null; true")
     on_server.playbook("discover")
-    done = on_server.playbook("instance_delete", drover_instance="web", drover_instance_force=True)
+    done = fleet.delete("web", **on_server.variables)
     assert fleet.where() == {} and on_server.server.images() == ["data"], said(done)

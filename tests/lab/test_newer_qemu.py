@@ -12,7 +12,7 @@ import xml.etree.ElementTree as ET
 import pytest
 from lablib import layout as lab_layout
 from test_evacuate import AT_ONCE, SHARED_POOL
-from test_fleet import MARK, Domain, Fleet, changed, clean, said
+from test_fleet import MARK, SHARED, Domain, Fleet, changed, clean, said
 
 from conftest import HERE, Lab, run
 
@@ -80,6 +80,23 @@ def test_a_drain_moves_guests_to_the_newer_qemu_and_none_back(fleet):
     refused = fleet.drain("kvm3", check=False)
     assert refused.returncode != 0 and "the destination's hypervisor is older (7." in said(refused), said(refused)
     assert fleet.settled() == {"web": ("kvm3", "running"), "off": ("kvm3", "shutoff")}
+
+
+def test_a_drain_to_the_newer_qemu_and_a_deletion_there(fleet, newest):
+    """What was drained keeps its machine type; it is deleted there, and so is one that the newer QEMU alone can run."""
+    fleet.place([{"name": "web", "memory_mb": 64, "disks": [{"size_gb": 1}], **on("kvm1")}, newer("new", newest)])
+    fleet.make("kvm1", Domain("off", state="shutoff"))
+    fleet.playbook("discover", "-e", json.dumps(SHARED_POOL))
+    old = machine(fleet, "kvm1", "web")
+    fleet.playbook("host_disable", "-e", "drover_host=kvm2")
+    done = fleet.drain("kvm1", **SHARED_POOL)
+    assert fleet.settled() == {"web": ("kvm3", "running"), "off": ("kvm3", "shutoff"), "new": ("kvm3", "running")}, said(done)
+    assert machine(fleet, "kvm3", "web") == old != newest
+    disks = {each["name"]: each["disks"][0] for each in fleet.look()["kvm3"]}
+    assert fleet.service("kvm1")["maintenance"] and set(fleet.files(SHARED)) >= {path.rpartition("/")[2] for path in disks.values()}
+    for name in disks:
+        fleet.delete(name)
+    assert fleet.settled() == {} and not set(fleet.files(SHARED)) & {path.rpartition("/")[2] for path in disks.values()}
 
 
 def test_a_machine_type_that_one_host_has(fleet, newest):

@@ -13,6 +13,7 @@ import re
 import uuid
 
 import pytest
+from test_evacuate import OFF, die, discover, evacuate, living
 from test_fleet import LOCAL, SHARED, Domain, said
 from test_storage_safety import OVER, XML, cdrom, define, disk, images
 
@@ -44,6 +45,13 @@ def boots(fleet, host):
     return fleet.run(host, "for n in $(virsh list --name); do echo $n $(cat /run/libvirt/qemu/$n.pid); done")
 
 
+def create(fleet, host, name):
+    """A transient domain that runs."""
+    images(fleet, host, f"qemu-img create -q -f qcow2 {SHARED}/{name}.qcow2 8M")
+    text = XML.format(name=name, uuid=uuid.uuid4(), devices=disk(f"{SHARED}/{name}.qcow2"), os="")
+    fleet.run(host, f"virsh create /dev/stdin <<'END'\n{text}\nEND")
+
+
 def test_moved_with_all_that_they_are(fleet):
     """Transient, over a local chain, over an external snapshot that libvirt knows nothing of, with CD-ROM drives."""
     medium, base, top = f"{LOCAL}/debian.iso", f"{LOCAL}/golden.qcow2", f"{LOCAL}/chained.qcow2"
@@ -52,11 +60,10 @@ def test_moved_with_all_that_they_are(fleet):
         "kvm1",
         *chain(base, top, 5),
         f"echo medium > {medium}",
-        *(f"qemu-img create -q -f qcow2 {SHARED}/{name}.qcow2 8M" for name in ("fleeting", "external", "disc")),
+        *(f"qemu-img create -q -f qcow2 {SHARED}/{name}.qcow2 8M" for name in ("external", "disc")),
         f"qemu-io -f qcow2 -c 'write -q -P 6 0 64k' {SHARED}/external.qcow2",
     )
-    text = XML.format(name="fleeting", uuid=uuid.uuid4(), devices=disk(f"{SHARED}/fleeting.qcow2"), os="")
-    fleet.run("kvm1", f"virsh create /dev/stdin <<'END'\n{text}\nEND")
+    create(fleet, "kvm1", "fleeting")
     define(fleet, "kvm1", "chained", disk(top), start=True)
     define(fleet, "kvm1", "external", disk(f"{SHARED}/external.qcow2"), start=True)
     fleet.run("kvm1", f"virsh snapshot-create-as external --disk-only --no-metadata --diskspec vda,file={SHARED}/external.one")
@@ -77,6 +84,27 @@ def test_moved_with_all_that_they_are(fleet):
     host = where["chained"][0]
     assert content(fleet, host, top, 5) and content(fleet, where["external"][0], f"{SHARED}/external.one", 6)
     assert fleet.run(where["disc"][0], f"cat {medium}") == "medium\n"
+
+
+def test_transient_ones_evacuated_and_deleted(fleet):
+    """What libvirt of its host would have forgotten is started elsewhere, and is persistent there. Each is deleted, with its disk."""
+    for host, name in (("kvm1", "lost"), ("kvm2", "fleeting")):
+        create(fleet, host, name)
+    discover(fleet)
+    assert not any(each["persistent"] for each in sum(fleet.look().values(), []))
+    die(fleet)
+    done = evacuate(fleet, **OFF)
+    where = living(fleet)
+    assert where["lost"][1] == "running" and where["fleeting"] == ("kvm2", "running"), said(done)
+    persistent = {each["name"]: each["persistent"] for each in sum(fleet.look(["kvm2", "kvm3"]).values(), [])}
+    assert persistent == {"lost": True, "fleeting": False}
+    fleet.lab.command("start", "kvm1")
+    discover(fleet)
+    assert fleet.settled() == where and fleet.look(["kvm1"]) == {"kvm1": []}
+    for name in where:
+        done = fleet.delete(name)
+        assert name not in fleet.where() and f"{name}.qcow2" not in fleet.files(SHARED), said(done)
+    assert fleet.settled() == {}
 
 
 def test_refused_and_nothing_of_them_is_lost(fleet):

@@ -9,7 +9,6 @@ import contextlib
 import http.server
 import json
 import os
-import pathlib
 import re
 import shlex
 import socket
@@ -20,7 +19,7 @@ import pytest
 import sqlalchemy as sa
 from lablib import control
 from lablib.layout import BMC_PASSWORD
-from test_fleet import Domain, changed, eventually, said
+from test_fleet import Domain, changed, eventually, processes, said
 
 pytestmark = pytest.mark.long
 
@@ -68,11 +67,7 @@ def has_power(fleet):
 
 def runs_somewhere(domain):
     """Whether the machine has a QEMU process of a domain, whichever host it is in."""
-    for file in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            if domain.uuid.encode() in file.read_bytes() and b"qemu-system" in file.read_bytes():
-                return True
-    return False
+    return bool(processes(domain.uuid))
 
 
 def test_redfish_cuts_the_power_and_gives_it_back(powered):

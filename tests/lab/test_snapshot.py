@@ -31,11 +31,11 @@ def refused(fleet, state, name="one", instance="web", **variables):
 
 
 def write(fleet, byte, piece, name="web", target="vda", host="kvm1"):
-    """The QEMU of a running guest writes to its disk, as the guest does."""
+    """The QEMU of a running guest writes to its disk and flushes it, as the guest does."""
     device = f"/machine/peripheral/virtio-disk{ord(target[-1]) - ord('a')}/virtio-backend"
-    order = f'qemu-io -d {device} "write -P {byte} {piece * PIECE} {PIECE}"'
-    # What it says is for QEMU's own output.
-    assert "rror" not in fleet.run(host, f"virsh qemu-monitor-command {name} --hmp '{order}'")
+    for order in (f"write -P {byte} {piece * PIECE} {PIECE}", "flush"):
+        # What it says is for QEMU's own output.
+        assert "rror" not in fleet.run(host, f"virsh qemu-monitor-command {name} --hmp 'qemu-io -d {device} \"{order}\"'")
 
 
 def active(fleet, name="web", target="vda", host="kvm1", where="--inactive"):
@@ -151,6 +151,18 @@ def test_reverted_and_merged_while_it_is_off(fleet, web):
     assert active(fleet) == base and active(fleet, target="vdb") == data and shown(fleet) == []
     assert sorted(fleet.files(SHARED)) == ["medium.iso", "web-data.raw", "web.qcow2"]
     fleet.run("kvm1", "virsh start web && virsh destroy web")
+
+
+def test_deleted_with_its_snapshots(fleet, web):
+    """The images that it writes to go; what they are backed by stays, and is named."""
+    for name in ("one", "two"):
+        snapshot(fleet, "present", name)
+    newest = {active(fleet), active(fleet, target="vdb")}
+    others = {f"{SHARED}/{name}" for name in fleet.files(SHARED)} - newest
+    assert len(newest) == 2 and len(others) == 5
+    done = fleet.delete("web")
+    assert fleet.where() == {} and {f"{SHARED}/{name}" for name in fleet.files(SHARED)} == others, said(done)
+    assert [path for path in others if path not in said(done)] == [], said(done)
 
 
 def test_internal_ones_and_moves(fleet):

@@ -11,7 +11,7 @@ import time
 
 import pytest
 from cells.faults import RESTARTED
-from test_evacuate import SHARED_POOL
+from test_evacuate import OFF, SHARED_POOL, die, evacuate, living
 from test_fleet import LOCAL, SHARED, said
 from test_migration_options import Busy
 from test_snapshot import active, has, shown, snapshot, write
@@ -124,6 +124,37 @@ def test_a_drain_takes_them_along_and_names_those_that_stay(fleet):
     assert where["one"][1] == where["two"][1] == "running" and where["off"][1] == "shutoff"
     for name, records in before.items():
         assert recorded(fleet, where[name][0], name) == records and not carries(fleet, where[name][0], name)
+
+
+@pytest.mark.parametrize("start", [True, False])
+def test_an_evacuation_starts_the_newest_images(fleet, start):
+    """Nothing that the guest has written is lost, and no image; libvirt's records of the snapshots are. Then it is deleted with its newest images."""
+    guest(fleet)
+    discover(fleet)
+    for number, name in enumerate(("one", "two"), 1):
+        write(fleet, number, number)
+        snapshot(fleet, "present", name)
+    write(fleet, 3, 3)
+    newest, files = {active(fleet), active(fleet, target="vdb")}, fleet.files(SHARED)
+    if not start:
+        fleet.run("kvm1", "virsh destroy web")
+    discover(fleet)
+    die(fleet)
+    done = evacuate(fleet, **OFF)
+    ((host, state),) = living(fleet).values()
+    assert state == ("running" if start else "shutoff") and fleet.files(SHARED, host) == files, said(done)
+    assert {active(fleet, host=host), active(fleet, target="vdb", host=host)} == newest and shown(fleet, host=host) == []
+    assert has(fleet, active(fleet, host=host), host=host, p1=1, p2=2, p3=3)
+    if start:
+        write(fleet, 4, 4, host=host)
+
+    fleet.lab.command("start", "kvm1")
+    discover(fleet)
+    assert fleet.settled() == {"web": (host, state)}
+    done = fleet.delete("web")
+    left = {f"{SHARED}/{name}" for name in fleet.files(SHARED)}
+    assert fleet.where() == {} and left == {f"{SHARED}/{name}" for name in files} - newest, said(done)
+    assert [path for path in left if path not in said(done)] == [], said(done)
 
 
 def slow(fleet):

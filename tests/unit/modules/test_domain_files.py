@@ -116,6 +116,21 @@ def test_a_transient_domain_is_known_before_it_is_gone(run_module, fake_host, do
     assert names(connection) == [] and not os.path.exists(path)
 
 
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_what_a_removed_disk_was_backed_by_is_named(run_module, fake_host, domain_xml, tmp_path, check_mode):
+    """After an evacuation libvirt has no record of the snapshots, and nobody would name these images any more. An image of a library is no news."""
+    (tmp_path / "library").mkdir()
+    image = qcow2(tmp_path / "library" / "debian.qcow2")
+    first = qcow2(tmp_path / "vm.qcow2", image)
+    second = qcow2(tmp_path / "vm.one.qcow2", first)
+    newest = qcow2(tmp_path / "vm.two.qcow2", second)
+    uri, _connection = fake_host(domain_xml("vm", 7, devices=disk(newest)))
+    done = remove(run_module, uri, check_mode=check_mode)
+    reason = f"the disk {newest} is backed by it, and other images may be too"
+    assert done["removed_disks"] == [newest] and done["kept_disks"] == [{"path": path, "reason": reason} for path in (second, first)]
+    assert all(os.path.exists(path) for path in (image, first, second)) and os.path.exists(newest) is check_mode
+
+
 def test_disks_that_are_not_to_be_removed_stay(run_module, fake_host, domain_xml, tmp_path):
     path = qcow2(tmp_path / "vm.qcow2")
     uri, connection = fake_host(domain_xml("vm", 7, devices=disk(path)))

@@ -97,3 +97,6 @@ def test_no_lock_proves_something_only_with_a_lock_manager(tmp_path):
     assert not _probe.locked_by_libvirt(str(settings))
     settings.write_text('user = "root"\nlock_manager = "lockd"\n')
     assert _probe.locked_by_libvirt(str(settings))
+    # Its leases are in files of its own: no lock on a disk proves nothing.
+    settings.write_text('lock_manager = "sanlock"\n')
+    assert not _probe.locked_by_libvirt(str(settings))
