@@ -11,18 +11,27 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, difference
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.fleet_cpu import FleetCpus
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._report.fleet_cpus import fleet_cpus_lines
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import host_names
 
 
 class ActionModule(ConductorAction):
-    ARGUMENT_SPEC = {"renew": {"type": "bool", "default": False}, **STORE_SPEC}
+    ARGUMENT_SPEC = {
+        "renew": {"type": "bool", "default": False},
+        "hosts": {"type": "list", "elements": "str", "default": []},
+        **STORE_SPEC,
+    }
     _requires_connection = False
 
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         ports = self.ports(args, task_vars)
         cpus = FleetCpus(ports.store, ports.hosts)
         before = cpus.listing()
-        after = cpus.renewed() if args["renew"] else before
+        chosen = host_names(args["hosts"]) if args["hosts"] else []
+        if chosen and not args["renew"]:
+            raise DroverError("hosts says of which hosts the CPU of the fleet is made: give renew too. Nothing was changed.")
+        after = cpus.renewed(chosen) if args["renew"] else before
         result: dict[str, Any] = {"changed": after != before, "cpus": after, "lines": fleet_cpus_lines(after)}
         if self._task.diff and result["changed"]:
             result["diff"] = [difference("CPUs of the fleet", {"cpus": before}, {"cpus": after})]

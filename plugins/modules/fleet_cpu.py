@@ -27,6 +27,13 @@ options:
       - Instances that are there keep the CPU that they have.
     type: bool
     default: false
+  hosts:
+    description:
+      - The hosts that count, with O(renew). Only the CPUs of their groups are made. By default all hosts of each group count.
+      - The other hosts of a group that lack one of its features run no instance with C(cpu) V(fleet) that is built from then on.
+    type: list
+    elements: str
+    default: []
 extends_documentation_fragment:
   - drover.compute.store
   - drover.compute.attributes
@@ -56,6 +63,15 @@ EXAMPLES = r"""
     - name: Make it anew
       drover.compute.fleet_cpu:
         renew: true
+
+- name: Make it of two hosts, as the others are old and will go
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Make it anew
+      drover.compute.fleet_cpu:
+        renew: true
+        hosts: [kvm1, kvm2]
 """
 
 RETURN = r"""

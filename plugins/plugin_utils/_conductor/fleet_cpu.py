@@ -16,6 +16,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import clock
 from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Store
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import checked_facts
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import which_name
 
 
 class Listed(TypedDict):
@@ -79,12 +80,17 @@ class FleetCpus:
                 found.setdefault(each["host"], as_definition(kept[each["group"]]["cpu"]))
         return found
 
-    def renewed(self) -> list[Listed]:
+    def renewed(self, chosen: Collection[str] = ()) -> list[Listed]:
         """Determine each kept CPU anew, of the hosts that are there now, and return them as listing() does.
 
         Instances keep the CPU that they have. A CPU whose hosts are gone is forgotten.
+
+        :param chosen: the hosts that count; only the CPUs of their groups are determined, also those that are not kept yet. None for all.
+        :raises DroverError: a host is not in the store, or was not read.
         """
         kept, models = self._read()
+        if chosen:
+            return self._renewed_of(chosen, kept, models)
         with self._store.read() as connection:
             now = clock.now(connection)
         after: dict[Group, FleetCpu] = {}
@@ -99,6 +105,22 @@ class FleetCpus:
                 if group not in after:
                     fleet_cpus.forget(connection, group)
                 elif after[group] != kept[group]:
+                    fleet_cpus.replace(connection, group, after[group])
+        return _listed(after, models)
+
+    def _renewed_of(self, chosen: Collection[str], kept: Mapping[Group, FleetCpu], models: Sequence[HostModel]) -> list[Listed]:
+        nodes = [each for each in models if each["host"] in chosen]
+        known = {each["host"] for each in nodes}
+        for host in sorted(set(chosen) - known):
+            raise DroverError(
+                f"The store has no host {host} with QEMU{which_name(host, (each['host'] for each in models))}. The CPU of the fleet is what it was."
+            )
+        after = dict(kept)
+        for group in sorted({each["group"] for each in nodes if each["group"] is not None}):
+            cpu, hosts = self._determine(group, nodes)
+            if group not in kept or (cpu, hosts) != (kept[group]["cpu"], kept[group]["hosts"]):
+                with self._store.write() as connection:
+                    after[group] = {"cpu": cpu, "hosts": hosts, "created_at": clock.now(connection)}
                     fleet_cpus.replace(connection, group, after[group])
         return _listed(after, models)
 
