@@ -28,9 +28,13 @@ def source(name="/export/vms/db.raw", host="filer", more=""):
 def test_it_is_the_file_that_hosts_have_mounted_too():
     text = _shared_storage.disk_id(parse(source(host="Filer.")))
     assert text == "nfs:filer:/export/vms/db.raw"
-    assert text == _shared_storage.path_id("/srv/vms/db.raw", [("/", "/", "ext4", "/dev/vda1"), ("/srv/vms", "/", "nfs4", "filer:/export/vms")])
+    assert text == _shared_storage.path_id(
+        "/srv/vms/db.raw", [("/", "/", "ext4", "/dev/vda1"), ("/srv/vms", "/", "nfs4", "filer:/export/vms")]
+    )
     assert text == _shared_storage.volume_id(parse(POOL), "db.raw")
-    assert text == _shared_storage.disk_id(parse(source(more="<identity user='+7' group='+7'/>"))), "as whom it is opened makes no other file of it"
+    assert text == _shared_storage.disk_id(parse(source(more="<identity user='+7' group='+7'/>"))), (
+        "as whom it is opened makes no other file of it"
+    )
     assert text != _shared_storage.disk_id(parse(source(host="filer2")))
     assert text != _shared_storage.disk_id(parse(source(name="/export/vms/db2.raw")))
 
