@@ -68,13 +68,16 @@ options:
     - 'C(disks.source) (mapping). The disk exists, and the instance only gets it: it is never made, copied or removed. On
       the network it counts as nothing, or on C(pool) with C(size_gb). With a C(path) it needs C(size_gb). C(image), C(path)
       and C(traits) do not go with it.'
-    - C(disks.source.protocol) (C(rbd), C(iscsi), C(nbd), C(gluster)). The disk is on the network, and QEMU reaches it by
-      this protocol. Give this or C(path).
+    - C(disks.source.protocol) (C(rbd), C(iscsi), C(nbd), C(gluster), C(nfs)). The disk is on the network, and QEMU reaches
+      it by this protocol. Give this or C(path).
     - 'C(disks.source.name) (text). Its name on the network: C(POOL/IMAGE) for rbd, C(TARGET/UNIT) for iscsi, C(VOLUME/FILE)
-      for gluster, the name of the export for nbd.'
+      for gluster, C(/EXPORT/FILE) for nfs, the name of the export for nbd.'
     - C(disks.source.hosts) (list of mappings). Its servers.
     - C(disks.source.hosts.name) (text, required). The name or address of a server.
-    - C(disks.source.hosts.port) (whole number from 1 to 65535). Its port [that of the protocol].
+    - C(disks.source.hosts.port) (whole number from 1 to 65535). Its port [that of the protocol]. For nfs there is no other.
+    - C(disks.source.identity) (mapping). As whom QEMU opens a file by nfs [the user and the group that QEMU runs as].
+    - C(disks.source.identity.user) (whole number from 0 to 4294967294). The number of the user.
+    - C(disks.source.identity.group) (whole number from 0 to 4294967294). The number of the group.
     - C(disks.source.auth) (mapping). How QEMU logs in, for rbd and iscsi.
     - C(disks.source.auth.username) (text, required). The user.
     - C(disks.source.auth.secret) (text, required). The uuid or the usage of a secret of libvirt, never its value. Each host

@@ -53,7 +53,7 @@ def _identity(device: str) -> str | None:
         return whole and f"{whole}-part{partition}@{_read(device, 'start')}+{_read(device, 'size')}"
     name = _read(device, "device/wwid") or _read(device, "wwid")
     if name:
-        return name if name.startswith(WORLDWIDE) else None
+        return name if _is_worldwide(name) else None
     mapped = _read(device, "dm/uuid")
     below = {_identity(os.path.realpath(os.path.join(device, "slaves", each))) for each in _names(os.path.join(device, "slaves"))}
     known = sorted(each for each in below if each is not None)
@@ -63,6 +63,11 @@ def _identity(device: str) -> str | None:
         # Several ways to one disk.
         return known[0] if len(known) == 1 else None
     return f"{mapped}@{'+'.join(known)}"
+
+
+def _is_worldwide(name: str) -> bool:
+    """Whether a name is that of one disk only. Disks whose name was never set have all zeros, or all ones, behind the digit of the kind of name."""
+    return name.startswith(WORLDWIDE) and len(set(name.partition(".")[2][1:].replace("-", ""))) > 1
 
 
 def listing() -> list[dict[str, Any]]:

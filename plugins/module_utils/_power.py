@@ -10,12 +10,14 @@ Private to the collection.
 from __future__ import annotations
 
 import time
+import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import state_name
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._xml import keep_prefixes, parse
 
 #: Seconds between two looks at a domain.
 POLL = 0.25
@@ -133,9 +135,19 @@ def _tolerate_off(domain: Any, call: Callable[[], object]) -> None:
 def define(conn: Any, text: str) -> Any:
     """Define the domain, with libvirt's check of the schema where the host has it."""
     try:
-        return conn.defineXMLFlags(text, libvirt.VIR_DOMAIN_DEFINE_VALIDATE)
+        return conn.defineXMLFlags(_for_schema(text), libvirt.VIR_DOMAIN_DEFINE_VALIDATE)
     except libvirt.libvirtError as exc:
         if _libvirt.code_of(exc) == libvirt.VIR_ERR_INTERNAL_ERROR and "schema" in str(exc).lower():
             # The host has libvirt without its schema files: define as virsh does by default.
             return conn.defineXML(text)
         raise
+
+
+def _for_schema(text: str) -> str:
+    """Return the XML of a domain with what libvirt's schema demands and libvirt itself leaves out: the identity of a source on NFS."""
+    root = parse(text)
+    sources = [each for each in root.iter("source") if each.get("protocol") == "nfs" and each.find("identity") is None]
+    for each in sources:
+        ET.SubElement(each, "identity")
+    keep_prefixes(text)
+    return ET.tostring(root, encoding="unicode") if sources else text

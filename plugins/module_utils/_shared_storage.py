@@ -87,7 +87,9 @@ def disk_id(source: Element | None) -> str | None:
     if kind == "nbd":
         # A socket is a server of its host.
         return _joined("nbd", _hosts(source, "nbd"), name or "/")
-    return _joined("glusterfs", _hosts(source, None), name) if kind == "gluster" else None
+    # A file of a file system, which hosts may have mounted too.
+    family = {"gluster": "glusterfs", "nfs": "nfs"}.get(kind or "")
+    return _joined(family, _hosts(source, None), name)
 
 
 def _netfs(source: Element) -> str | None:

@@ -8,13 +8,18 @@ With a lab of its own beside the checkout's: the two cannot be in each other's w
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import time
+import typing
 
 import pytest
+from lablib import storage
+from test_fleet import descendants
 
 LAB = pathlib.Path(__file__).with_name("lab")
 
@@ -33,20 +38,39 @@ def machine() -> dict[str, object]:
         "/etc": sorted((path.name, path.lstat().st_mtime_ns) for path in pathlib.Path("/etc").iterdir()),
         "/srv": sorted(os.listdir("/srv")),
         "libvirt": os.path.exists("/run/libvirt"),
+        "state of services": sorted(os.fspath(path) for folder in ("lib", "log") for path in pathlib.Path("/var", folder).glob("*/*")),
+        "/run": sorted(os.listdir("/run")),
     }
+
+
+def loop_devices() -> list[str]:
+    """The loop devices of the machine, each with the file that is behind it."""
+    listed = subprocess.run(["losetup", "--list", "--noheadings", "--output", "NAME,BACK-FILE"], capture_output=True, text=True, check=True)
+    return listed.stdout.splitlines()
+
+
+def namespaces_of(pids: typing.Iterable[int | str]) -> set[str]:
+    """The namespaces in which processes are."""
+    found = set()
+    for pid in pids:
+        for kind in ("net", "mnt", "uts", "ipc", "pid"):
+            with contextlib.suppress(OSError):
+                found.add(os.readlink(f"/proc/{pid}/ns/{kind}"))
+    return found
+
+
+def words_of(pid: int | str) -> str:
+    """The command line of a process; nothing where there is none."""
+    try:
+        return pathlib.Path("/proc", str(pid), "cmdline").read_bytes().decode("utf-8", "replace").replace("\0", " ")
+    except OSError:
+        return ""
 
 
 def processes(folder: pathlib.Path) -> list[str]:
     """Command lines of the processes that have to do with a lab's folder."""
-    found = []
-    for file in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            words = file.read_bytes().decode("utf-8", "replace").replace("\0", " ")
-        except OSError:
-            continue
-        if os.fspath(folder) in words:
-            found.append(words)
-    return found
+    found = [words_of(path.name) for path in pathlib.Path("/proc").glob("[0-9]*")]
+    return [words for words in found if os.fspath(folder) in words]
 
 
 class OwnLab:
@@ -63,9 +87,9 @@ class OwnLab:
             start_new_session=True,
         )
 
-    def __call__(self, *words: str, status: int = 0) -> str:
+    def __call__(self, *words: str, status: int = 0, within: float = 120) -> str:
         process = self.popen(*words)
-        said = process.communicate(timeout=120)[0]
+        said = process.communicate(timeout=within)[0]
         assert process.returncode == status, said
         return said
 
@@ -90,6 +114,33 @@ def test_down_leaves_nothing_behind(own):
     assert not own.folder.exists()
     for what in ("mounts", "links", "named namespaces", "/etc", "/srv", "libvirt"):
         assert during[what] == before[what], f"while the lab was up, the machine's {what} differed"
+
+
+@pytest.mark.long
+def test_down_leaves_nothing_of_any_storage_behind(own):
+    """Each server runs, and what hosts have of it is there; then no process, mount, loop device or file of it is."""
+    if missing := [name for name, server in storage.SERVERS.items() if not all(map(shutil.which, server.PROGRAMS))]:
+        pytest.skip(f"{', '.join(missing)}: not here. Run tests/setup/setup.sh storage.")
+    before = machine()
+    own("up", "--hosts", "1", "--with", ",".join(storage.SERVERS), within=300)
+    switch = int(own("status").split("process ")[1].split(")")[0])
+    inside = {pid: words_of(pid) for pid in (switch, *descendants(switch))}
+    for server in ("ceph-mon", "ceph-osd", "ceph-mds", "tgtd", "glusterfsd", "nbdkit", "ganesha.nfsd", "rpcbind"):
+        assert any(words.split()[0].rpartition("/")[2] == server for words in inside.values() if words), server
+    assert own("exec", "kvm1", "vgs vms && findmnt /srv/cephfs && findmnt /srv/glusterfiles")
+    during, namespaces = machine(), namespaces_of(inside) - namespaces_of([os.getpid()])
+    assert namespaces and any(os.fspath(own.folder) in line for line in loop_devices())
+    own("down")
+    # A number may be that of another process by now.
+    assert {pid: words for pid, words in inside.items() if words and words_of(pid) == words} == {}
+    assert processes(own.folder) == []
+    assert not any(os.fspath(own.folder) in line for line in loop_devices())
+    assert namespaces_of(path.name for path in pathlib.Path("/proc").glob("[0-9]*")).isdisjoint(namespaces)
+    assert list(own.folder.parent.glob(f"{own.folder.name}*")) == []
+    after = machine()
+    for what in ("mounts", "links", "named namespaces", "state of services", "/run", "/etc", "/srv", "libvirt"):
+        assert during[what] == before[what], f"while the lab was up, the machine's {what} differed"
+        assert after[what] == before[what], f"after the lab, the machine's {what} differed"
 
 
 def test_hosts_are_hosts_of_their_own(own):

@@ -32,7 +32,8 @@ def cells():
     found, seen = [], set()
     for name, operation in OPERATIONS.items():
         for fault, what in FAULTS.items():
-            if what.applies(operation) and not (what.of_kinds and (fault, operation.kind, operation.storage) in seen):
+            wanted = operation.faults is None or fault in operation.faults
+            if wanted and what.applies(operation) and not (what.of_kinds and (fault, operation.kind, operation.storage) in seen):
                 seen.add((fault, operation.kind, operation.storage))
                 found += [(name, fault, moment) for moment in what.moments_of(operation)]
     return found

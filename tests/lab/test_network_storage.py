@@ -11,7 +11,7 @@ import shutil
 import pytest
 from lablib import storage
 from lablib.layout import SWITCH_ADDRESS
-from lablib.storage import gluster, iscsi, nbd
+from lablib.storage import gluster, iscsi, nbd, nfs
 from test_evacuate import AT_ONCE
 from test_fleet import DOMAIN, LOCAL, SHARED, Domain, changed, said
 from test_sharing import holdings
@@ -20,8 +20,8 @@ pytestmark = [pytest.mark.long]
 
 pytest_plugins = ["test_fleet"]
 
-SERVERS = {"iscsi": iscsi.Target, "nbd": nbd.Server, "gluster": gluster.Volume}
-#: NBD has no pool of libvirt.
+SERVERS = {"iscsi": iscsi.Target, "nbd": nbd.Server, "gluster": gluster.Volume, "nfs": nfs.Server}
+#: NBD has no pool of libvirt, and NFS only by a mount of the kernel.
 COUNTED = ("iscsi", "gluster")
 
 
@@ -181,6 +181,27 @@ def test_the_destination_must_have_the_secret(on_server):
     assert done.returncode != 0 and f"the secret {iscsi.SECRET}" in said(done) and set(fleet.where()) == {"db"}, said(done)
 
 
+def test_a_disk_on_nfs_without_an_identity(on_server):
+    """QEMU is root in the lab, whom the server takes as nobody: the guest starts where everybody may write, also once its host has died."""
+    if on_server.name != "nfs":
+        pytest.skip("only NFS has identities")
+    fleet = on_server.fleet
+    on_server.server.make("data", 1)
+    on_server.playbook("discover")
+    disk = on_server.disk("data")
+    del disk["source"]["identity"]
+    done = on_server.place(disk, check=False)
+    assert done.returncode != 0 and fleet.where() == {} and on_server.server.images() == ["data"], said(done)
+    on_server.server.file("data").chmod(0o666)
+    done = on_server.place(disk)
+    host, state = fleet.settled()["db"]
+    assert state == "running", said(done)
+    fleet.lab.command("kill", host)
+    fleet.playbook("discover", "-e", json.dumps(on_server.variables), "--limit", f"{host},localhost", check=False)
+    done = on_server.playbook("evacuate", drover_host=host, drover_host_is_off=f"{host} is powered off")
+    assert fleet.where([each for each in fleet.hosts if each != host])["db"][1] == "running", said(done)
+
+
 def test_files_on_a_mounted_volume_of_gluster(on_server):
     """Made by a definition in the pool that is the volume mounted with FUSE, moved live, evacuated, and removed."""
     if on_server.name != "gluster":
@@ -215,7 +236,7 @@ def test_files_on_a_mounted_volume_of_gluster(on_server):
 def test_a_disk_that_is_a_volume_of_a_pool(on_server):
     """Made by hand, as ``<disk type='volume'>``: counted on its pool, moved live, evacuated to a pool of the same origin, and its image is kept."""
     if on_server.name not in COUNTED:
-        pytest.skip("libvirt has no pool of NBD")
+        pytest.skip("it has no pool of libvirt")
     fleet = on_server.fleet
     on_server.server.make("data", 1)
     fleet.everywhere(f"virsh pool-refresh {on_server.name}")

@@ -8,7 +8,7 @@
 #   setup.sh packages   install what is missing of Debian's or Ubuntu's packages
 #   setup.sh env        make .venv: Ansible, what the engine needs, the tests' tools
 #   setup.sh lint       make .venv-lint: the linters
-#   setup.sh storage    install the lab's storage: Ceph, iSCSI, NBD, GlusterFS, LVM
+#   setup.sh storage    install the lab's storage: Ceph, iSCSI, NBD, NFS, GlusterFS, LVM
 #   setup.sh events     install Java for ansible-rulebook, and Prometheus
 #   setup.sh browser    install Chromium, for the tests of the report's page
 #
@@ -28,6 +28,7 @@ STORAGE="
     ceph-mon ceph-mgr ceph-osd ceph-mds ceph-fuse ceph-common qemu-block-extra libvirt-daemon-driver-storage-rbd
     tgt libvirt-daemon-driver-storage-iscsi-direct
     nbdkit
+    nfs-ganesha nfs-ganesha-vfs rpcbind
     glusterfs-server libvirt-daemon-driver-storage-gluster
     lvm2"
 EVENTS="openjdk-17-jre-headless prometheus prometheus-node-exporter"

@@ -23,7 +23,12 @@ _NAMES = {
     "iscsi": (re.compile(r"[^/\s]+/[0-9]+"), "TARGET/UNIT, such as iqn.2026-01.com.example:vms/1", "iscsi"),
     "nbd": (re.compile(r"[^\s]+"), "the name of an export", None),
     "gluster": (re.compile(r"[^/\s]+/[^\s]+"), "VOLUME/FILE", None),
+    "nfs": (re.compile(r"/[^\s]+"), "/EXPORT/FILE", None),
 }
+#: What can have an identity, and has one server and no port.
+_NFS = "nfs"
+#: The largest number of a user or a group; the one above it means none.
+_LAST_ID = 2**32 - 2
 PROTOCOLS = tuple(_NAMES)
 FORMATS = ("raw", "qcow2")
 _UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
@@ -36,7 +41,8 @@ SOURCE: Table = {
     ),
     "name": Field(
         TEXT,
-        "Its name on the network: `POOL/IMAGE` for rbd, `TARGET/UNIT` for iscsi, `VOLUME/FILE` for gluster, the name of the export for nbd.",
+        "Its name on the network: `POOL/IMAGE` for rbd, `TARGET/UNIT` for iscsi, `VOLUME/FILE` for gluster, `/EXPORT/FILE` for nfs, the name of "
+        "the export for nbd.",
         "vms/db-data",
     ),
     "hosts": Field(
@@ -45,7 +51,16 @@ SOURCE: Table = {
         [{"name": "mon1.example.com", "port": 6789}],
         fields={
             "name": Field(TEXT, "The name or address of a server.", "mon1.example.com", required=True),
-            "port": Field(WHOLE, "Its port [that of the protocol].", 6789, least=1, most=65535),
+            "port": Field(WHOLE, "Its port [that of the protocol]. For nfs there is no other.", 6789, least=1, most=65535),
+        },
+    ),
+    "identity": Field(
+        MAPPING,
+        "As whom QEMU opens a file by nfs [the user and the group that QEMU runs as].",
+        {"user": 64055, "group": 64055},
+        fields={
+            "user": Field(WHOLE, "The number of the user.", 64055, least=0, most=_LAST_ID),
+            "group": Field(WHOLE, "The number of the group.", 64055, least=0, most=_LAST_ID),
         },
     ),
     "auth": Field(
@@ -86,7 +101,7 @@ def check(disk: Mapping[str, Any], place: str) -> None:
     if bool(source.get("protocol")) == bool(source.get("path")):
         raise DroverError(f"{place}, source: give protocol for a disk on the network, or path for a file or a block device; one of them.")
     if source.get("path"):
-        given = next((key for key in ("name", "hosts", "auth") if source.get(key)), None)
+        given = next((key for key in ("name", "hosts", "auth", "identity") if source.get(key)), None)
         if given:
             raise DroverError(f"{place}, source: {given} goes with protocol only. Take it out, or take path out.")
         if not disk.get("size_gb"):
@@ -116,6 +131,13 @@ def _check_network(source: Mapping[str, Any], place: str) -> None:
         )
     if source.get("auth") and secret is None:
         raise DroverError(f"{place}, source: {protocol} has no auth. Take it out.")
+    if protocol != _NFS:
+        if source.get("identity"):
+            raise DroverError(f"{place}, source: {protocol} has no identity. Take it out.")
+    elif len(source["hosts"]) > 1:
+        raise DroverError(f"{place}, source: QEMU takes one server for nfs, and hosts has {len(source['hosts'])}. Keep one.")
+    elif source["hosts"][0].get("port"):
+        raise DroverError(f"{place}, source: QEMU asks an NFS server for its port. Take port out.")
 
 
 def text_of(disk: Mapping[str, Any]) -> str:
@@ -127,7 +149,8 @@ def text_of(disk: Mapping[str, Any]) -> str:
 def for_domain(disk: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the domain XML says of a disk that exists.
 
-    :returns: a dict: type (of libvirt), and file, dev, or protocol, name, hosts and auth (None, or username, type, uuid or usage); and format.
+    :returns: a dict: type (of libvirt), and file, dev, or protocol, name, hosts, auth (None, or username, type, uuid or usage) and identity; and
+        format.
     """
     source = disk["source"]
     found: dict[str, Any] = {"format": source.get("format") or FORMATS[0]}
@@ -145,4 +168,5 @@ def for_domain(disk: Mapping[str, Any]) -> dict[str, Any]:
         "name": source["name"],
         "hosts": [dict(host) for host in source["hosts"]],
         "auth": auth,
+        "identity": dict(source.get("identity") or {}),
     }

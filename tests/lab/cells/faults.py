@@ -178,7 +178,7 @@ class LibvirtDies(Fault):
 
     @staticmethod
     def applies(operation):
-        return operation.destination is not None
+        return operation.destination is not None or operation.faults is not None
 
     def strike(self, run, watch):
         self.fleet.run(self.operation.at, "kill -9 $(cat /run/libvirtd.pid)")

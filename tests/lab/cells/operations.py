@@ -18,6 +18,7 @@ from test_drain_plan import policy
 from test_evacuate import AT_ONCE, OFF, SHARED_POOL, extra
 from test_fleet import DOMAIN, IMAGE, LOCAL, PLAYBOOKS, SHARED, Domain
 from test_lifecycle import FLAVORS
+from test_sharing import holdings
 from test_storage_fence import CUT_OFF, Inside, administrator
 
 #: What guests need beside their disks, among the disks of others: the image that those are backed by, and a medium.
@@ -84,6 +85,11 @@ class OnVolumes(Guest):
         return f"set -e\nvirsh define /dev/stdin <<'END'\n{xml}\nEND{start}"
 
 
+@dataclasses.dataclass
+class OnVolumesWithData(WithData, OnVolumes):
+    """The same with a second disk that is a file."""
+
+
 class WithFolder(Guest):
     """The same, whose host has a folder for its disk to go to."""
 
@@ -123,6 +129,10 @@ class Operation:
     moments: tuple[str, ...] = ()
     #: Where the disks are.
     storage: type[storages.Files] = storages.Files
+    #: The only faults that it has cells of; None for all that can happen to it.
+    faults: tuple[str, ...] | None = None
+    #: Files that it makes, where the disks of its guests are on volumes.
+    new_files: frozenset[str] = frozenset()
 
     def web(self) -> list[Guest]:
         return [Guest("web")]
@@ -190,7 +200,9 @@ class AttachDisk(Operation):
     """On the bus usb, as the guests of the lab have no operating system that releases another disk."""
 
     kind = "device"
-    what, task, files = "instance_disk.yml", "_domain_device present at kvm1", 2
+    what, task, attached = "instance_disk.yml", "_domain_device present at kvm1", 1
+    #: Of its other disks, those that are files.
+    files = 1
     device = {"name": "web", "path": DATA, "bus": "usb", "size": "1GiB", "state": "present"}
 
     def words(self):
@@ -200,14 +212,14 @@ class AttachDisk(Operation):
         """The running domain and its definition have the same disks, and the store counts them."""
         for words in ("", "--inactive"):
             shown = fleet.run("kvm1", f"virsh domblklist --details {words} web")
-            assert len([line for line in shown.splitlines() if line.split()[1:2] == ["disk"]]) == self.files, shown
-        (amounts,) = fleet.booked()["web"].values()
-        assert amounts["DISK_GB"] == self.files, amounts
+            assert len([line for line in shown.splitlines() if line.split()[:2] == ["file", "disk"]]) == self.files + self.attached, shown
+        held = holdings(fleet)["web"]
+        assert sum(amounts.get("DISK_GB", 0) for amounts in held.values()) == self.files + self.attached, held
         assert DATA.rpartition("/")[2] in fleet.files(SHARED)
 
 
 class DetachDisk(AttachDisk):
-    task, files = "_domain_device absent at kvm1", 1
+    task, attached = "_domain_device absent at kvm1", 0
     device = {"name": "web", "path": DATA, "state": "absent"}
 
     def web(self):
@@ -526,22 +538,63 @@ class OnStorage(Operation):
 
     def guests(self):
         fields = ("name", "state", "metadata")
+        kinds = {WithData: OnVolumesWithData}
         return [
-            OnVolumes(**{field: getattr(each, field) for field in fields}, disks=0, boots=False, based=False, storage=self.storage)
+            kinds.get(type(each), OnVolumes)(
+                **{field: getattr(each, field) for field in fields}, disks=0, boots=False, based=False, storage=self.storage
+            )
             for each in super().guests()
         ]
 
 
 class PlaceOnStorage(OnStorage):
-    """It builds a disk there, and where all hosts see them, gets another volume that was there before it."""
+    """It builds a disk where such are made, and where all hosts see them, gets a volume that was there before it."""
 
-    midst = "grep -qsz ^convert$ /proc/[0-9]*/cmdline"
+    def __init__(self):
+        copies = self.storage.makes and not issubclass(self.storage, storages.Mounted)
+        self.midst = "grep -qsz ^convert$ /proc/[0-9]*/cmdline" if copies else ""
 
     def words(self):
-        given = [self.storage.given(storages.SOMEBODYS)] if self.storage.shared else []
-        disks = [{"size_gb": 1, "image": storages.GOLDEN, "pool": self.storage.pool}, *given]
+        built = [{"size_gb": 1, "image": storages.GOLDEN, "pool": self.storage.pool}] if self.storage.makes else []
+        disks = built + ([self.storage.given(storages.SOMEBODYS)] if self.storage.shared else [])
         self.variables = {"drover_instance_definitions": [{"name": "web", "memory_mb": 64, "disks": disks}]}
         return super().words()
+
+
+class DeviceOnStorage(OnStorage):
+    """The disk that comes and goes is a file, which counts on its host; those on the storage count there."""
+
+    files = 0
+
+    def __init__(self):
+        self.new_files = frozenset({DATA}) if self.attached else frozenset()
+
+
+class MoveDiskOnStorage(OnStorage):
+    """From the storage to a folder of its host; the volume that web only got stays where it is."""
+
+    fills = None
+    new_files = frozenset({f"{LOCAL}/fast/{OnVolumes('web').own}"})
+    # All of a volume is copied.
+    variables = {**MoveDisk.variables, "drover_migration": {"bandwidth_mib": 64}}
+
+    def prepare(self, fleet):
+        fleet.run("kvm1", f"mkdir -p {LOCAL}/fast")
+
+    def begin(self, world):
+        self.prepare(world.fleet)
+
+    def check(self, fleet):
+        """It runs with the new file and is defined with it, and what was on the volume is in the file."""
+        own, (new,) = OnVolumes("web").own, self.new_files
+        for words in ("", "--inactive"):
+            shown = fleet.run("kvm1", f"virsh dumpxml {words} web")
+            assert shown.count(new) == 1 and f"/{own}'" not in shown.replace(new, "") and "disk_move" not in shown, shown
+        seen = f"qemu-img dd -U -O raw bs=1M count={storages.SEEN_MB} if={new} of=/tmp/seen"
+        wanted = storages.content(own, "/tmp/wanted")
+        assert "identical" in fleet.run(
+            "kvm1", f"{seen} && {{ {wanted}; }} && qemu-img compare -f raw -F raw /tmp/seen /tmp/wanted; rm /tmp/seen /tmp/wanted"
+        )
 
 
 class EvacuateBehindFence(OnStorage, Evacuate):
@@ -588,11 +641,26 @@ STORAGES = {
     storages.Lvm: ["place", "delete", "live move", "cold move", "drain"],
 }
 
+#: The faults that differ between storages, and the operations of those that have the cells of no others.
+FEW = ("controller killed", "libvirtd dies", "destination dies", "network cut")
+WITH_FEW = {
+    **dict.fromkeys(
+        (storages.Iscsi, storages.Nbd, storages.Nfs, storages.Gluster, storages.CephFs),
+        ["place", "delete", "live move", "drain", "evacuate"],
+    ),
+    storages.Rbd: ["attach disk", "detach disk", "move disk", "resize and revert"],
+}
+#: What differs of an operation with its disks on volumes.
+DIFFERENT = {"place": PlaceOnStorage, "attach disk": DeviceOnStorage, "detach disk": DeviceOnStorage, "move disk": MoveDiskOnStorage}
+
 OPERATIONS["evacuate behind a fence on rbd"] = EvacuateBehindFence
 
-for _storage, _names in STORAGES.items():
-    for _name in _names:
-        _with = PlaceOnStorage if _name == "place" else OnStorage
-        _base = OPERATIONS[_name]
-        _own = {"storage": _storage, "fills": (_base.destination, _storage.pool) if _storage.fillable and _base.destination else None}
-        OPERATIONS[f"{_name} on {_storage.name}"] = type(f"{_base.__name__}On{_storage.__name__}", (_with, _base), _own)
+for _faults, _table in ((None, STORAGES), (FEW, WITH_FEW)):
+    for _storage, _names in _table.items():
+        for _name in _names:
+            _base = OPERATIONS[_name]
+            _own = {"storage": _storage, "fills": (_base.destination, _storage.pool) if _storage.fillable and _base.destination else None}
+            if _faults:
+                _own |= {"faults": _faults, "thorough": False}
+            _bases = (DIFFERENT.get(_name, OnStorage), _base)
+            OPERATIONS[f"{_name} on {_storage.name}"] = type(f"{_base.__name__}On{_storage.__name__}", _bases, _own)

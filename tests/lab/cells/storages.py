@@ -10,12 +10,13 @@ A volume is known by its place, which is a host or "" for one that all hosts hav
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import shutil
 import typing
 
-from lablib.layout import LabError
-from lablib.storage import beside, ceph, lvm
+from lablib.layout import LabError, run
+from lablib.storage import beside, ceph, cephfs, gluster, iscsi, lvm, nbd, nfs
 from test_fleet import BOOT_SECTOR, LOCAL, SHARED, Fleet
 
 GIB = 2**30
@@ -59,6 +60,8 @@ class Files:
     programs: tuple[str, ...] = ()
     #: All hosts have the same volumes.
     shared = False
+    #: Volumes are made for instances, and removed with them; otherwise instances only get those that exist.
+    makes = True
     #: Each host has room of its own, which can be taken.
     fillable = False
     pool = ""
@@ -91,6 +94,8 @@ class Files:
 
     def close(self) -> None:
         """Take it down."""
+        if self.pool:
+            self.fleet.everywhere(f"virsh pool-destroy {self.pool}; virsh pool-undefine {self.pool}; true")
 
     def make(self, host: str, names: typing.Iterable[str]) -> None:
         """Volumes of 1 GiB, each with a content of its own."""
@@ -113,7 +118,7 @@ class Files:
 
     def promised(self, fleet: Fleet) -> dict[str, int]:
         """What the store counts of it, as {place: GiB}."""
-        return {}
+        return _promised(fleet, {f"pool/{self.pool}": ""})
 
     def move_by_hand(self, host: str, there: str, name: str) -> None:
         """A person moves a domain to another host with virsh."""
@@ -182,11 +187,10 @@ class Rbd(Files):
         beside.until("nobody has an image open", lambda: not any(self._watchers(name) for dummy, name in self.volumes([])), 90)
 
     def again(self, host):
-        (found,) = [each for each in self.lab.layout.hosts() if each.name == host]
-        self.cluster.give_to(found)
+        self.cluster.give_to(self.lab.layout.host(host))
 
     def close(self):
-        self.fleet.everywhere(f"virsh pool-destroy {self.pool}; virsh pool-undefine {self.pool}; true")
+        super().close()
         ceph.down(self.lab.layout)
 
     def _sh(self, script):
@@ -229,8 +233,150 @@ class Rbd(Files):
             "size_gb": 1,
         }
 
-    def promised(self, fleet):
-        return _promised(fleet, {f"pool/{self.pool}": ""})
+
+class _OfServer(Files):
+    """What exists on a server that QEMU reaches by itself."""
+
+    shared, makes = True, False
+    #: Of lablib.storage, and its class.
+    module: typing.Any = None
+    kind: typing.Any = None
+    #: The server of the lab. Guests and definitions name what it has.
+    server: typing.Any = None
+
+    def __init__(self, lab):
+        super().__init__(lab)
+        type(self).server = self.kind(lab.layout)
+
+    def ready(self):
+        self.module.up(self.lab.layout)
+        for image in self.server.images():
+            self.server.remove(image)
+
+    def make(self, host, names):
+        for name in names:
+            self.server.make(name, 1)
+            file = f"{self.server.folder}/content"
+            run("sh", "-ec", f"{content(name, file)}; dd if={file} of={self.server.file(name)} conv=notrunc status=none")
+        if self.pool:
+            self.fleet.everywhere(f"virsh pool-refresh {self.pool}")
+
+    def volumes(self, hosts):
+        return {("", name): self.server.file(name).stat().st_size for name in self.server.images()}
+
+    def digests(self, volumes, mib=SEEN_MB):
+        found = {}
+        for _dummy, name in volumes:
+            with open(self.server.file(name), "rb") as image:
+                found["", name] = hashlib.sha256(image.read(mib * 2**20)).hexdigest()
+        return found
+
+    def volume_of(self, host, source):
+        names = {self.server.source(name)["name"]: name for name in self.server.images()}
+        return ("", names[source["name"]]) if source.get("protocol") == self.name and source["name"] in names else None
+
+    @classmethod
+    def disk(cls, name, target):
+        given = cls.server.source(name)
+        more = _element("host", given["hosts"][0]) + (_element("identity", given["identity"]) if "identity" in given else "")
+        auth = given.get("auth")
+        login = f"<auth username='{auth['username']}'><secret type='{cls.name}' uuid='{auth['secret']}'/></auth>" if auth else ""
+        source = f"{login}<source protocol='{cls.name}' name='{given['name']}'>{more}</source><target dev='{target}' bus='virtio'/>"
+        return f"<disk type='network' device='disk'><driver name='qemu' type='raw' cache='none'/>{source}</disk>"
+
+    @classmethod
+    def given(cls, name):
+        return {"source": cls.server.source(name), **({"pool": cls.pool, "size_gb": 1} if cls.pool else {})}
+
+
+def _element(name: str, attributes: dict[str, typing.Any]) -> str:
+    words = " ".join(f"{key}='{value}'" for key, value in attributes.items())
+    return f"<{name} {words}/>"
+
+
+class Iscsi(_OfServer):
+    """Units of an iSCSI target with CHAP."""
+
+    name = pool = iscsi.NAME
+    variables = {"drover_storage_pools": [pool]}
+    programs, module, kind = iscsi.PROGRAMS, iscsi, iscsi.Target
+
+    def again(self, host):
+        iscsi.give_to(self.lab.layout, self.lab.layout.host(host))
+
+
+class Nbd(_OfServer):
+    """Exports of an NBD server, which are counted nowhere."""
+
+    name, programs, module, kind = nbd.NAME, nbd.PROGRAMS, nbd, nbd.Server
+
+
+class Nfs(_OfServer):
+    """Files of an NFS server, which no host has mounted."""
+
+    name, programs, module, kind = nfs.NAME, nfs.PROGRAMS, nfs, nfs.Server
+
+
+class Mounted(Files):
+    """Files of a file system that all hosts have mounted with FUSE."""
+
+    shared = True
+    #: Of lablib.storage.
+    module: typing.Any = None
+    folder = ""
+    #: The host that looks. No operation leaves it off.
+    looks = "kvm3"
+
+    def ready(self):
+        self.module.up(self.lab.layout)
+        self.fleet.run(self.looks, f"find {self.folder} -mindepth 1 -delete")
+
+    def again(self, host):
+        self.module.give_to(self.lab.layout, self.lab.layout.host(host))
+
+    def make(self, host, names):
+        for name in names:
+            self.fleet.run(
+                host, f"set -e\n{content(name, '/tmp/content')}\ncp /tmp/content {self.folder}/{name}\ntruncate -s 1G {self.folder}/{name}"
+            )
+
+    def volumes(self, hosts):
+        script = f"cd {self.folder} && for each in $(ls -A); do qemu-img info -U --output=json $each | tr -d '\\n'; echo; done"
+        listed = [json.loads(line) for line in self.fleet.run(self.looks, script).splitlines()]
+        return {("", each["filename"]): each["virtual-size"] for each in listed}
+
+    def digests(self, volumes, mib=SEEN_MB):
+        names = " ".join(name for dummy, name in volumes)
+        one = f"qemu-img dd -U -O raw bs=1M count={mib} if={self.folder}/$each of=/tmp/raw && sha256sum < /tmp/raw; rm -f /tmp/raw"
+        lines = self.fleet.run(self.looks, f"for each in {names}; do echo $each $({one}); done").splitlines()
+        return {("", line.split()[0]): line.split()[1] for line in lines}
+
+    def volume_of(self, host, source):
+        folder, dummy, name = (source.get("file") or "").rpartition("/")
+        return ("", name) if folder == self.folder else None
+
+    @classmethod
+    def disk(cls, name, target):
+        source = f"<source file='{cls.folder}/{name}'/><target dev='{target}' bus='virtio'/>"
+        return f"<disk type='file' device='disk'><driver name='qemu' type='raw' cache='none'/>{source}</disk>"
+
+    @classmethod
+    def given(cls, name):
+        return {"source": {"path": f"{cls.folder}/{name}"}, "pool": cls.pool, "size_gb": 1}
+
+
+class Gluster(Mounted):
+    """Of a volume of GlusterFS."""
+
+    name, pool, folder, programs, module = gluster.NAME, gluster.FILES, gluster.MOUNT, gluster.PROGRAMS, gluster
+    variables = {"drover_storage_pools": [pool]}
+
+
+class CephFs(Mounted):
+    """Of CephFS, whose mount does not say where it comes from, so that it is declared."""
+
+    name, pool, folder, programs, module = cephfs.NAME, cephfs.NAME, cephfs.MOUNT, cephfs.PROGRAMS, cephfs
+    variables = {"drover_storage_pools": [pool], "drover_shared_pools": ["shared", pool]}
 
 
 class Lvm(Files):
@@ -249,11 +395,10 @@ class Lvm(Files):
         )
 
     def again(self, host):
-        (found,) = [each for each in self.lab.layout.hosts() if each.name == host]
-        lvm.give_to(self.lab.layout, found)
+        lvm.give_to(self.lab.layout, self.lab.layout.host(host))
 
     def close(self):
-        self.fleet.everywhere(f"virsh pool-destroy {self.pool}; virsh pool-undefine {self.pool}; true")
+        super().close()
         lvm.down(self.lab.layout)
 
     def make(self, host, names):

@@ -182,7 +182,7 @@ class World:
         self.kept = {path: self._digest(path) for path in (IMAGE, BASE, ISO)}
         self.contents = self.storage.digests(self.storage.volumes(self.fleet.hosts))
         #: Volumes that are nobody's to remove, and files that there were.
-        own = {each.own for each in operation.guests()} if operation.storage.name else set()
+        own = {each.own for each in operation.guests()} if operation.storage.makes else set()
         self.foreign = {each for each in self.contents if each[1] not in own}
         self.files = self._files(self._look())
         operation.begin(self)
@@ -304,13 +304,13 @@ class World:
         if ended:
             more = set(volumes) - wanted
             # A person has undefined the domain of one of them.
-            assert len(more) == (gone and self.operation.state is not None), (more, looked)
-            assert self._files(looked) == self.files
+            assert len(more) == (gone and self.operation.state is not None and self.storage.makes), (more, looked)
+            assert self._files(looked) == self.files | self.operation.new_files
             self._check_promised(needed, volumes)
 
     def _check_promised(self, needed, volumes) -> None:
         expected: dict[str, int] = {}
-        for one in needed.values():
+        for one in needed.values() if self.storage.pool else ():
             for place in {place for place, dummy in one}:
                 expected[place] = expected.get(place, 0) + math.ceil(sum(volumes[each] for each in one if each[0] == place) / storages.GIB)
         assert self.storage.promised(Fleet(self.fleet.lab, self.folder, self.store_in(self.folder))) == expected

@@ -13,6 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._errors import Drov
 
 UUID = "5e0ae0b4-92a5-4d10-a1f5-5b0a3a7b6d01"
 RBD = {"protocol": "rbd", "name": "vms/data", "hosts": [{"name": "mon1", "port": 6789}], "auth": {"username": "libvirt", "secret": UUID}}
+NFS = {"protocol": "nfs", "name": "/vms/data.raw", "hosts": [{"name": "filer"}]}
 NBD = {"protocol": "nbd", "name": "data", "hosts": [{"name": "store1"}]}
 
 
@@ -27,7 +28,7 @@ def instance(*disks, **more):
 @pytest.mark.parametrize(
     ("disk", "sentence"),
     [
-        ({"source": {**NBD, "protocol": "http"}}, "protocol must be rbd, iscsi, nbd or gluster, not 'http'"),
+        ({"source": {**NBD, "protocol": "http"}}, "protocol must be rbd, iscsi, nbd, gluster or nfs, not 'http'"),
         ({"source": {}}, "give protocol for a disk on the network, or path for a file or a block device; one of them"),
         ({"source": {**NBD, "path": "/dev/sdx"}}, "give protocol for a disk on the network, or path"),
         ({"source": {"path": "/dev/sdx"}}, "size_gb is missing. What is at the path of a source counts on its host as other disks do"),
@@ -40,6 +41,12 @@ def instance(*disks, **more):
         ({"source": {**NBD, "hosts": []}}, "hosts is missing"),
         ({"source": {**NBD, "hosts": [{"name": "localhost"}]}}, "localhost is another server on each host, so the instance could not move"),
         ({"source": {**NBD, "auth": RBD["auth"]}}, "nbd has no auth. Take it out"),
+        ({"source": {**NBD, "identity": {"user": 7}}}, "nbd has no identity. Take it out"),
+        ({"source": {"path": "/dev/sdx", "identity": {"user": 7}}, "size_gb": 1}, "identity goes with protocol only"),
+        ({"source": {**NFS, "name": "vms/data"}}, "the name for nfs must be /EXPORT/FILE, not 'vms/data'"),
+        ({"source": {**NFS, "hosts": [{"name": "a"}, {"name": "b"}]}}, "QEMU takes one server for nfs, and hosts has 2. Keep one"),
+        ({"source": {**NFS, "hosts": [{"name": "a", "port": 2049}]}}, "QEMU asks an NFS server for its port. Take port out"),
+        ({"source": {**NFS, "identity": {"user": -1}}}, "user must be"),
         ({"source": NBD, "size_gb": 1}, "size_gb goes with pool. Give both, or take size_gb out"),
         ({"source": NBD, "pool": "fast"}, "pool goes with size_gb"),
     ],
@@ -78,6 +85,7 @@ def test_nothing_of_it_is_made():
         "name": "vms/data",
         "hosts": [{"name": "mon1", "port": 6789}],
         "auth": {"username": "libvirt", "type": "ceph", "uuid": UUID},
+        "identity": {},
     }
     assert layout[1]["source"] == {"type": "block", "format": "raw", "dev": "/dev/sdx"}
 

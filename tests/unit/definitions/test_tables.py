@@ -41,6 +41,7 @@ BESIDE_KEY = {
         ("instances", "disks", "source", key): {"path": "/dev/sdx", **dict.fromkeys(("protocol", "name", "hosts"))}
         for key in ("path", "format")
     },
+    ("instances", "disks", "source", "identity"): {"protocol": "nfs", "name": "/vms/db.raw"},
     ("instances", "rng", "rate_period"): {"rate_bytes": 2048},
     ("instances", "hints", "cidr"): {"build_near_host_ip": "192.0.2.1"},
 }

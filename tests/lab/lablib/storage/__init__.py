@@ -9,10 +9,10 @@ from __future__ import annotations
 import shutil
 
 from ..layout import LabError, Layout, NoLabHere
-from . import ceph, cephfs, gluster, iscsi, lvm, nbd
+from . import ceph, cephfs, gluster, iscsi, lvm, nbd, nfs
 
 #: Each has PROGRAMS, up(layout) and NAME.
-SERVERS = {each.NAME: each for each in (ceph, cephfs, gluster, iscsi, lvm, nbd)}
+SERVERS = {each.NAME: each for each in (ceph, cephfs, gluster, iscsi, lvm, nbd, nfs)}
 
 
 def up(layout: Layout, names: list[str]) -> None:

@@ -76,4 +76,9 @@ def up(layout: Layout) -> None:
     if not files.is_up():
         files.start()
     for host in layout.hosts():
-        files.give_to(host)
+        give_to(layout, host)
+
+
+def give_to(layout: Layout, host: Host) -> None:
+    """Mount it on a host, and define its pool."""
+    FileSystem(layout).give_to(host)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import pathlib
 
-from ..layout import SWITCH_ADDRESS, Layout, as_root, run
+from ..layout import SWITCH_ADDRESS, Host, Layout, as_root, run
 from . import beside
 
 NAME = "gluster"
@@ -91,5 +91,10 @@ def up(layout: Layout) -> None:
     if not beside.answers(layout, PORT):
         Volume(layout).start()
     for host in layout.hosts():
-        run("ssh", "-F", layout.ssh_config, host.name, f"mkdir -p {MOUNT} /var/log/glusterfs; ln -sf /proc/self/mounts /etc/mtab")
-        beside.give(layout, host, {NAME: POOL_XML, FILES: FILES_XML})
+        give_to(layout, host)
+
+
+def give_to(layout: Layout, host: Host) -> None:
+    """Mount the volume on a host, and define its pools."""
+    run("ssh", "-F", layout.ssh_config, host.name, f"mkdir -p {MOUNT} /var/log/glusterfs; ln -sf /proc/self/mounts /etc/mtab")
+    beside.give(layout, host, {NAME: POOL_XML, FILES: FILES_XML})

@@ -14,7 +14,7 @@ import os
 import pathlib
 import uuid
 
-from ..layout import SWITCH_ADDRESS, Layout, as_root, run
+from ..layout import SWITCH_ADDRESS, Host, Layout, as_root, run
 from . import beside
 
 NAME = "iscsi"
@@ -100,6 +100,11 @@ def up(layout: Layout) -> None:
     target = Target(layout)
     if not beside.answers(layout, PORT):
         target.start()
-    value = base64.b64encode(PASSWORD.encode()).decode()
     for host in layout.hosts():
-        beside.give(layout, host, {NAME: POOL_XML.format(host=host.name)}, (SECRET, SECRET_XML, value))
+        give_to(layout, host)
+
+
+def give_to(layout: Layout, host: Host) -> None:
+    """Define the secret and the storage pool on a host."""
+    value = base64.b64encode(PASSWORD.encode()).decode()
+    beside.give(layout, host, {NAME: POOL_XML.format(host=host.name)}, (SECRET, SECRET_XML, value))
