@@ -47,7 +47,7 @@ test-lab: setup  ## the playbooks on real hypervisors
 	$(PYTEST) --dist worksteal -m 'not long' tests/lab --ignore tests/lab/test_lab_itself.py
 
 test-operations: setup  ## the long tests: all unit tests, all scenarios, AWX jobs, examples, browser; all operations and the fault matrix in the lab
-	@$(SETUP) browser events
+	@$(SETUP) browser events storage hosts
 	$(PYTEST) tests/unit
 	$(PYTEST) tests/scenarios
 	$(PYTEST) --dist worksteal -m long tests/lab

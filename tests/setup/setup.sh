@@ -9,6 +9,7 @@
 #   setup.sh env        make .venv: Ansible, what the engine needs, the tests' tools
 #   setup.sh lint       make .venv-lint: the linters
 #   setup.sh storage    install the lab's storage: Ceph, iSCSI, NBD, NFS, GlusterFS, LVM
+#   setup.sh hosts      get what hosts of other kinds in the lab have: split daemons of libvirt, a newer QEMU, a guest with an agent
 #   setup.sh events     install Java for ansible-rulebook, and Prometheus
 #   setup.sh browser    install Chromium, for the tests of the report's page
 #
@@ -112,6 +113,15 @@ step_packages() { install_packages $PACKAGES; }
 # shellcheck disable=SC2086
 step_storage() { install_packages $STORAGE; }
 
+# Each is made once; Ubuntu has no backports of Debian's, and the tests of what is missing are skipped.
+step_hosts() {
+    for each in split_daemons:split-daemons newer_qemu:newer-qemu agent_guest:agent-guest; do
+        [ -z "$(ls ".cache/${each#*:}" 2>/dev/null)" ] || continue
+        say "making .cache/${each#*:}"
+        quietly "tests/lab/${each%:*}.sh" || say "tests/lab/${each%:*}.sh failed: its tests are skipped"
+    done
+}
+
 step_events() { install_packages $EVENTS; }
 
 step_browser() {
@@ -205,7 +215,7 @@ step_lint() {
 [ $# -gt 0 ] || set -- packages env
 for step; do
     case $step in
-        packages | env | lint | storage | events | browser) "step_$step" ;;
-        *) fail "there is no step $step; the steps are packages, env, lint, storage, events and browser." ;;
+        packages | env | lint | storage | hosts | events | browser) "step_$step" ;;
+        *) fail "there is no step $step; the steps are packages, env, lint, storage, hosts, events and browser." ;;
     esac
 done
