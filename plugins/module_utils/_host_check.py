@@ -18,7 +18,7 @@ from ansible_collections.drover.compute.plugins.module_utils import _cpus, _host
 from ansible_collections.drover.compute.plugins.module_utils._capabilities import parse_capabilities
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
 from ansible_collections.drover.compute.plugins.module_utils._storage import read_networks
-from ansible_collections.drover.compute.plugins.module_utils._xml import size_bytes, parse
+from ansible_collections.drover.compute.plugins.module_utils._xml import parse, size_bytes
 
 _INTERFACES = "/sys/class/net"
 #: Pools in which no volume can be made.

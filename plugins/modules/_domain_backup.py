@@ -67,7 +67,7 @@ copies:
     target: {description: Of the disk., type: str, returned: always}
     path: {description: The copy., type: str, returned: always}
     since: {description: The copy that this one needs; empty if it needs none., type: str, returned: always}
-    why_whole: {description: With O(incremental), why this is the whole disk; else empty., type: str, returned: always}
+    why_whole: {description: "With O(incremental), why this is the whole disk; else empty.", type: str, returned: always}
   sample: [{uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01, name: web-1, target: vda, path: /srv/copies/web.qcow2, since: "", why_whole: ""}]
 lines:
   description: The same in sentences.

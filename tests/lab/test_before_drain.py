@@ -110,7 +110,9 @@ class Incremental:
         return [each["name"] for each in info["format-specific"]["data"].get("bitmaps", [])]
 
     def images(self):
-        return dict(re.findall(r"^ *file +disk +(\S+) +(\S+)$", self.fleet.run(self.host(), "virsh domblklist web --details"), re.MULTILINE))
+        return dict(
+            re.findall(r"^ *file +disk +(\S+) +(\S+)$", self.fleet.run(self.host(), "virsh domblklist web --details"), re.MULTILINE)
+        )
 
     def copy(self, **options):
         """Copy, and see that each copy is what the guest has now, and that libvirt has no checkpoint left."""

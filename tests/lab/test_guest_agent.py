@@ -46,7 +46,7 @@ def start(fleet, channel=CHANNEL):
 
 
 def agent(fleet, order, host="kvm1"):
-    return fleet.run(host, f"virsh qemu-agent-command web '{{\"execute\":\"{order}\"}}'")
+    return fleet.run(host, f'virsh qemu-agent-command web \'{{"execute":"{order}"}}\'')
 
 
 @pytest.fixture

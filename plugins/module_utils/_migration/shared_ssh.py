@@ -61,10 +61,9 @@ def _shared(uri: str, folder: str) -> str | None:
 def _program(folder: str) -> str:
     """Return the path of the program, which is written where it is missing or another one."""
     path, text = os.path.join(folder, "ssh"), PROGRAM.format(folder=folder)
-    with contextlib.suppress(OSError):
-        with open(path, encoding="utf-8") as file:
-            if file.read() == text:
-                return path
+    with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
+        if file.read() == text:
+            return path
     os.makedirs(folder, mode=0o700, exist_ok=True)
     # Another move may run it at this moment.
     part = f"{path}.{os.getpid()}.part"

@@ -107,8 +107,9 @@ class DrainQuestion:
         there: list[PlannedInstance] = read_instances(connection, hosts)
         note_open_resizes(connection, there)
         unread = continuity.why_it_may_run_elsewhere(connection, inventory)
-        for each in there if unread else ():
-            each["may_run_elsewhere"] = unread
+        if unread is not None:
+            for each in there:
+                each["may_run_elsewhere"] = unread
         others: list[PlannedInstance] | None = None
         excluded, unreached = dict(excluded or {}), unreached or {}
         for each in there:

@@ -192,7 +192,10 @@ def _own(name: str, host: Mapping[str, Any]) -> Iterable[Finding]:
     for pool, room in sorted(pools.items()) if isinstance(pools, Mapping) else ():
         if isinstance(room, (int, float)) and room < SPACE:
             yield Finding(
-                name, WARNING, f"its storage pool {pool} has {room:.1f} GiB left", f"Free space there, or read it anew: virsh pool-refresh {pool}"
+                name,
+                WARNING,
+                f"its storage pool {pool} has {room:.1f} GiB left",
+                f"Free space there, or read it anew: virsh pool-refresh {pool}",
             )
     for pool in host.get("pools_stopped") or ():
         yield Finding(name, WARNING, f"its storage pool {pool} starts with the host, but is stopped", f"Start it: virsh pool-start {pool}")

@@ -35,14 +35,14 @@ def _of_files(disks: Sequence[Disk], names: Collection[files.FileName]) -> Local
         if disk.get("type") == "network":
             continue
         if disk.get("type") == "volume" and not disk.get("path"):
-            move.update(how="unknown", mib=None)
+            move["how"], move["mib"] = "unknown", None
             unknown.append(f"where {which} is")
         elif (path, None) in names:
             # Of a device all is copied, whatever the guest has written.
             written = None if str(path).startswith("/dev/") else disk.get("allocation_bytes")
             size = written or disk.get("capacity_bytes")
             mib += (size or 0) >> 20
-            move.update(how="copied", mib=size >> 20 if size else None)
+            move["how"], move["mib"] = "copied", size >> 20 if size else None
             if not size:
                 unknown.append(f"the size of {which}")
             elif disk.get("chain"):

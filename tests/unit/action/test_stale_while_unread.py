@@ -87,7 +87,9 @@ def test_a_drain_leaves_a_stale_definition_where_it_is(url, there, check):
     with pytest.raises(AnsibleActionFail) as caught:
         run("drain", store_url=url, host=["kvm1"], check=check)
     said = str(caught.value)
-    assert f"it is shut off, and {UNKNOWN[:-len('. Run drover.compute.discover')]}; run drover.compute.discover with all hosts up" in said, said
+    assert (
+        f"it is shut off, and {UNKNOWN[: -len('. Run drover.compute.discover')]}; run drover.compute.discover with all hosts up" in said
+    ), said
     assert there.where() == before
     discover(url, "kvm2")
     run("drain", store_url=url, host=["kvm1"], check=check)

@@ -149,7 +149,13 @@ def test_a_guest_of_another_type_brings_its_own(prepared_url):
 
 
 def test_it_is_made_of_chosen_hosts(prepared_url):
-    fleets.discover(prepared_url, host("kvm1", model(NEW)), host("kvm2", model(OLD)), host("kvm3", model(NEW)), host("amd", model(["svm"], vendor="AMD")))
+    fleets.discover(
+        prepared_url,
+        host("kvm1", model(NEW)),
+        host("kvm2", model(OLD)),
+        host("kvm3", model(NEW)),
+        host("amd", model(["svm"], vendor="AMD")),
+    )
     # None is kept yet.
     cpus(prepared_url, check_mode=True).renewed(["kvm1", "kvm3"])
     assert kept(prepared_url) == []
@@ -158,7 +164,9 @@ def test_it_is_made_of_chosen_hosts(prepared_url):
     # What was kept of other groups stays.
     cpus(prepared_url).renewed(["amd"])
     assert [each[1] for each in kept(prepared_url)] == [["amd"], ["kvm1", "kvm3"]]
-    with pytest.raises(DroverError, match=r"The store has no host kmv1 with QEMU \(did you mean kvm1\?\)\. The CPU of the fleet is what it was"):
+    with pytest.raises(
+        DroverError, match=r"The store has no host kmv1 with QEMU \(did you mean kvm1\?\)\. The CPU of the fleet is what it was"
+    ):
         cpus(prepared_url).renewed(["kmv1", "kvm2"])
     assert [each[1] for each in kept(prepared_url)] == [["amd"], ["kvm1", "kvm3"]]
     before = cpus(prepared_url).listing()

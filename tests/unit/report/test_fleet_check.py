@@ -139,8 +139,16 @@ GUESTS = (guest("large", memory_mib=65536), guest("small", memory_mib=1024), gue
 @pytest.mark.parametrize(
     ("options", "severity", "what"),
     [
-        ({"bandwidth_mib": 1}, "warning", "with bandwidth_mib 1 of drover_migration, a migration of large can take longer than it may (800 s"),
-        ({"bandwidth_mib": 1, "timeout_per_gib": 500}, "warning", "a migration of large, small can take longer than it may (500 s for each GiB)"),
+        (
+            {"bandwidth_mib": 1},
+            "warning",
+            "with bandwidth_mib 1 of drover_migration, a migration of large can take longer than it may (800 s",
+        ),
+        (
+            {"bandwidth_mib": 1, "timeout_per_gib": 500},
+            "warning",
+            "a migration of large, small can take longer than it may (500 s for each GiB)",
+        ),
         ({"bandwidth_mib": 1, "timeout_per_gib": 1025}, None, None),
         ({"bandwidth_mib": 2}, None, None),
         ({"timeout_per_gib": 1}, None, None),
