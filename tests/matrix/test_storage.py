@@ -19,9 +19,8 @@ libvirt = pytest.importorskip("libvirt")
 from ansible_collections.drover.compute.plugins.filter._disk_layout import disk_layout
 from ansible_collections.drover.compute.plugins.module_utils import _block_devices, _mounts, _shared_storage, _volumes
 from ansible_collections.drover.compute.tests.matrix import volumes
-from ansible_collections.drover.compute.tests.matrix.operations import OPERATIONS, Operation
-from ansible_collections.drover.compute.tests.matrix.test_matrix import world_of
-from ansible_collections.drover.compute.tests.matrix.world import Run
+from ansible_collections.drover.compute.tests.matrix.operations import Operation
+from ansible_collections.drover.compute.tests.matrix.world import Run, world_of
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.module_utils.images import qemu_img
 from ansible_collections.drover.compute.tests.unit.store import fleets
