@@ -47,7 +47,12 @@ class Life:
         laid_out = disk_layout(claim["disks"], f"{world.disks}/web", {}, claim.get("pools") or {}, self.uuid)
         text = hypervisors.xml("web", self.uuid).replace("<devices>", "<devices>" + "".join(map(_element, laid_out)), 1)
         make = [each["make"] for each in laid_out if each["make"]]
-        run.task(claim["host"], "_instance_build", name="web", uuid=self.uuid, xml=text, disks=make, timeout=1)
+        given = {"name": "web", "xml": text, "disks": make, "defined_disks": claim["disks"]}
+        try:
+            run.task(claim["host"], "_instance_build", uuid=self.uuid, timeout=1, **given)
+        except AnsibleActionFail as problem:
+            # It raises what it is told, with what became of it.
+            run.task(claim["host"], "_instance_build", state="settled", uuid=self.uuid, message=str(problem), timeout=1)
         return claim["host"]
 
     def host(self):
@@ -185,6 +190,49 @@ def test_a_device_of_a_san_and_a_logical_volume_on_one(world, monkeypatch, name)
     assert "web" not in world.fleet.where() and deleted["removed_disks"] == []
     assert [each["path"] for each in deleted["kept_disks"]] == [path]
     world.check_running()
+
+
+class Fast(Empty):
+    """The folder of a pool that counts for itself."""
+
+    def prepare(self, world):
+        super().prepare(world)
+        self.folder = os.path.join(world.folder, "fast")
+        os.makedirs(self.folder)
+        for host in world.fleet.hosts.values():
+            text = f"<pool type='dir'><name>fast</name><target><path>{self.folder}</path></target></pool>"
+            host.connection.storagePoolDefineXML(text).create()
+        world.fleet.variables.update(drover_storage_pools=["fast"], drover_shared_pools=["fast"])
+        world.discover()
+
+
+def test_discovery_counts_each_disk_as_place_did():
+    """A file in the folder of a pool counts there, so a definition that says nothing of the pool, or the wrong one, is refused."""
+    operation = Fast()
+    with world_of(operation) as world:
+        life = Life(world)
+        there, elsewhere = (qemu_img(os.path.join(folder, "data.qcow2"), size="1G") for folder in (operation.folder, world.disks))
+        source = {"size_gb": 1, "source": {"path": there, "format": "qcow2"}}
+        for disk, words in (
+            (source, "counts on the storage pool fast.* pool: fast"),
+            ({"size_gb": 1, "path": os.path.join(operation.folder, "new.qcow2")}, "counts on the storage pool fast.* pool: fast"),
+            ({**source, "source": {**source["source"], "path": elsewhere}, "pool": "fast"}, "is not in the storage pool fast"),
+        ):
+            with pytest.raises(AnsibleActionFail, match=words):
+                life.place(disk)
+            assert (
+                "web" not in world.fleet.where()
+                and os.listdir(operation.folder) == ["data.qcow2"]
+                and life.uuid not in fleets.holdings(world.url)
+            )
+        life.place({**source, "pool": "fast"}, {"size_gb": 1})
+        claimed = fleets.holdings(world.url)[life.uuid]
+        world.discover()
+        assert fleets.holdings(world.url)[life.uuid] == claimed
+        assert {name: amount for each in claimed.values() for name, amount in each.items() if "DISK_GB" in name} == {
+            "CUSTOM_DISK_GB_FAST": 1,
+            "DISK_GB": 1,
+        }
 
 
 class Zfs(Empty):
