@@ -29,6 +29,7 @@ class ActionModule(ConductorAction):
         "xml": {"type": "str"},
         "numa": {"type": "dict"},
         "disks": {"type": "list", "elements": "dict", "default": []},
+        "defined_disks": {"type": "list", "elements": "dict", "default": []},
         "seed": {"type": "dict"},
         "autostart": {"type": "bool", "default": False},
         "mdevs": {"type": "list", "elements": "dict", "default": []},
@@ -71,6 +72,7 @@ class ActionModule(ConductorAction):
                 raise DroverError(
                     f"Instance {args['name']} on {host}: its domain XML cannot be read: {problem}. Correct the template."
                 ) from None
+        building.refuse_miscounted(args["name"], args["defined_disks"])
         # In check mode the claim was rolled back.
         result = building.foretell(wanted) if self._task.check_mode else building.build(wanted)
         answer = {"changed": bool(result["changed"]), "host": host, "domain": result["domain"]}

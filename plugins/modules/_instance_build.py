@@ -47,6 +47,12 @@ options:
     type: list
     elements: dict
     default: []
+  defined_disks:
+    description:
+      - The disks as the definition has them. One that discovery would count on another storage pool than the definition does is refused.
+    type: list
+    elements: dict
+    default: []
   seed:
     description:
       - A cloud-init seed to write, as in the option of the same name of M(drover.compute.domain).

@@ -23,8 +23,7 @@ import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
 from ansible_collections.drover.compute.tests.matrix.operations import Operation
-from ansible_collections.drover.compute.tests.matrix.test_matrix import world_of
-from ansible_collections.drover.compute.tests.matrix.world import Run
+from ansible_collections.drover.compute.tests.matrix.world import Run, world_of
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 

@@ -15,8 +15,7 @@ libvirt = pytest.importorskip("libvirt")
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import disk_move
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, orders
 from ansible_collections.drover.compute.tests.matrix.operations import OPERATIONS
-from ansible_collections.drover.compute.tests.matrix.test_matrix import world_of
-from ansible_collections.drover.compute.tests.matrix.world import Killed, Run
+from ansible_collections.drover.compute.tests.matrix.world import Killed, Run, world_of
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
 

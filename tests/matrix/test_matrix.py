@@ -13,10 +13,7 @@ tries a fixed sample; how many cells were tried is in pytest's last lines.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import os
-import tempfile
 
 import pytest
 
@@ -25,31 +22,8 @@ libvirt = pytest.importorskip("libvirt")
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, orders
 from ansible_collections.drover.compute.tests.matrix.faults import FAULTS
 from ansible_collections.drover.compute.tests.matrix.operations import OPERATIONS
-from ansible_collections.drover.compute.tests.matrix.world import FAILURES, Killed, Run, TimedOut, World
+from ansible_collections.drover.compute.tests.matrix.world import FAILURES, Killed, Run, TimedOut, world_of
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
-
-#: A folder in memory: the store's file is synced at every step.
-MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-
-
-@contextlib.contextmanager
-def world_of(operation):
-    """A world in which an operation can begin."""
-    with tempfile.TemporaryDirectory(dir=MEMORY) as folder, pytest.MonkeyPatch.context() as patch:
-        world = World(folder, patch, prepared())
-        try:
-            operation.prepare(world)
-            yield world
-        finally:
-            world.close()
-
-
-@functools.cache
-def prepared():
-    """The file of an empty store."""
-    path = os.path.join(tempfile.mkdtemp(dir=MEMORY), "empty.db")
-    Store.open(f"sqlite:///{path}").upgrade()
-    return path
 
 
 @functools.cache

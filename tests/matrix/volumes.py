@@ -16,26 +16,27 @@ class _Volume(Volume):
 class _Volumes(Faraway):
     """The storage of a host."""
 
-    def __init__(self, fleet, host, shared):
-        super().__init__(host.connection, "", shared=[shared])
+    def __init__(self, fleet, host, shared, root):
+        super().__init__(host.connection, root, shared=[shared] if shared else [])
         self._fleet, self._host = fleet, host
 
     def guarded(self, name, call):
         return self._fleet._guarded(lambda _connection: call(), name)(self._host.connection)
 
 
-def give(fleet, host, name, folder, shared):
+def give(fleet, host, name, folder, shared, root=""):
     """Give a host a pool of ZFS whose devices are files.
 
     :param folder: of its volumes.
-    :param shared: a folder above it.
+    :param shared: a folder above it, whose files have the same paths on the machine of the tests; None where all are below root.
     """
     found = fleet.hosts[host]
-    storage, connection = _Volumes(fleet, found, shared), found.connection
+    storage, connection = _Volumes(fleet, found, shared, root), found.connection
     storage.pool(name, folder, kind="zfs")
     pool, look_up, list_all = storage.pools[name], connection.storagePoolLookupByName, connection.listAllStoragePools
     create, find = pool.createXML, pool.storageVolLookupByName
     pool.createXML = lambda text, flags=0: storage.guarded("createXML", lambda: create(text, flags))
     pool.storageVolLookupByName = lambda each: _Volume(pool, find(each).volume_name)
+    connection.newStream = storage.newStream
     connection.storagePoolLookupByName = lambda each: pool if each == name else look_up(each)
     connection.listAllStoragePools = lambda flags=0: [*list_all(flags), pool]

@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import functools
 import hashlib
 import os
 import shutil
 import subprocess
+import tempfile
 import threading
 import time
 
 import libvirt
+import pytest
 import sqlalchemy as sa
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
@@ -44,6 +47,8 @@ RUN = contextvars.ContextVar("run")
 MODULE = contextvars.ContextVar("module")
 #: Seconds that a thread waits for another one before something is wrong.
 PATIENCE = 20
+#: A folder in memory: the store's file is synced at every step.
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 
 
 class Killed(BaseException):
@@ -391,3 +396,23 @@ def _digest(path):
 
 
 FAILURES = (AnsibleActionFail, DroverError, AnsibleConnectionFailure)
+
+
+@contextlib.contextmanager
+def world_of(operation):
+    """A world in which an operation can begin."""
+    with tempfile.TemporaryDirectory(dir=MEMORY) as folder, pytest.MonkeyPatch.context() as patch:
+        world = World(folder, patch, prepared())
+        try:
+            operation.prepare(world)
+            yield world
+        finally:
+            world.close()
+
+
+@functools.cache
+def prepared():
+    """The file of an empty store."""
+    path = os.path.join(tempfile.mkdtemp(dir=MEMORY), "empty.db")
+    Store.open(f"sqlite:///{path}").upgrade()
+    return path

@@ -17,15 +17,16 @@ from typing import Any, TypedDict
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import is_source, parse_disk
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Alternate, Claim
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, instances, orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, compute_nodes, instances, orders
 from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Store
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain, record
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain, record, storage_pools
 
 #: Seconds more than the time limit of a build that a look waits for it to end.
 GRACE = 30
@@ -62,6 +63,26 @@ def _existing(xml: str) -> list[dict[str, Any]]:
         # Its host refuses it.
         return []
     return [parse_disk(each) for each in elements if is_source(each)]
+
+
+def _miscounted(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
+    """Say why discovery would count a disk of a definition otherwise than its claim does; None where both count it the same.
+
+    :param disk: of the definition.
+    :param node: facts of the node.
+    """
+    source = disk.get("source") or {}
+    path = disk.get("path") or source.get("path")
+    if not path:
+        return None
+    seen = storage_pools.counted_as({"type": "block" if path.startswith("/dev/") else "file", "source": path}, node)
+    if seen == (resource_classes.pool_class(disk["pool"]) if disk.get("pool") else None):
+        return None
+    name = next((pool["name"] for pool in node.get("storage_pools") or () if pool["resource_class"] == seen), None)
+    if name is None:
+        return f"{path} is not in the storage pool {disk['pool']}. Nothing was begun: take pool out, or name a file of that pool"
+    advice = f"give the disk pool: {name}" if source else f"take its path out, and give it pool: {name}"
+    return f"{path} counts on the storage pool {name}, and the definition does not say so. Nothing was begun: {advice}"
 
 
 class Building:
@@ -105,6 +126,20 @@ class Building:
             self._record(uuid, order, seen)
             return {"changed": True, "domain": seen}
         raise self._unsettled(name, seen, answer.message)
+
+    def refuse_miscounted(self, name: str, disks: Sequence[Mapping[str, Any]]) -> None:
+        """Refuse disks of a definition that discovery would count on another storage pool than the claim does: that room was never asked for.
+
+        :raises DroverError: one is such a disk.
+        """
+        if not any(disk.get("path") or disk.get("source") for disk in disks):
+            return
+        with self.store.read() as connection:
+            nodes = compute_nodes.by_host(connection, [self.host])
+        for disk in disks:
+            reasons = [_miscounted(disk, node.facts or {}) for node in nodes.values()]
+            if reasons and reasons[0] and all(reasons):
+                raise DroverError(f"Instance {name} on {self.host}: its disk {reasons[0]}.", host=self.host, uncertain=False)
 
     def foretell(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """Return what build() would do; nothing is changed."""

@@ -4,8 +4,8 @@
 
 """Logical volumes of each host's own in a move: made at the destination first, removed at the source last.
 
-A volume of the source is a file here in place of its device. The folder of a pool of LVM is always below /dev, so pools of folders stand for
-such pools.
+A volume is a file here in place of its device. libvirt's test driver keeps the folders of such pools below /dev, so the pools of both hosts are
+fakes, of the type that they have.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pytest
 libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils import _block_volumes
-from ansible_collections.drover.compute.tests.unit.module_utils.faraway import Pool
+from ansible_collections.drover.compute.tests.unit.module_utils.faraway import Faraway, Pool
 from ansible_collections.drover.compute.tests.unit.module_utils.test_migration import UUID
 from ansible_collections.drover.compute.tests.unit.module_utils.test_migration_storage import Place
 
@@ -33,18 +33,20 @@ def device(path, kind="raw", target="vda"):
     return f"<disk type='block' device='disk'>{driver}<source dev='{path}'/><target dev='{target}' bus='virtio'/></disk>"
 
 
-@pytest.fixture
-def volumes(tmp_path, monkeypatch):
+@pytest.fixture(params=["logical", "zfs"])
+def volumes(tmp_path, monkeypatch, request):
     """A volume of the instance in a pool of the source; the destination has a pool of its name."""
-    monkeypatch.setattr(_block_volumes, "POOLS", ("dir",))
     place = Place(tmp_path, monkeypatch)
     path = place.local / NAME
     path.write_bytes(CONTENT)
-    place.pool(place.source, "vms", place.local, NAME, kind="dir")
-    place.far.pool("vms", place.local, kind="dir")
+    domains = place.source
+    place.source = place.connections["test:///kvm1"] = Faraway(domains, "", [place.local])
+    for host in (place.source, place.far):
+        host.pool("vms", place.local, kind=request.param)
     place.define(device(path))
     place.path = str(path)
     yield place
+    place.source = place.connections["test:///kvm1"] = domains
     place.close()
 
 
@@ -56,7 +58,7 @@ def redefine(place, disk, **more):
 
 def names(place):
     """The volumes of the source."""
-    return place.source.storagePoolLookupByName("vms").listVolumes()
+    return sorted(os.listdir(place.local))
 
 
 def test_a_volume_is_copied_whole_and_removed_at_the_source(volumes):
@@ -83,7 +85,6 @@ def test_a_live_move_makes_an_empty_one_and_has_libvirt_copy_it(volumes):
 def test_one_that_is_not_named_for_the_instance_stays_and_is_named(volumes):
     other = volumes.local / "root"
     other.write_bytes(CONTENT)
-    volumes.source.storagePoolLookupByName("vms").createXML("<volume><name>root</name><capacity>1</capacity></volume>", 0)
     redefine(volumes, device(other))
     record = volumes.moved()
     assert "root" in names(volumes) and volumes.far.read(str(other)) == CONTENT
@@ -109,7 +110,7 @@ def test_one_that_this_host_itself_uses_stays(volumes, monkeypatch):
         (lambda place: place.far.write(place.path, b"somebody's"), "nothing proves that it is a leftover of ours"),
         (lambda place: place.far.pools.clear(), "the storage pool vms does not exist on kvm2: define it there"),
         (lambda place: setattr(place.far.pools["vms"], "active", False), "the storage pool vms is not active on kvm2"),
-        (lambda place: setattr(place.far.pools["vms"], "kind", "fs"), "is of the type fs, not of dir"),
+        (lambda place: setattr(place.far.pools["vms"], "kind", "fs"), "is of the type fs, not of logical or zfs"),
         (lambda place: setattr(place.far.pools["vms"], "path", f"{place.local}2"), "is another file on kvm2"),
         (lambda place: redefine(place, device(place.path, "qcow2")), "is a device with a qcow2 image, and only raw ones are copied"),
     ],

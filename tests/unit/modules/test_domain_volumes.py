@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A build that was killed while it made a logical volume: what it has made goes when its order is withdrawn, and nothing else."""
+"""A build that was killed while it made a volume of LVM or ZFS: what it has made goes when its order is withdrawn, and nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.drover.compute.plugins.module_utils._unfinished import 
 
 UUID = "00000000-0000-4000-8000-000000000007"
 NAME = f"{UUID}-vda"
-POOL = "<pool type='logical'><name>vms</name><source><name>vms</name></source><target><path>/dev/vms-of-no-host</path></target></pool>"
+POOL = "<pool type='{kind}'><name>vms</name><source><name>vms</name></source><target><path>/dev/vms-of-no-host</path></target></pool>"
 DISK = {"pool": "vms", "volume": NAME, "size_gb": 1}
 
 
@@ -25,10 +25,10 @@ class Killed(BaseException):
     """The module is no more."""
 
 
-@pytest.fixture
-def host(fake_host):
+@pytest.fixture(params=["logical", "zfs"])
+def host(fake_host, request):
     uri, connection = fake_host()
-    connection.storagePoolCreateXML(POOL, 0)
+    connection.storagePoolCreateXML(POOL.format(kind=request.param), 0)
     return uri, connection.storagePoolLookupByName("vms")
 
 
@@ -114,7 +114,7 @@ def test_in_check_mode_it_stays(killed, run_module):
 
 def test_what_another_domain_uses_stays_and_is_named(killed, run_module, domain_xml, fake_host):
     uri, pool = killed
-    disk = f"<disk type='block'><source dev='/dev/vms-of-no-host/{NAME}'/><target dev='vda'/></disk>"
+    disk = f"<disk type='block'><source dev='{pool.storageVolLookupByName(NAME).path()}'/><target dev='vda'/></disk>"
     libvirt.open(uri).defineXML(domain_xml("thief", 8, devices=disk))
     entry = withdraw(run_module, uri, "first")
     assert pool.listVolumes() == [NAME] and "thief" in entry["kept_disks"][0]["reason"]
