@@ -166,11 +166,14 @@ def nothing(fleet):
 # What each needs first, and what is seen afterwards.
 PREPARE = {
     ("module", "domain"): an_image,
+    ("module", "_cpu_baseline"): nothing,
     ("module", "_disk_move"): web1_and_a_pool,
     ("module", "_domain_backup"): two_guests,
     ("module", "_domain_device"): two_guests,
     ("module", "_domain_disk_move"): two_guests_and_a_pool,
     ("module", "_domain_snapshot"): two_guests,
+    ("module", "fleet_cpu"): nothing,
+    ("module", "_host_check"): nothing,
     ("module", "_pool_contents"): two_guests_and_a_pool,
     ("module", "instance_snapshot"): web1,
     ("module", "_domain_migration"): two_guests,
@@ -217,6 +220,7 @@ AFTER = {
     ("module", "domain_power"): lambda fleet: set(fleet.where().values()) == {("kvm1", "shutoff")},
     ("module", "_domain_restart"): lambda fleet: fleet.where() == {"web-1": ("kvm2", "running")},
     ("module", "drain"): lambda fleet: fleet.service("kvm1")["maintenance"] and fleet.settled()["web1"][0] != "kvm1",
+    ("module", "fleet_cpu"): lambda fleet: [json.loads(hosts) for (hosts,) in fleet.query("SELECT hosts FROM fleet_cpus")] == [["kvm1", "kvm2"]],
     ("module", "_image_cache"): lambda fleet: len(fleet.run("kvm2", f"ls {LOCAL}/_base").split()) == 2,
     ("module", "_image_file"): lambda fleet: len(fleet.run("kvm2", f"ls {LOCAL}/_base").split()) == 2,
     ("module", "instance"): lambda fleet: (

@@ -53,7 +53,7 @@ WHERE = {
     ("module", "drain"): (LAB,),
     ("module", "evacuate"): (HERE,),
     ("module", "flavor"): (HERE,),
-    ("module", "fleet_cpu"): (HERE, HERE),
+    ("module", "fleet_cpu"): (HERE, HERE, LAB),
     ("module", "_cpu_baseline"): (LAB,),
     ("module", "image"): (HERE,),
     ("module", "host"): (HERE,),
