@@ -67,7 +67,7 @@ print(json.dumps(found))
 CLEAN = f"""
 for uuid in $(virsh list --all --uuid); do
     virsh domjobabort $uuid; virsh destroy $uuid
-    virsh undefine $uuid --managed-save --snapshots-metadata --nvram || virsh undefine $uuid
+    virsh undefine $uuid --managed-save --snapshots-metadata --checkpoints-metadata --nvram || virsh undefine $uuid
 done
 umount /usr/bin/qemu-img
 rm -rf {LOCAL}/* {LOCAL}/.drover* {SHARED}/* {SHARED}/.drover* /var/lib/drover/migrations
