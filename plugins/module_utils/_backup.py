@@ -80,6 +80,8 @@ def copy(domain: Any, folder: str, timeout: int, incremental: bool = False) -> l
     base = checkpoints.base(_stamps(domain, found, names)) if checkpoints is not None else None
     if checkpoints is not None and base is None:
         why = "what was written since a copy in this folder is not known"
+    elif base is not None and not all(_opens(os.path.join(folder, _name(domain, target, base))) for target in found):
+        base, why = None, "a copy that it would need cannot be opened"
     since = {target: _name(domain, target, base) if base else "" for target in found}
     try:
         begun = checkpoints.begin(stamp, base) if checkpoints is not None else None
@@ -119,6 +121,14 @@ def _stamps(domain: Any, wanted: Collection[str], names: Iterable[str]) -> list[
         if match:
             found[match[2]].add(match[1])
     return [stamp for stamp, have in found.items() if have >= set(wanted)]
+
+
+def _opens(path: str) -> bool:
+    """Whether a copy is there, with all that are behind it."""
+    try:
+        return _qemu_img.run(["info", "-f", "qcow2", "--backing-chain", path], REBASE).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
 
 
 def _lay_on(part: str, name: str) -> None:

@@ -5,9 +5,12 @@
 """What a domain has written since an earlier copy of its disks: checkpoints of libvirt, which survive live migrations here.
 
 Private to the collection. The bitmap of a checkpoint is in the qcow2 image and moves with it, but libvirt 9.0 loses its own record at a live
-migration. That record also keeps libvirt from making snapshots. So libvirt has it only during a copy. The names of the checkpoints are in the metadata of
-the domain: those alone are drover's. Before a copy libvirt takes a name back and looks whether each image has the bitmap, and a whole one
-(``VIR_DOMAIN_CHECKPOINT_CREATE_REDEFINE_VALIDATE``).
+migration. That record also keeps libvirt from making snapshots. So libvirt has it only during a copy. The names of the checkpoints are in the
+metadata of the domain: those alone are drover's. Before a copy libvirt takes a name back and looks whether each image has the bitmap, and a whole
+one (``VIR_DOMAIN_CHECKPOINT_CREATE_REDEFINE_VALIDATE``).
+
+A bitmap knows nothing of what is done to an image that no guest uses: two images may change places, or one may be made smaller and larger again. So
+which images a checkpoint is of is in the metadata of the running domain alone, which a live migration takes along, and which ends with the guest.
 """
 
 from __future__ import annotations
@@ -18,13 +21,14 @@ import time
 import xml.etree.ElementTree as ET
 from collections.abc import Collection, Mapping
 from typing import Any
+from xml.etree.ElementTree import Element
 
-from ansible_collections.drover.compute.plugins.module_utils import _domain_metadata, _libvirt, _ownership
+from ansible_collections.drover.compute.plugins.module_utils import _domain_metadata, _libvirt, _ownership, _snapshots
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import backing_files, parse_disk
-from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
-#: The element of the metadata: a JSON object, name -> {target -> the images of the disk, the active one first}.
+#: The element of the metadata: a JSON object, name -> what _now() returns; of a definition, name -> {}.
 ELEMENT = "checkpoints"
 
 
@@ -43,8 +47,8 @@ class Checkpoints:
         self._domain = domain
         disks = {parse_disk(each)["target"]: each for each in parse(domain.XMLDesc(0)).findall("devices/disk")}
         self._formats = {target: parse_disk(disks[target])["format"] for target in targets}
-        self._images = {target: [parse_disk(disks[target])["source"], *backing_files(disks[target])] for target in targets}
-        self._record = self._read()
+        self._now = _now({target: disks[target] for target in targets})
+        self._record = _read(domain)
 
     def why_not(self) -> str | None:
         """Return why libvirt can make no checkpoint of this domain, None if it can."""
@@ -53,6 +57,8 @@ class Checkpoints:
                 return f"{target} is {kind}, and only qcow2 notes what is written"
         if not hasattr(libvirt, "VIR_DOMAIN_CHECKPOINT_CREATE_REDEFINE_VALIDATE"):
             return "libvirt here is older than 6.10"
+        if any(each.kind != _snapshots.EXTERNAL for each in _snapshots.read(self._domain)):
+            return "it has snapshots in its images, to which QEMU does not go back where it notes what is written"
         if {each.getName() for each in self._domain.listAllCheckpoints(0)} - set(self._record):
             return "another program keeps checkpoints of it"
         return None
@@ -60,15 +66,14 @@ class Checkpoints:
     def base(self, stamps: Collection[str]) -> str | None:
         """Return the newest of these moments since which it is known what was written, None if there is none."""
         for stamp in sorted(stamps, reverse=True):
-            # A bitmap further down the chain would lack what an image above it has.
-            if self._record.get(named(stamp)) == self._images and self._is_known(named(stamp)):
+            if _are_same(self._record.get(named(stamp)), self._now) and self._is_known(named(stamp)):
                 return stamp
         return None
 
     def begin(self, stamp: str, base: str | None) -> str:
         """Return the XML of a checkpoint to make together with a copy; all but that of ``base`` are removed."""
         self._keep_only(base)
-        self._write({**self._record, named(stamp): self._images})
+        self._write({**self._record, named(stamp): self._now})
         return self._xml(named(stamp))
 
     def end(self, stamp: str | None) -> None:
@@ -110,19 +115,49 @@ class Checkpoints:
             ET.SubElement(root, "creationTime").text = str(int(time.time()))
             root.append(parse(domain))
         disks = ET.SubElement(root, "disks")
-        for target in self._images:
+        for target in self._now["images"]:
             ET.SubElement(disks, "disk", {"name": target, "checkpoint": "bitmap", "bitmap": name})
         return ET.tostring(root, encoding="unicode")
 
-    def _read(self) -> dict[str, dict[str, list[str]]]:
-        place = _domain_metadata.places(self._domain)[0]
-        try:
-            found = json.loads(_domain_metadata.text(self._domain, place, ELEMENT) or "{}")
-        except ValueError:
-            return {}
-        return {name: images for name, images in found.items() if name.startswith(_ownership.CHECKPOINT)} if isinstance(found, dict) else {}
-
-    def _write(self, record: Mapping[str, Mapping[str, list[str]]]) -> None:
+    def _write(self, record: Mapping[str, Mapping[str, Any]]) -> None:
         for place in _domain_metadata.places(self._domain) if record != self._record else ():
-            _domain_metadata.change(self._domain, place, ELEMENT, json.dumps(record, sort_keys=True) if record else "")
+            kept = record if place == libvirt.VIR_DOMAIN_AFFECT_LIVE else {name: {} for name in record}
+            _domain_metadata.change(self._domain, place, ELEMENT, json.dumps(kept, sort_keys=True) if kept else "")
         self._record = {name: dict(images) for name, images in record.items()}
+
+
+def let_go(domain: Any) -> None:
+    """Let libvirt forget the checkpoints that a copy which was killed has left: it makes no snapshot while it knows of one."""
+    with contextlib.suppress(libvirt.libvirtError):
+        for name in {each.getName() for each in domain.listAllCheckpoints(0)} & set(_read(domain)):
+            _ownership.drop_checkpoint(domain, name, record_alone=True)
+
+
+def _now(disks: Mapping[str, Element]) -> dict[str, Any]:
+    """What tells the images of disks from others: the host, the images by target, the active one first, and libvirt's numbers of the active ones.
+
+    A disk that is attached gets a new number; on another host it has another one.
+    """
+    return {
+        "host": host_name(),
+        "images": {target: [parse_disk(each)["source"], *backing_files(each)] for target, each in disks.items()},
+        "numbers": {target: source.get("index") for target, each in disks.items() for source in each.findall("source")},
+    }
+
+
+def _are_same(then: Mapping[str, Any] | None, now: Mapping[str, Any]) -> bool:
+    """Whether the images are those of then: a bitmap further down the chain would lack what an image above it has."""
+    if not then or then.get("images") != now["images"]:
+        return False
+    return then.get("host") != now["host"] or then.get("numbers") == now["numbers"]
+
+
+def _read(domain: Any) -> dict[str, dict[str, Any]]:
+    place = _domain_metadata.places(domain)[0]
+    try:
+        found = json.loads(_domain_metadata.text(domain, place, ELEMENT) or "{}")
+    except ValueError:
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {name: each for name, each in found.items() if name.startswith(_ownership.CHECKPOINT) and isinstance(each, dict)}

@@ -19,7 +19,7 @@ from xml.etree.ElementTree import Element
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _image_layers, _images, _libvirt, _ownership, _power, _snapshots
+from ansible_collections.drover.compute.plugins.module_utils import _checkpoints, _image_layers, _images, _libvirt, _ownership, _power, _snapshots
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_disk
 from ansible_collections.drover.compute.plugins.module_utils._hotplug import forms_of
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
@@ -156,6 +156,7 @@ class Steps:
 
     def _create(self, name: str, overlays: Mapping[str, str], others: Sequence[str], active: bool, why: str | None) -> str | None:
         """Make the snapshot: why it is only crash-consistent, None if it is not."""
+        _checkpoints.let_go(self.domain)
         text = _snapshots.request(name, self._params["description"], overlays, others)
         flags = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_DISK_ONLY | libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_ATOMIC
         if active and why is None:
