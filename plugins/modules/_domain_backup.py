@@ -34,7 +34,8 @@ options:
     description:
       - Copy only what was written since the last copies in the folder that were made with this option, and let libvirt note what is written from
         now on. The copy before is the backing file of the new one.
-      - The whole disk is copied where that is not known, such as the first time, or after a snapshot of the domain. An image must be qcow2.
+      - The whole disk is copied where that is not known, such as the first time, after the domain was off, or after a snapshot of it. An image must
+        be qcow2.
     type: bool
     default: false
 extends_documentation_fragment:
