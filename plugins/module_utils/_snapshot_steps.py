@@ -19,7 +19,15 @@ from xml.etree.ElementTree import Element
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _checkpoints, _image_layers, _images, _libvirt, _ownership, _power, _snapshots
+from ansible_collections.drover.compute.plugins.module_utils import (
+    _checkpoints,
+    _image_layers,
+    _images,
+    _libvirt,
+    _ownership,
+    _power,
+    _snapshots,
+)
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_disk
 from ansible_collections.drover.compute.plugins.module_utils._hotplug import forms_of
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt

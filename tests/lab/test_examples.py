@@ -220,7 +220,9 @@ AFTER = {
     ("module", "domain_power"): lambda fleet: set(fleet.where().values()) == {("kvm1", "shutoff")},
     ("module", "_domain_restart"): lambda fleet: fleet.where() == {"web-1": ("kvm2", "running")},
     ("module", "drain"): lambda fleet: fleet.service("kvm1")["maintenance"] and fleet.settled()["web1"][0] != "kvm1",
-    ("module", "fleet_cpu"): lambda fleet: [json.loads(hosts) for (hosts,) in fleet.query("SELECT hosts FROM fleet_cpus")] == [["kvm1", "kvm2"]],
+    ("module", "fleet_cpu"): lambda fleet: (
+        [json.loads(hosts) for (hosts,) in fleet.query("SELECT hosts FROM fleet_cpus")] == [["kvm1", "kvm2"]]
+    ),
     ("module", "_image_cache"): lambda fleet: len(fleet.run("kvm2", f"ls {LOCAL}/_base").split()) == 2,
     ("module", "_image_file"): lambda fleet: len(fleet.run("kvm2", f"ls {LOCAL}/_base").split()) == 2,
     ("module", "instance"): lambda fleet: (
