@@ -12,8 +12,10 @@ has used it for a while, and logs in anew where the server lets no more in over 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import re
+import stat
 import urllib.parse
 from typing import Any
 
@@ -59,12 +61,18 @@ def _shared(uri: str, folder: str) -> str | None:
 
 
 def _program(folder: str) -> str:
-    """Return the path of the program, which is written where it is missing or another one."""
+    """Return the path of the program, which is written where it is missing or another one.
+
+    :raises OSError: it cannot be written, or somebody else could write it.
+    """
     path, text = os.path.join(folder, "ssh"), PROGRAM.format(folder=folder)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    status = os.stat(folder)
+    if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise PermissionError(errno.EPERM, "others can write there", folder)
     with contextlib.suppress(OSError), open(path, encoding="utf-8") as file:
         if file.read() == text:
             return path
-    os.makedirs(folder, mode=0o700, exist_ok=True)
     # Another move may run it at this moment.
     part = f"{path}.{os.getpid()}.part"
     with open(part, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o700)) as file:

@@ -75,6 +75,14 @@ def test_a_folder_that_cannot_be_written(calls, tmp_path):
     assert "Control" not in line
 
 
+@pytest.mark.parametrize("mode", [0o770, 0o707])
+def test_a_folder_in_which_others_could_write_a_program(calls, folder, mode):
+    folder.mkdir()
+    folder.chmod(mode)
+    (line,) = calls("qemu+ssh://root@kvm2/system")
+    assert "Control" not in line and list(folder.iterdir()) == []
+
+
 def test_the_program_of_another_release_is_replaced(calls, folder):
     folder.mkdir(mode=0o700)
     (folder / "ssh").write_text("#!/bin/sh\nexec true\n", encoding="utf-8")
