@@ -42,7 +42,8 @@ store_export store_url unmovable uris vcpu_pin_set vcpus
 """
 KNOWN = frozenset(PREFIX + name for name in _NAMES.split())
 _YES_OR_NO = """
-abort apply_changes audit_heal audit_release_expired audit_strict delete_keep_disks despite_policy fleet_cpu_renew instance_force migrate_cold
+abort apply_changes audit_heal audit_release_expired audit_strict backup_incremental delete_keep_disks despite_policy fleet_cpu_renew instance_force
+migrate_cold
 numa_report_in_placement pci_report_in_placement plan_only power_validate_certs probe_kvm rebalance_despite_maintenance reboot_hard
 remove_absent rolling_all_hosts rolling_bring_back rolling_restart snapshot_discard
 """
