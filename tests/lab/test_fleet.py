@@ -248,7 +248,7 @@ class Fleet:
         return self.playbook("place", "-e", extra, *words, check=check)
 
     def delete(self, name: str, **variables: object):
-        """Delete an instance; its guest does not heed the power button."""
+        """Delete an instance by force, as the guests of the lab ignore the power button."""
         gone = {"drover_instance": name, "drover_instance_timeout": 1, "drover_instance_force": True}
         return self.playbook("instance_delete", "-e", json.dumps({**gone, **variables}))
 

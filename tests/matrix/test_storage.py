@@ -51,7 +51,7 @@ class Life:
         try:
             run.task(claim["host"], "_instance_build", uuid=self.uuid, timeout=1, **given)
         except AnsibleActionFail as problem:
-            # It raises what it is told, with what became of it.
+            # This fails with the same message, and with what became of the build.
             run.task(claim["host"], "_instance_build", state="settled", uuid=self.uuid, message=str(problem), timeout=1)
         return claim["host"]
 

@@ -89,39 +89,22 @@ class FleetCpus:
         :raises DroverError: a host is not in the store, or was not read.
         """
         kept, models = self._read()
-        if chosen:
-            return self._renewed_of(chosen, kept, models)
+        nodes = _chosen(chosen, models) if chosen else models
+        groups = {each["group"] for each in nodes if each["group"] is not None}
         with self._store.read() as connection:
             now = clock.now(connection)
-        after: dict[Group, FleetCpu] = {}
-        for group, before in sorted(kept.items()):
-            nodes = [each for each in models if each["group"] == group]
-            if nodes:
-                cpu, hosts = self._determine(group, models)
-                same = (cpu, hosts) == (before["cpu"], before["hosts"])
-                after[group] = before if same else {"cpu": cpu, "hosts": hosts, "created_at": now}
-        with self._store.write() as connection:
-            for group in kept:
-                if group not in after:
-                    fleet_cpus.forget(connection, group)
-                elif after[group] != kept[group]:
-                    fleet_cpus.replace(connection, group, after[group])
-        return _listed(after, models)
-
-    def _renewed_of(self, chosen: Collection[str], kept: Mapping[Group, FleetCpu], models: Sequence[HostModel]) -> list[Listed]:
-        nodes = [each for each in models if each["host"] in chosen]
-        known = {each["host"] for each in nodes}
-        for host in sorted(set(chosen) - known):
-            raise DroverError(
-                f"The store has no host {host} with QEMU{which_name(host, (each['host'] for each in models))}. The CPU of the fleet is what it was."
-            )
-        after = dict(kept)
-        for group in sorted({each["group"] for each in nodes if each["group"] is not None}):
+        after: dict[Group, FleetCpu] = dict(kept) if chosen else {}
+        for group in sorted(groups if chosen else groups & set(kept)):
             cpu, hosts = self._determine(group, nodes)
-            if group not in kept or (cpu, hosts) != (kept[group]["cpu"], kept[group]["hosts"]):
-                with self._store.write() as connection:
-                    after[group] = {"cpu": cpu, "hosts": hosts, "created_at": clock.now(connection)}
-                    fleet_cpus.replace(connection, group, after[group])
+            before = kept.get(group)
+            found: FleetCpu = {"cpu": cpu, "hosts": hosts, "created_at": now}
+            after[group] = before if before is not None and (cpu, hosts) == (before["cpu"], before["hosts"]) else found
+        with self._store.write() as connection:
+            for group in set(kept) - set(after):
+                fleet_cpus.forget(connection, group)
+            for group, found in after.items():
+                if found != kept.get(group):
+                    fleet_cpus.replace(connection, group, found)
         return _listed(after, models)
 
     def listing(self) -> list[Listed]:
@@ -169,6 +152,19 @@ class FleetCpus:
             f"The CPU of the {group.label} is determined on a host with their oldest QEMU, and none of these answers: {'; '.join(silent)}. "
             "Start one, or take it out of the store (drover.compute.compute_node with nodes: [])."
         )
+
+
+def _chosen(hosts: Collection[str], models: Sequence[HostModel]) -> list[HostModel]:
+    """Return what these hosts can give.
+
+    :raises DroverError: one is not in the store.
+    """
+    found = [each for each in models if each["host"] in hosts]
+    for host in sorted(set(hosts) - {each["host"] for each in found}):
+        raise DroverError(
+            f"The store has no host {host} with QEMU{which_name(host, (each['host'] for each in models))}. The CPU of the fleet is what it was."
+        )
+    return found
 
 
 def as_definition(cpu: Cpu) -> dict[str, Any]:

@@ -61,7 +61,7 @@ class Files:
     #: All hosts have the same volumes.
     shared = False
     #: Volumes are made for instances, and removed with them; otherwise instances only get those that exist.
-    makes = True
+    makes = False
     #: Each host has room of its own, which can be taken.
     fillable = False
     pool = ""
@@ -156,6 +156,7 @@ class Folders(Files):
 class Rbd(Files):
     """Images of a Ceph cluster, which QEMU reaches itself."""
 
+    makes = True
     name = "rbd"
     variables = {"drover_storage_pools": ["ceph"]}
     programs = ceph.PROGRAMS
@@ -237,7 +238,7 @@ class Rbd(Files):
 class _OfServer(Files):
     """What exists on a server that QEMU reaches by itself."""
 
-    shared, makes = True, False
+    shared = True
     #: Of lablib.storage, and its class.
     module: typing.Any = None
     kind: typing.Any = None
@@ -320,6 +321,7 @@ class Nfs(_OfServer):
 class Mounted(Files):
     """Files of a file system that all hosts have mounted with FUSE."""
 
+    makes = True
     shared = True
     #: Of lablib.storage.
     module: typing.Any = None
@@ -382,6 +384,7 @@ class CephFs(Mounted):
 class Lvm(Files):
     """Logical volumes of each host, which a move copies."""
 
+    makes = True
     name = "lvm"
     variables = {"drover_storage_pools": [lvm.GROUP]}
     programs = lvm.PROGRAMS

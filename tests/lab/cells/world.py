@@ -182,7 +182,7 @@ class World:
         self.kept = {path: self._digest(path) for path in (IMAGE, BASE, ISO)}
         self.contents = self.storage.digests(self.storage.volumes(self.fleet.hosts))
         #: Volumes that are nobody's to remove, and files that there were.
-        own = {each.own for each in operation.guests()} if operation.storage.name and operation.storage.makes else set()
+        own = {each.own for each in operation.guests()} if operation.storage.makes else set()
         self.foreign = {each for each in self.contents if each[1] not in own}
         self.files = self._files(self._look())
         operation.begin(self)
