@@ -18,7 +18,9 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from ansible import context
 from ansible.executor.task_executor import TaskExecutor
+from ansible.utils.sentinel import Sentinel
 from ansible.utils.unsafe_proxy import wrap_var
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import answering
@@ -30,6 +32,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._planner import hos
 
 #: Time limit in which a living host answers, in seconds.
 ANSWER = 30
+#: Ansible's own default of the connection.
+DEFAULT_CONNECTION = "ssh"
 #: Keywords of the calling task that do not apply to the delegated tasks.
 RESET: dict[str, Any] = {
     "loop": None, "loop_with": None, "when": [], "until": [], "register": None, "delegate_facts": None,
@@ -67,6 +71,7 @@ class Delegation:
         for key, value in RESET.items():
             if hasattr(task, key):
                 setattr(task, key, value)
+        task.connection = _connection_of(self._action)
         # Data of a host is never a template.
         task.action, task.args, task.delegate_to = name, wrap_var(dict(args)), host
         if check_mode is not None:
@@ -122,6 +127,23 @@ class Delegation:
                 "again with a longer limit, or without one: it follows them first.",
                 timedout={"period": limit},
             )
+
+
+def _connection_of(action: Any) -> Any:
+    """Return the connection keyword of tasks that the calling task delegates: that of its playbook.
+
+    From ansible-core 2.21 on, TaskExecutor replaces the keyword of the calling task by the connection that it uses. That is ``local`` for
+    nearly all callers, and a copy of the task would run on the controller. The variable ``ansible_connection`` of a host precedes the keyword.
+
+    :returns: a name, or Ansible's mark of a keyword that nothing sets. In place of ``local``, which is true for localhost and for no other
+        host: the connection of the command line or of ansible.cfg.
+    """
+    task = action._task
+    written = (task.get_ds() or {}).get("connection", Sentinel)
+    if written is Sentinel:
+        written = task._get_parent_attribute("connection", omit=True)
+    name = written if written is Sentinel else action._templar.template(written)
+    return context.CLIARGS.get("connection") or DEFAULT_CONNECTION if name == "local" else name
 
 
 def _execute(action: Any, task: Any, variables: dict[str, Any]) -> dict[str, Any]:
