@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import Unreachable
 
 
@@ -26,7 +25,7 @@ class ActionModule(DroverAction):
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         before = time.time()
         try:
-            result = Hand(self, self.target(task_vars), task_vars).read("_host_check", args)
+            result = self.hand(args, task_vars).read("_host_check", args)
         except Unreachable as problem:
             # Not raised, because failed_when does not see an exception.
             return {"failed": True, "msg": str(problem)}

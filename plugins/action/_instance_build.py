@@ -12,7 +12,6 @@ from ansible_collections.drover.compute.plugins.module_utils._numa_xml import wi
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.building import Building
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.fleet_cpu import FleetCpus
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import fleet_cpu_xml
@@ -45,7 +44,7 @@ class ActionModule(ConductorAction):
 
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         host = self.target(task_vars)
-        building = Building(self.store(args, task_vars), Hand(self, host, task_vars), host, args["timeout"])
+        building = Building(self.store(args, task_vars), self.hand(args, task_vars), host, args["timeout"])
         try:
             if args["state"] != "built":
                 return self._settled(building, args)

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
 
 
 class ActionModule(DroverAction):
@@ -23,7 +22,7 @@ class ActionModule(DroverAction):
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         # community.general.ipmi_power has no state that only reads. In check mode it reads, and returns if it would switch the power. If it
         # would not, the power has the wanted state.
-        hand = Hand(self, self.target(task_vars), task_vars)
+        hand = self.hand(args, task_vars)
         for state in ("off", "on"):
             result = hand.foretell("community.general.ipmi_power", {**args, "state": state})
             if result.get("failed"):

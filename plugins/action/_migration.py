@@ -14,7 +14,6 @@ from ansible_collections.drover.compute.plugins.module_utils._migration import o
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import selecting
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import LIMITS_SPEC, ConductorAction, refuse_orphan
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.selecting import SELECTOR_SPEC
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.abort import Abort
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.host_moves import HostMoves
@@ -44,7 +43,7 @@ class ActionModule(ConductorAction):
         host = self.target(task_vars)
         ports = self.ports(args, task_vars)
         settings = MoveSettings(migration_limits.of_options(args), args["options"] or {}, args["max_wait"], args["shutdown_timeout"])
-        moves = HostMoves(ports, host, settings, Hand(self, host, task_vars, refuse_orphan()))
+        moves = HostMoves(ports, host, settings, self.hand(args, task_vars, refuse_orphan()))
         if args["state"] == "aborted":
             if args["moves"]:
                 raise DroverError("state aborted takes no moves. Name the instances, or none to abort all moves off the host.")

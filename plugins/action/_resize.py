@@ -52,7 +52,7 @@ class ActionModule(ConductorAction):
         def hand(host: str) -> Hand:
             if host != here:
                 raise DroverError(f"This task runs on {here}, but its hypervisor is {host}. Delegate it there.")
-            return Hand(self, here, task_vars, go_on)
+            return self.hand(args, task_vars, go_on)
 
         settings = resize_settings(args, task_vars, args["options"], self._task.check_mode)
         steps = ResizeSteps(self.ports(args, task_vars), settings, hand)

@@ -22,7 +22,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.act
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.delegation import AnsibleHosts
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.peers import ring
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import milestone
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import guest, hardware_fields
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Unreachable
@@ -118,6 +117,7 @@ class ActionModule(DroverAction):
         # What was evacuated from here and is defined here, and what of that its host does not have any more.
         self._evacuated: dict[str, Mapping[str, Any]] = {}
         self._absent: dict[str, certainty.Proof] = {}
+        self._store_args = {"store_url": args["store_url"]} if args.get("store_url") else {}
         try:
             return self._act(args, task_vars)
         finally:
@@ -245,7 +245,7 @@ class ActionModule(DroverAction):
 
         :param seen: dict uuid -> (host, URI) of the hosts that showed the instance in their last discovery.
         """
-        hosts, until = AnsibleHosts(self, task_vars, lambda: None, self._untold.append, {}), time.monotonic() + LOOKS
+        hosts, until = AnsibleHosts(self, task_vars, lambda: None, self._untold.append, self._store_args), time.monotonic() + LOOKS
         places: dict[tuple[str, str], list[str]] = {}
         for uuid, each in self._evacuated.items():
             for place in {
@@ -277,7 +277,7 @@ class ActionModule(DroverAction):
         return shown
 
     def _forget(self, uri: str, uuids: list[str], task_vars: Mapping[str, Any]) -> set[str]:
-        answer = Hand(self, self.target(task_vars), task_vars).act("_domain_restart", {"uri": uri, "forget": uuids})
+        answer = self.hand(self._store_args, task_vars).act("_domain_restart", {"uri": uri, "forget": uuids})
         if answer.outcome != certainty.DONE:
             raise AnsibleActionFail(answer.message)
         return {each["uuid"] for each in answer.result["forgotten"] if each["status"] in ("forgotten", "absent")}
@@ -294,7 +294,7 @@ class ActionModule(DroverAction):
         # Once for each host, as it is about SSH and not about a libvirt.
         if args["check_migration_trust"] and uri == args["uris"][0]:
             given["migration_trust"] = {"host": args["host"], "peers": self._peers(args, task_vars)}
-        result = Hand(self, self.target(task_vars), task_vars).read("hypervisor_info", given)
+        result = self.hand(args, task_vars, host=args["host"]).read("hypervisor_info", given)
         if result.get("failed"):
             raise AnsibleActionFail(result.get("msg") or "hypervisor_info failed without a message")
         self._untold += result.get("warnings") or []

@@ -12,7 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _block_devices, _host_addresses, _host_model, _offered, _reboot_signs
+from ansible_collections.drover.compute.plugins.module_utils import (
+    _block_devices,
+    _host_addresses,
+    _host_model,
+    _machine,
+    _offered,
+    _reboot_signs,
+)
 from ansible_collections.drover.compute.plugins.module_utils._capabilities import (
     cpu_element,
     features_of,
@@ -41,7 +48,7 @@ def read_hypervisor(
     ``warn`` is called with a sentence for each thing that could not be read.
     Raises libvirt.libvirtError when the connection breaks, or libvirt falls silent.
     """
-    local = is_local(uri)
+    local, machine = is_local(uri), _machine.here()
     text = conn.getCapabilities()
     capabilities = parse_capabilities(text)
     info = conn.getInfo()
@@ -63,6 +70,8 @@ def read_hypervisor(
         "hypervisor_version": conn.getVersion(),
         "libvirt_version": conn.getLibVersion(),
         "host_uuid": capabilities["host_uuid"],
+        "system_uuid": next(iter(machine["uuids"]), None),
+        "machine_id": machine["machine_id"],
         "reboot_sign": _reboot_signs.seen() if local else None,
         "cpu": _cpu(conn, capabilities["cpu"], text, info),
         "memory_mb": int(info[1]),

@@ -81,15 +81,14 @@ problems:
   elements: str
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
 from ansible_collections.drover.compute.plugins.module_utils._ceph_fence import CephProblem, Cluster
+from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
 
 _FAILED = {"cut": "is not shut out of Ceph", "verified": "is not known to be shut out of Ceph", "lifted": "is still shut out of Ceph"}
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "state": {"type": "str", "choices": ["cut", "verified", "lifted"], "required": True},
             "addresses": {"type": "list", "elements": "str", "required": True},

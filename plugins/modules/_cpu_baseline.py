@@ -69,9 +69,8 @@ cpu:
   sample: {vendor: Intel, model: Haswell-noTSX, policies: {vme: require, hle: disable}, features: [aes, avx, vme]}
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
 from ansible_collections.drover.compute.plugins.module_utils import _host_model, _libvirt
+from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._limits import Late, within
 
 READ_TIMEOUT = 120
@@ -79,7 +78,7 @@ READ_TIMEOUT = 120
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "uri": {"type": "str", "default": "qemu:///system"},
             "arch": {"type": "str", "required": True},

@@ -172,6 +172,7 @@ from ansible_collections.drover.compute.plugins.module_utils._attachable import 
 from ansible_collections.drover.compute.plugins.module_utils._device_xml import Forms
 from ansible_collections.drover.compute.plugins.module_utils._disk_growth import Growth
 from ansible_collections.drover.compute.plugins.module_utils._domains import read_domain
+from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
 
@@ -308,7 +309,7 @@ def _foretell(facts: dict[str, Any], tag: str, config: Element, shown: Mapping[s
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "uri": {"type": "str", "default": "qemu:///system"},
             "uuid": {"type": "str", "required": True},

@@ -172,6 +172,7 @@ from ansible_collections.drover.compute.plugins.module_utils._disk_move import m
 from ansible_collections.drover.compute.plugins.module_utils._disk_move import record as records
 from ansible_collections.drover.compute.plugins.module_utils._disk_move.place import Place
 from ansible_collections.drover.compute.plugins.module_utils._domains import read_domain
+from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
 from ansible_collections.drover.compute.plugins.module_utils._shared_storage import read_mounts
@@ -265,7 +266,7 @@ def _foretell(facts: dict[str, Any], target: str, place: Place, conn: Any) -> No
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "uri": {"type": "str", "default": "qemu:///system"},
             "uuid": {"type": "str", "required": True},

@@ -102,6 +102,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _orders, _power
 from ansible_collections.drover.compute.plugins.module_utils._domains import read_domain
+from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
 from ansible_collections.drover.compute.plugins.module_utils._unfinished import Unfinished
@@ -127,7 +128,7 @@ def _look(conn: Any, records: Records, wanted: dict[str, Any], patience: float, 
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "uri": {"type": "str", "default": "qemu:///system"},
             "domains": {"type": "list", "elements": "dict", "required": True, "options": SPEC},

@@ -102,10 +102,9 @@ domains:
 import contextlib
 from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule
-
 from ansible_collections.drover.compute.plugins.module_utils import _domain_metadata, _labels, _libvirt, _orders, _power
 from ansible_collections.drover.compute.plugins.module_utils._domains import read_domain
+from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
 
@@ -213,7 +212,7 @@ def _difference(answers: list[dict[str, Any]]) -> dict[str, str]:
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "uri": {"type": "str", "default": "qemu:///system"},
             "domains": {"type": "list", "elements": "dict", "required": True, "options": DOMAIN_SPEC},

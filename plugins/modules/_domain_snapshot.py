@@ -137,6 +137,7 @@ from ansible_collections.drover.compute.plugins.module_utils import (
     _snapshots,
 )
 from ansible_collections.drover.compute.plugins.module_utils._domains import read_domain
+from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
 
@@ -180,7 +181,7 @@ def _lines(snapshots: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "uri": {"type": "str", "default": "qemu:///system"},
             "uuid": {"type": "str", "required": True},

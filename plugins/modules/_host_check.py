@@ -114,9 +114,8 @@ import os
 import shutil
 import time
 
-from ansible.module_utils.basic import AnsibleModule
-
 from ansible_collections.drover.compute.plugins.module_utils import _host_check, _libvirt, _migration_address
+from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._limits import Late, within
 
 READ_TIMEOUT = 60
@@ -124,7 +123,7 @@ READ_TIMEOUT = 60
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "uri": {"type": "str", "default": "qemu:///system"},
             "instances_path": {"type": "path", "default": "/var/lib/libvirt/images"},

@@ -80,13 +80,12 @@ in_use:
   elements: str
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _probe, _rbd_watchers
+from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
 
 
 def main() -> None:
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "addresses": {"type": "list", "elements": "str", "required": True},
             "port": {"type": "int", "default": 22},

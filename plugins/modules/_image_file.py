@@ -146,6 +146,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _ownership
 from ansible_collections.drover.compute.plugins.module_utils._files import Unresponsive
+from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._image_cache import (
     Absent,
     CachedImage,
@@ -200,7 +201,7 @@ def clean(module: AnsibleModule, conn: Any) -> dict[str, Any]:
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "uri": {"type": "str", "default": "qemu:///system"},
             "state": {"type": "str", "choices": ["present", "clean"], "default": "present"},

@@ -155,12 +155,13 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _migration_reach
 from ansible_collections.drover.compute.plugins.module_utils import _migration_trust as trust
+from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._migration_trust import TrustProblem
 
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "state": {"type": "str", "choices": list(STATES), "required": True},
             "host": {"type": "str", "required": True},

@@ -65,15 +65,14 @@ doubts:
   sample: []
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _pool_contents
+from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={"uri": {"type": "str", "default": "qemu:///system"}, "pool": {"type": "str", "required": True}},
         supports_check_mode=True,
     )

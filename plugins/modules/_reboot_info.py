@@ -54,14 +54,13 @@ message:
   sample: kernel 6.1.0-27-amd64 runs, and 6.1.0-28-amd64 is installed
 """
 
-from ansible.module_utils.basic import AnsibleModule
-
 from ansible_collections.drover.compute.plugins.module_utils import _reboot_signs
+from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
 
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(argument_spec={"sentinels": {"type": "list", "elements": "str", "default": []}}, supports_check_mode=True)
+    module = HostModule(argument_spec={"sentinels": {"type": "list", "elements": "str", "default": []}}, supports_check_mode=True)
     sentinels = module.params["sentinels"]
     try:
         answer = _reboot_signs.of_files(sentinels) if sentinels else _reboot_signs.of_system()

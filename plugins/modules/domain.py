@@ -314,6 +314,7 @@ from ansible_collections.drover.compute.plugins.module_utils._domain_xml import 
     without_passwords,
 )
 from ansible_collections.drover.compute.plugins.module_utils._domains import domain_from_xml, read_domain
+from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
 from ansible_collections.drover.compute.plugins.module_utils._needs import Needs, is_gone, look
@@ -952,7 +953,7 @@ def _on_term(number: int, frame: object) -> None:
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "uri": {"type": "str", "default": "qemu:///system"},
             "name": {"type": "str"},

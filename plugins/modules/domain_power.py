@@ -127,10 +127,9 @@ import contextlib
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule
-
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _orders, _power, _reboot
 from ansible_collections.drover.compute.plugins.module_utils._domains import read_domain
+from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
 
@@ -229,7 +228,7 @@ def _difference(answers: list[dict[str, Any]], given: dict[str, Any], check_mode
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "uri": {"type": "str", "default": "qemu:///system"},
             "domains": {"type": "list", "elements": "dict", "required": True, "options": DOMAIN_SPEC},

@@ -156,6 +156,16 @@ hypervisor:
       type: str
       returned: always
       sample: 4c4c4544-0038-3010-8052-b4c04f4d4d32
+    system_uuid:
+      description: The uuid of the system that read the facts, from its settings of libvirt or else its firmware. Null if it has none.
+      type: str
+      returned: always
+      sample: 4c4c4544-0038-3010-8052-b4c04f4d4d32
+    machine_id:
+      description: The machine id of the system that read the facts, of C(/etc/machine-id). Null if it has none.
+      type: str
+      returned: always
+      sample: 8d1f6c0b2f1a4c7e9a3b5d7f9e1c3a5b
     reboot_sign:
       description:
         - Why the host needs a reboot, by C(/run/reboot-required), C(/run/reboot-needed) and the installed kernels. Null if they show no need, and for
@@ -456,6 +466,7 @@ from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.drover.compute.plugins.module_utils import _kvm_probe, _libvirt, _migration_reach, _migration_trust
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import CPU_MODES
 from ansible_collections.drover.compute.plugins.module_utils._host import read_hypervisor
+from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._limits import Late, within
 
 #: Seconds that all of it may take.
@@ -467,7 +478,7 @@ LOOK_TIMEOUT = 10
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
+    module = HostModule(
         argument_spec={
             "uri": {"type": "str", "default": "qemu:///system"},
             "instances_path": {"type": "path", "default": "/var/lib/libvirt/images"},

@@ -50,6 +50,11 @@ def lost(message: str) -> Answer:
     return Answer(UNCERTAIN, {}, message)
 
 
+def never_reached(message: str) -> Answer:
+    """The Answer of a module that another machine refused in place of its host: nothing was begun."""
+    return Answer(NOTHING, {}, message)
+
+
 class Proof:
     """That something about an instance is certain; ``sentence`` says what and by whom it was seen."""
 

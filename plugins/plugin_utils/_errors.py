@@ -48,6 +48,17 @@ class Unreachable(DroverError):
         self.cause_of_it = problem
 
 
+class NotThisHost(Unreachable):
+    """Another machine answers in place of a host. The host itself was not reached, and nothing is known of it.
+
+    refused: True if that machine did nothing, because it knew that it is another one.
+    """
+
+    def __init__(self, host: str, problem: object, refused: bool) -> None:
+        super().__init__(host, problem)
+        self.refused = refused
+
+
 class RunOver(DroverError):
     """The whole run has to end: its playbook is gone, its time is over, or it has lost a lease. No other host is tried."""
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
@@ -165,7 +164,7 @@ class SimulatedHand(Modules):
 
     def read(self, module, args):
         """The result of a module that changes nothing."""
-        if module.startswith("ansible.builtin."):
+        if module.startswith("ansible.builtin.") or module == "_boot_info":
             return self._hosts.fate.call(lambda: self._read(module.rpartition(".")[2], args))
         return self._read(module, args)
 
@@ -243,9 +242,8 @@ class SimulatedHand(Modules):
             raise Broken(f"{self.host} was lost on the way")
         return {**answer, "status": "restarted", "state": state}
 
-    def _slurp(self, args):
-        """The boot id."""
-        return {"content": base64.b64encode(f"boot {self._fleet.hosts[self.host].boots}\n".encode()).decode()}
+    def _boot_info(self, args):
+        return {"boot_id": f"boot {self._fleet.hosts[self.host].boots}"}
 
     def _reboot_info(self, args):
         """Whether it needs a reboot."""

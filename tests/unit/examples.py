@@ -82,6 +82,7 @@ WHERE = {
     ("module", "_migration_trust"): (LAB,),
     ("module", "_notice"): (HERE,),
     ("module", "_pool_contents"): (LAB,),
+    ("module", "_boot_info"): (HERE,),
     ("module", "_reboot_info"): (HERE,),
     ("module", "_power_event"): (HERE,),
     ("module", "quota"): (HERE,),

@@ -12,7 +12,6 @@ libvirt's test driver cannot migrate; migrateToURI3 is replaced by what libvirt 
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import contextvars
 import hashlib
@@ -31,7 +30,7 @@ import libvirt
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.module_utils import basic
 
-from ansible_collections.drover.compute.plugins.module_utils import _child, _detach, _files, _libvirt, _libvirt_calls
+from ansible_collections.drover.compute.plugins.module_utils import _child, _detach, _files, _libvirt, _libvirt_calls, _machine
 from ansible_collections.drover.compute.plugins.module_utils._migration import record as migration_record
 from ansible_collections.drover.compute.plugins.module_utils._migration import state
 from ansible_collections.drover.compute.plugins.module_utils._migration import worker as migration_worker
@@ -45,11 +44,11 @@ from ansible_collections.drover.compute.tests.unit.module_args import patch_modu
 
 #: What conductors delegate that is an action of ours.
 ACTIONS = ("compute_node",)
-#: Modules of Ansible's own that they delegate; what these return on a host that is reached: slurp the boot id, and no file asks for a reboot.
+#: Modules that they delegate and that read the machine itself; what these return on a host that is reached.
 BUILTIN = {
     "raw": lambda host: {},
     "service": lambda host: {},
-    "slurp": lambda host: {"content": base64.b64encode(host.boot_id().encode()).decode()},
+    "_boot_info": lambda host: {"boot_id": host.boot_id()},
     "stat": lambda host: {"stat": {"exists": False}},
 }
 MODULES = "ansible_collections.drover.compute.plugins.modules"
@@ -220,6 +219,8 @@ class Fleet:
         #: The host that each domain which is being moved comes from, by its uuid.
         self.moving = {}
         self.calls = []
+        #: {name of a host: the host that its address leads to}, where that is another one.
+        self.addresses = {}
         #: Variables that the inventory has for all hosts.
         self.variables = {}
         #: {uuid of a domain that is moved: the parameters of libvirt with what it is at its destination}.
@@ -238,6 +239,7 @@ class Fleet:
             for name in names:
                 patch.setattr(kind, name, self._guarded(getattr(kind, name), name))
         own_name = socket.gethostname()
+        patch.setattr(_machine, "here", lambda: _identity(self.uuid_of(HERE.get().name) if HERE.get(None) else None))
         patch.setattr(socket, "gethostname", lambda: HERE.get().name if HERE.get(None) else own_name)
         patch.setattr(migration_record, "default_folder", lambda: HERE.get().records)
         patch.setattr(migration_record.Records, "_lock_name", lambda records, uuid: _lock_name(HERE.get().folder, uuid))
@@ -291,19 +293,20 @@ class Fleet:
 
     def hand(self, name, check_mode=False, task_vars=None):
         """remote_module.Hand for a host."""
-        return Hand(_Action(self, name, check_mode), name, task_vars or {})
+        return Hand(_Action(self, name, check_mode), name, task_vars or {}, Unknown())
 
-    def run(self, name, module, arguments, check_mode=False, diff=False):
+    def run(self, name, module, arguments, check_mode=False, diff=False, environment=()):
         """Run a module on a host; its result, as Ansible gives it.
 
         :raises AnsibleConnectionFailure: the host is not reached, or was lost meanwhile.
         """
-        host = self.hosts[name]
+        host = self.hosts[self.addresses.get(name, name)]
         self._reach(host)
         self.calls.append((name, module, arguments, check_mode))
         for hook in self.before:
             hook(name, module, arguments)
-        result = self.carry_out(host, module, arguments, check_mode, diff)
+        with _environment(environment):
+            result = self.carry_out(host, module, arguments, check_mode, diff)
         for hook in self.after:
             hook(name, module, result)
         if result is None or not host.on:
@@ -533,15 +536,45 @@ def _leave(result):
     raise _Exit(result)
 
 
+def _identity(uuid):
+    """The machine of a host, as _machine.here() reads it."""
+    return {"uuids": [uuid] if uuid else [], "machine_id": None, "read": True, "verdict": None}
+
+
+@contextlib.contextmanager
+def _environment(given):
+    """The environment of a module: what the task gives."""
+    added = {name: value for each in given or () for name, value in each.items()}
+    before = {name: os.environ.get(name) for name in added}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
+class Unknown:
+    """machines.Machines of a store that knows none: all hosts here are one machine."""
+
+    def environment(self, host):
+        return {}
+
+    def refusal(self, host, result):
+        return None
+
+
 class _Action:
     """What remote_module needs of an action plugin."""
 
     def __init__(self, fleet, name, check_mode):
         self._fleet, self._name = fleet, name
-        self._task = types.SimpleNamespace(check_mode=check_mode, diff=False)
+        self._task = types.SimpleNamespace(check_mode=check_mode, diff=False, environment=None)
 
     def _execute_module(self, module_name, module_args, task_vars):
-        return self._fleet.run(self._name, module_name, module_args, self._task.check_mode, self._task.diff)
+        return self._fleet.run(self._name, module_name, module_args, self._task.check_mode, self._task.diff, self._task.environment)
 
     def _low_level_execute_command(self, command):
         host = self._fleet.hosts[self._name]
@@ -555,7 +588,7 @@ def connect_actions(fleet, patch):
 
     def execute(action, module_name, module_args, task_vars):
         name = action.target(task_vars)
-        return fleet.run(name, module_name, module_args, action._task.check_mode, action._task.diff)
+        return fleet.run(name, module_name, module_args, action._task.check_mode, action._task.diff, action._task.environment)
 
     def command(action, dummy):
         fleet._reach(fleet.hosts[action._connection.host])
@@ -565,7 +598,7 @@ def connect_actions(fleet, patch):
     patch.setattr(delegation.Delegation, "run", lambda self, *args, **options: _delegated(self, fleet, *args, **options))
 
 
-def _delegated(delegation_, fleet, host, name, args, check_mode=None, limit=None):
+def _delegated(delegation_, fleet, host, name, args, check_mode=None, limit=None, environment=None):
     """A task that an action plugin runs on another host, in its own check mode where none is given."""
     module = name.rpartition(".")[2]
     if check_mode is None:
@@ -577,7 +610,7 @@ def _delegated(delegation_, fleet, host, name, args, check_mode=None, limit=None
         if module in ACTIONS:
             found = running.run(module, {"inventory_hostname": host, **fleet.variables}, check=bool(check_mode), **args)
         else:
-            found = fleet.run(host, name, args, bool(check_mode), bool(delegation_._action._task.diff))
+            found = fleet.run(host, name, args, bool(check_mode), bool(delegation_._action._task.diff), [environment or {}])
     except AnsibleConnectionFailure as problem:
         return {"unreachable": True, "changed": False, "msg": str(problem)}
     except AnsibleActionFail as problem:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import gc
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
@@ -16,6 +16,8 @@ from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import known_variables, options, terminal, times
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.machines import Machines
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
@@ -75,6 +77,19 @@ class DroverAction(ActionBase):
     def store(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Store:
         """Open the store of this task. In check mode its writes are rolled back."""
         return Store.open(options.store_url(args, task_vars, self._templar), check_mode=self._task.check_mode)
+
+    def machines(self, args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> Machines:
+        """Return the machines that the store of this task has for hosts."""
+        return Machines(lambda: self.store(dict(args), task_vars))
+
+    def hand(
+        self, args: Mapping[str, Any], task_vars: Mapping[str, Any], go_on: Callable[[], None] = lambda: None, host: str | None = None
+    ) -> Hand:
+        """Return the way to run modules on the host of this task.
+
+        :param host: its name in the store, if that is another one.
+        """
+        return Hand(self, host or self.target(task_vars), task_vars, self.machines(args, task_vars), go_on)
 
     def show(self, line: str) -> None:
         """Show a line in the terminal or job log, folded where it is too wide."""

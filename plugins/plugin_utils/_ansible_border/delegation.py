@@ -27,7 +27,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border imp
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import variables_of
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import RemoteHand, plain_result
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Discovery
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Late, RunOver, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Late, NotThisHost, RunOver, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
 
 #: Time limit in which a living host answers, in seconds.
@@ -56,13 +56,20 @@ class Delegation:
         self._over = False
 
     def run(
-        self, host: str, name: str, args: Mapping[str, Any], check_mode: bool | None = None, limit: int | None = None
+        self,
+        host: str,
+        name: str,
+        args: Mapping[str, Any],
+        check_mode: bool | None = None,
+        limit: int | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """Run a module or an action on a host.
 
         :param name: FQCN.
         :param check_mode: None for that of the calling task.
         :param limit: time limit in seconds; None for that of the calling task only.
+        :param environment: more variables of the environment, beside those of the calling task.
         :returns: the result, of plain types, with Ansible's ``failed`` and ``unreachable``, and ``timedout`` after the time limit.
         :raises RunOver: the time limit of the calling task has passed.
         """
@@ -74,6 +81,8 @@ class Delegation:
         task.connection = _connection_of(self._action)
         # Data of a host is never a template.
         task.action, task.args, task.delegate_to = name, wrap_var(dict(args)), host
+        if environment:
+            task.environment = [*(task.environment or []), dict(environment)]
         if check_mode is not None:
             task.check_mode = check_mode
         began = time.monotonic()
@@ -187,6 +196,7 @@ class AnsibleHosts:
     ) -> None:
         self._delegation, self._task_vars = Delegation(action, task_vars), task_vars
         self._go_on, self._warn, self._args = go_on, warn, args
+        self._machines = action.machines(args, task_vars)
 
     def discover(self, host: str, limit: int | None = None) -> Discovery:
         """Read a host by the module compute_node, with the variables of that host."""
@@ -200,12 +210,15 @@ class AnsibleHosts:
 
     def hand(self, host: str, limit: int | None = None) -> RemoteHand:
         """Return the connection that runs modules on a host."""
-        return RemoteHand(self._delegation, host, self._go_on, limit)
+        return RemoteHand(self._delegation, host, self._machines, self._go_on, limit)
 
     def answer(self, host: str) -> host_answer.Answer:
         """Find out how a host answers, see answering.answer()."""
         try:
-            tried = self.hand(host, ANSWER).read("ansible.builtin.slurp", {"src": "/proc/sys/kernel/random/boot_id"})
+            tried = self.hand(host, ANSWER).read("_boot_info", {})
+        except NotThisHost as problem:
+            # The answer of another machine says nothing about the host.
+            return host_answer.Answer(host_answer.UNCLEAR, str(problem.cause_of_it))
         except Late as problem:
             tried = {"failed": True, "timedout": True, "msg": str(problem)}
         except Unreachable as problem:

@@ -11,7 +11,6 @@ from typing import Any
 from ansible import constants as C
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.selecting import SELECTOR_SPEC
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_operations import InstanceOperations
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.operations import Operations
@@ -50,7 +49,7 @@ class OperatingAction(ConductorAction):
             everywhere = InstanceOperations(ports, self._task.check_mode)
             result, differences, failed = everywhere.run(wanted, state, options)
         else:
-            operations = Operations(store, Hand(self, host, task_vars), host, ports.hosts.names(), self._task.check_mode)
+            operations = Operations(store, self.hand(args, task_vars), host, ports.hosts.names(), self._task.check_mode)
             outcomes, differences, failed = operations.carry_out(wanted, state, options)
             result = {"changed": any(each["changed"] for each in outcomes), "host": host, "instances": outcomes}
         if self._task.diff:

@@ -4,7 +4,8 @@
 
 """The only way for action plugins to run modules on a hypervisor.
 
-Every change of a hypervisor goes through Hand.act(). Its answer is certain only if the hypervisor confirmed it.
+Every change of a hypervisor goes through Hand.act(). Its answer is certain only if the hypervisor confirmed it. A host is a machine and not an
+address: each module knows the machine that the store has for the host, and refuses on another one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import Late, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.machines import Machines
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import Late, NotThisHost, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import DomainLook
 
@@ -24,11 +26,19 @@ class Hand:
     """The operations of a task on its host.
 
     :param action: the action plugin, connected to the host.
+    :param machines: the machines that the store has for hosts.
     :param go_on: is called before each module, and raises if nothing may begin.
     """
 
-    def __init__(self, action: Any, host: str, task_vars: Mapping[str, Any] | None, go_on: Callable[[], None] = lambda: None) -> None:
-        self.action, self.host, self.task_vars, self._go_on = action, host, task_vars, go_on
+    def __init__(
+        self,
+        action: Any,
+        host: str,
+        task_vars: Mapping[str, Any] | None,
+        machines: Machines,
+        go_on: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.action, self.host, self.task_vars, self._machines, self._go_on = action, host, task_vars, machines, go_on
 
     def reach(self) -> None:
         """Verify that the host answers.
@@ -44,6 +54,7 @@ class Hand:
         """Run a module that changes nothing; also return the result of a failure.
 
         :raises Unreachable: the host cannot be reached.
+        :raises NotThisHost: another machine answers.
         """
         return self._run(module, args)
 
@@ -63,6 +74,9 @@ class Hand:
         """Run a module that may change the hypervisor; also return an Answer if the host is lost."""
         try:
             result = self._run(module, args)
+        except NotThisHost as problem:
+            # An order that another machine refused did not reach the host.
+            return certainty.never_reached(str(problem)) if problem.refused else certainty.lost(str(problem))
         except (Late, Unreachable) as problem:
             return certainty.lost(str(problem))
         return certainty.judge(result)
@@ -81,11 +95,27 @@ class Hand:
 
     def _run(self, module: str, args: Mapping[str, Any], check_mode: bool | None = None) -> dict[str, Any]:
         self._go_on()
+        task = self.action._task
+        before = task.environment
+        task.environment = [*(before or []), self._machines.environment(self.host)]
         try:
             result = self.action._execute_module(module_name=full_name(module), module_args=_given(args), task_vars=self.task_vars)
         except AnsibleConnectionFailure as problem:
             raise Unreachable(self.host, problem) from None
-        return plain_result(result)
+        finally:
+            task.environment = before
+        return self._of_this_host(plain_result(result))
+
+    def _of_this_host(self, result: dict[str, Any]) -> dict[str, Any]:
+        """Return a result of the host.
+
+        :raises NotThisHost: it is that of another machine.
+        """
+        refusal = self._machines.refusal(self.host, result)
+        if refusal is not None:
+            # Ansible's own error, so that a play treats the host as one that it did not reach.
+            raise NotThisHost(self.host, AnsibleConnectionFailure(refusal), bool(result.get("not_this_host")))
+        return result
 
 
 def plain_result(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,8 +133,8 @@ class RemoteHand(Hand):
     :param limit: time limit of each call in seconds, or None. After it Late is raised.
     """
 
-    def __init__(self, delegation: Any, host: str, go_on: Callable[[], None], limit: int | None = None) -> None:
-        super().__init__(None, host, None, go_on)
+    def __init__(self, delegation: Any, host: str, machines: Machines, go_on: Callable[[], None], limit: int | None = None) -> None:
+        super().__init__(None, host, None, machines, go_on)
         self._delegation, self._limit = delegation, limit
 
     def foretell(self, module: str, args: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,12 +145,13 @@ class RemoteHand(Hand):
 
     def _run(self, module: str, args: Mapping[str, Any], check_mode: bool | None = None) -> dict[str, Any]:
         self._go_on()
-        result = self._delegation.run(self.host, full_name(module), _given(args), check_mode, self._limit)
+        environment = self._machines.environment(self.host)
+        result = self._delegation.run(self.host, full_name(module), _given(args), check_mode, self._limit, environment)
         if result.get("unreachable"):
             raise Unreachable(self.host, result.get("msg") or "it does not answer")
         if self._limit and result.get("timedout"):
             raise Late(self.host, self._limit)
-        return result
+        return self._of_this_host(result)
 
 
 def full_name(module: str) -> str:

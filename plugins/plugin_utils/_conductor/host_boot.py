@@ -5,14 +5,11 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hosts
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-
-BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 def boot_id(hosts: Hosts, host: str) -> str:
@@ -21,8 +18,7 @@ def boot_id(hosts: Hosts, host: str) -> str:
     :raises Unreachable: the host cannot be reached.
     :raises DroverError: it was reached and could not be read.
     """
-    content = _ask(hosts, host, "ansible.builtin.slurp", {"src": BOOT_ID})["content"]
-    return base64.b64decode(content).decode("ascii").strip()
+    return str(_ask(hosts, host, "_boot_info", {})["boot_id"])
 
 
 class Need(NamedTuple):

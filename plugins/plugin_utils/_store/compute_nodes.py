@@ -157,6 +157,14 @@ def machines(connection: Connection, node_ids: Iterable[int]) -> dict[int, tuple
     return {row.id: (row.host, row.hypervisor_hostname, (row.facts or {}).get("host_uuid")) for row in rows}
 
 
+def machine(connection: Connection, host: str) -> dict[str, list[str]]:
+    """Read the identities of the machine of a host, as its last discovery found them: host_uuids, system_uuids and machine_ids."""
+    table, keys = tables.compute_nodes, ("host_uuid", "system_uuid", "machine_id")
+    query = sa.select(*(table.c.facts[key].as_string().label(key) for key in keys)).where(table.c.host == host, table.c.reported)
+    rows = connection.execute(query).all()
+    return {f"{key}s": sorted({value for row in rows if (value := getattr(row, key))}) for key in keys}
+
+
 def cells(connection: Connection, node_ids: Iterable[int], lock: bool = False) -> dict[int, Row]:
     """Read the uuids and NUMA cells of nodes: {id: row with uuid, numa_cells}.
 

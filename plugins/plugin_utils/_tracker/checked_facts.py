@@ -84,8 +84,10 @@ def host(facts: Mapping[str, Any], where: str) -> None:
     for resource in resource_classes.DISCOVERED.values():
         if resource.total:
             amount(*_last(facts, resource.total, where))
-    if facts.get("host_uuid") is not None:
-        check_uuid(f"{where}: host_uuid", facts["host_uuid"])
+    for key in ("host_uuid", "system_uuid"):
+        if facts.get(key) is not None:
+            check_uuid(f"{where}: {key}", facts[key])
+    _word(facts, "machine_id", where)
     if facts.get("reboot_sign") is not None:
         text(facts, "reboot_sign", where, LONGEST_TEXT)
     if facts.get("uri") is not None:

@@ -49,6 +49,8 @@ NODE_FACTS = (
     "storage",
     "libvirt_version",
     "host_uuid",
+    "system_uuid",
+    "machine_id",
     "reboot_sign",
     "cpu",
 )

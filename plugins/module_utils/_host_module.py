@@ -1,0 +1,73 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The base class of all modules that run on a hypervisor.
+
+Private to the collection. A module refuses to begin on another machine than the one that its caller expects, and its result says which
+machine gave it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any, NoReturn
+
+from ansible.module_utils.basic import AnsibleModule
+
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _machine
+from ansible_collections.drover.compute.plugins.module_utils._capabilities import parse_capabilities
+
+#: Seconds for the answer of a libvirt that has to say which machine it is on.
+PATIENCE = 10
+
+
+class HostModule(AnsibleModule):
+    """An AnsibleModule that knows the machine that it runs on.
+
+    Its failure on another machine than the expected one has ``not_this_host`` and ``begun: false``. All its results have ``machine``.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.machine = _machine.here()
+        super().__init__(*args, **kwargs)
+        self._refuse_another_machine()
+
+    def exit_json(self, **kwargs: Any) -> NoReturn:
+        """End the module."""
+        super().exit_json(**{"machine": self.machine, **kwargs})
+
+    def fail_json(self, msg: str, **kwargs: Any) -> NoReturn:
+        """End the module with a failure."""
+        super().fail_json(msg, **{"machine": self.machine, **kwargs})
+
+    def _refuse_another_machine(self) -> None:
+        given = os.environ.get(_machine.EXPECTED)
+        if not given:
+            return
+        try:
+            expected = _machine.read_expected(json.loads(given))
+        except (ValueError, AttributeError) as problem:
+            self.fail_json(msg=f"{_machine.EXPECTED} cannot be read: {problem}. Nothing was done.", begun=False)
+        self.machine["verdict"] = _machine.judge(expected, self.machine, self._host_uuid)
+        if self.machine["verdict"] == _machine.OTHER:
+            sentence = _machine.refusal(expected, self.machine, _libvirt.host_name())
+            self.fail_json(msg=sentence, not_this_host=True, begun=False)
+
+    def _host_uuid(self) -> str | None:
+        """Ask the libvirt that the module is for; None if it does not answer."""
+        if "uri" in self.params:
+            _libvirt.require_binding(self)
+        elif _libvirt.libvirt is None:
+            return None
+        try:
+            conn = _libvirt.open_connection(self.params.get("uri") or "qemu:///system", seconds=PATIENCE)
+        except _libvirt.LibvirtProblem:
+            return None
+        try:
+            return parse_capabilities(conn.getCapabilities())["host_uuid"]
+        except (_libvirt.libvirt.libvirtError, ValueError):
+            return None
+        finally:
+            _libvirt.close(conn)

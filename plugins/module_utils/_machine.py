@@ -1,0 +1,146 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The identity of a machine: which one answers, and if it is the one that the store has for a host.
+
+Private to the collection. An address may lead to another machine: after a change of DHCP, a mistyped ansible_host, a task that ran on the
+controller. Whoever acts on a host says which machine it expects, and each module compares before it does anything.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypedDict
+
+#: The files in which an administrator gives libvirt a uuid of the host. libvirt prefers it to that of the firmware.
+SETTINGS = ("/etc/libvirt/libvirtd.conf", "/etc/libvirt/virtqemud.conf")
+#: That of the firmware; only root can read it.
+FIRMWARE = "/sys/class/dmi/id/product_uuid"
+MACHINE_ID = ("/etc/machine-id", "/var/lib/dbus/machine-id")
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_SETTING = re.compile(r"""^\s*host_uuid\s*=\s*["']([^"']+)["']""", re.MULTILINE)
+
+#: The variable of the environment in which a caller gives an Expected, as JSON.
+EXPECTED = "DROVER_EXPECTED_MACHINE"
+#: Verdicts of judge().
+SAME, OTHER, UNKNOWN = "same", "other", "unknown"
+
+
+class Machine(TypedDict):
+    """The machine that a module runs on.
+
+    uuids: of its settings of libvirt, else of its firmware; libvirt takes its host_uuid from there, and makes one up where it finds none.
+    machine_id: of its system, or None. read: True if the firmware could be read, so that a missing uuid does not exist. verdict: of judge(), or
+    None where no machine was expected.
+    """
+
+    uuids: list[str]
+    machine_id: str | None
+    read: bool
+    verdict: str | None
+
+
+class Expected(TypedDict):
+    """The machine that the store has for a host.
+
+    host: its name. host_uuids: those of its libvirts. system_uuids, machine_ids: of the system that read them. Empty where nothing is known.
+    """
+
+    host: str
+    host_uuids: list[str]
+    system_uuids: list[str]
+    machine_ids: list[str]
+
+
+def here() -> Machine:
+    """Read the identity of this machine: three small files."""
+    uuids = [found for found in map(_setting, SETTINGS) if found]
+    firmware = _text(FIRMWARE)
+    if not uuids and firmware is not None:
+        uuids = [found for found in [_uuid(firmware)] if found]
+    ids = [_text(path) for path in MACHINE_ID]
+    found_id = next((each for each in ids if each), None)
+    return {
+        "uuids": list(dict.fromkeys(uuids)),
+        "machine_id": found_id,
+        "read": firmware is not None or not os.path.exists(FIRMWARE),
+        "verdict": None,
+    }
+
+
+def judge(expected: Expected, machine: Machine, of_libvirt: Callable[[], str | None] = lambda: None) -> str:
+    """Compare a machine with the one that is expected: SAME, OTHER or UNKNOWN.
+
+    :param of_libvirt: reads the host_uuid of the libvirt that the caller means, or returns None. It is called only if the files do not
+        settle it: on a host that is reached by a URI the module runs on another machine, and the settings may have changed since libvirt
+        started.
+    """
+    known = {*expected["host_uuids"], *expected["system_uuids"]}
+    if known.intersection(machine["uuids"]):
+        return SAME
+    asked = of_libvirt() if known else None
+    if asked is not None and asked in expected["host_uuids"]:
+        return SAME
+    if (known and machine["uuids"]) or (expected["system_uuids"] and machine["read"]):
+        return OTHER
+    # Without a uuid of its own a machine has another host_uuid after each start of libvirt.
+    if expected["machine_ids"] and machine["machine_id"]:
+        return SAME if machine["machine_id"] in expected["machine_ids"] else OTHER
+    return OTHER if asked is not None and not machine["read"] else UNKNOWN
+
+
+def described(host_uuids: Iterable[str | None], machine_id: str | None) -> str:
+    """Return the part of a sentence that names a machine."""
+    named = [f"host_uuid {each}" for each in dict.fromkeys(host_uuids) if each]
+    return ", ".join([*named, *([f"machine id {machine_id}"] if machine_id else [])]) or "neither host_uuid nor machine id"
+
+
+def refusal(expected: Expected, machine: Machine, name: str) -> str:
+    """Return the sentence with which a machine refuses a task for another one.
+
+    :param name: the host name of the machine, or an empty text.
+    """
+    ids = [*expected["machine_ids"], None][0]
+    return (
+        f"this is not {expected['host']}, but another machine{name and f', {name}'} ({described(machine['uuids'], machine['machine_id'])}). The store has "
+        f"{described([*expected['host_uuids'], *expected['system_uuids']], ids)} of {expected['host']}. Nothing was done there. Correct the "
+        f"address of {expected['host']} in the inventory (ansible_host, ansible_connection), or its DNS. If this machine has replaced the "
+        f'old one, or its host_uuid was changed: ansible localhost -m drover.compute.compute_node -a \'{{"host": "{expected["host"]}", '
+        '"nodes": []}\' takes the old one out of the store, then run drover.compute.discover.'
+    )
+
+
+def read_expected(given: Mapping[str, object]) -> Expected:
+    """Return an Expected from data of another process.
+
+    :raises ValueError: it is none.
+    """
+    lists = {key: given.get(key) for key in ("host_uuids", "system_uuids", "machine_ids")}
+    host = given.get("host")
+    if not isinstance(host, str) or not all(isinstance(each, list) for each in lists.values()):
+        raise ValueError("it names no machine")
+    texts = {key: [str(each).lower() for each in value] for key, value in lists.items() if isinstance(value, list)}
+    return {"host": host, "host_uuids": texts["host_uuids"], "system_uuids": texts["system_uuids"], "machine_ids": texts["machine_ids"]}
+
+
+def _setting(path: str) -> str | None:
+    found = _SETTING.search(_text(path) or "")
+    return _uuid(found.group(1)) if found else None
+
+
+def _uuid(text: str) -> str | None:
+    """Return a uuid as libvirt writes it; None for those that libvirt does not accept, of one digit."""
+    plain = text.strip().lower()
+    return plain if _UUID.fullmatch(plain) and len(set(plain) - {"-"}) > 1 else None
+
+
+def _text(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.read(65536).strip()
+    except OSError:
+        return None

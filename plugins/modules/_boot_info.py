@@ -1,0 +1,63 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: _boot_info
+short_description: Read the id of the boot that a hypervisor runs
+author:
+  - The drover.compute authors (@drover-compute)
+description:
+  - Runs on a hypervisor and changes nothing. An evacuation, a rolling maintenance and a drain run it.
+options: {}
+extends_documentation_fragment:
+  - drover.compute.attributes
+  - drover.compute.attributes.platform
+  - drover.compute.attributes.info_module
+seealso:
+  - module: drover.compute._reboot_info
+"""
+
+EXAMPLES = r"""
+- name: Read the boot id of localhost
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Read it
+      drover.compute._boot_info:
+      register: found
+
+    - name: Show it
+      ansible.builtin.debug:
+        msg: "{{ found.boot_id }}"
+"""
+
+RETURN = r"""
+boot_id:
+  description: The id of the boot. Each boot has another one.
+  returned: success
+  type: str
+  sample: 5cf3a1e6-6bd0-4f1c-9d6f-4b2f6c8f7a10
+"""
+
+from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
+
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+
+def main() -> None:
+    """Run the module."""
+    module = HostModule(argument_spec={}, supports_check_mode=True)
+    try:
+        with open(BOOT_ID, encoding="ascii") as file:
+            found = file.read().strip()
+    except (OSError, ValueError) as problem:
+        module.fail_json(msg=f"{BOOT_ID} cannot be read: {problem}.")
+    module.exit_json(changed=False, boot_id=found)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,80 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An address that leads to another machine: that machine is never taken for the host, and nothing is done there."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+
+pytest.importorskip("libvirt")
+
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, services
+from ansible_collections.drover.compute.tests.unit.action.running import run
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
+
+HOSTS = ["kvm1", "kvm2", "kvm3"]
+GROUPS = {"groups": {"all": HOSTS, "hypervisors": HOSTS}}
+
+
+def discover(url, *hosts):
+    for host in hosts:
+        run("compute_node", {"inventory_hostname": host, "drover_cpu_allocation_ratio": 4.0, **GROUPS}, store_url=url)
+
+
+@pytest.fixture
+def swapped(fleet_url, there):
+    """app runs on kvm1; since the last discovery the addresses of kvm1 and kvm2 are exchanged, and both machines have a domain of its uuid."""
+    there.hosts["kvm1"].define("app", uuid_of("app"))
+    discover(fleet_url, *HOSTS)
+    there.hosts["kvm2"].define("app", uuid_of("app"), state="shutoff")
+    there.addresses = {"kvm1": "kvm2", "kvm2": "kvm1"}
+    there.calls.clear()
+    return fleet_url
+
+
+def test_a_discovery_refuses_it_and_the_record_stays(swapped, there):
+    with pytest.raises(AnsibleConnectionFailure) as caught:
+        discover(swapped, "kvm1")
+    for part in ("this is not kvm1, but another machine", uuid_of("kvm1"), uuid_of("kvm2"), "ansible_host"):
+        assert part in str(caught.value)
+    assert fleets.where(swapped)["app"] == "kvm1"
+    with Store.open(swapped).read() as connection:
+        assert "another machine" in services.get(connection, "kvm1").last_error
+
+
+@pytest.mark.parametrize("module, args", [
+    ("drain", {"host": "kvm1", "unmovable": "skip"}),
+    ("drain", {"host": "kvm1", "unmovable": "shutdown"}),
+    ("instance", {"name": "app", "state": "stopped", "force": True, "timeout": 1}),
+    ("instance", {"name": "app", "state": "rebooted", "force": True, "timeout": 1}),
+    ("instance", {"name": "app", "state": "absent", "force": True, "timeout": 1}),
+    ("instance_migrate", {"instances": ["app"], "host": "kvm3"}),
+])  # fmt: skip
+def test_no_operation_touches_it(swapped, there, module, args):
+    before = there.where()
+    with pytest.raises(AnsibleActionFail) as caught:
+        run(module, GROUPS, store_url=swapped, **args)
+    assert "not kvm1" in str(caught.value) or "another machine" in json.dumps(caught.value.result), caught.value
+    assert there.where() == before and fleets.where(swapped)["app"] == "kvm1"
+
+
+def test_a_machine_that_was_exchanged_is_accepted_when_the_old_one_is_taken_out(swapped, there):
+    there.addresses = {"kvm3": "kvm2"}
+    with pytest.raises(AnsibleConnectionFailure):
+        discover(swapped, "kvm3")
+    run("compute_node", GROUPS, host="kvm3", nodes=[], store_url=swapped)
+    discover(swapped, "kvm3")
+
+
+def test_the_controller_refuses_an_answer_of_another_machine_by_itself(swapped, there, monkeypatch):
+    """The module was not given an expectation, as where a shell drops the environment."""
+    from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.machines import Machines
+
+    monkeypatch.setattr(Machines, "environment", lambda self, host: {})
+    with pytest.raises(AnsibleConnectionFailure, match="not kvm1"):
+        discover(swapped, "kvm1")
