@@ -4,7 +4,7 @@
 # `make` or `make help` lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab lab-down test quick test-unit test-lab test-all test-matrix test-operations test-core-versions test-core-quick lint-newest bench-lab bench-nova bench-numa bench-placement bench-drain lint docs pages pictures build clean
+.PHONY: help setup demo lab lab-down test quick test-unit test-lab test-all test-matrix test-operations test-core-versions test-core-quick test-bare lint-newest bench-lab bench-nova bench-numa bench-placement bench-drain lint docs pages pictures build clean
 SETUP := tests/setup/setup.sh
 LAB := tests/lab/lab
 PYTEST := .venv/bin/pytest -q -n 2
@@ -58,6 +58,10 @@ test-core-versions: setup  ## all unit tests with each ansible-core that is supp
 
 test-core-quick: setup  ## what depends on ansible-core most, with the oldest
 	tests/setup/core-versions.sh --quick 2.17
+
+test-bare: export COMMAND := $(or $(COMMAND),make demo)
+test-bare:  ## a command on a fresh Debian without anything: SUITE=bookworm COMMAND='make test'; by default make demo on trixie
+	@tests/setup/bare_root.sh $(or $(SUITE),trixie) "$$COMMAND"
 
 lint: setup  ## ruff, mypy, vermin, ansible-test sanity, ansible-lint, galaxy-importer, antsibull-docs, layering
 	@$(SETUP) lint

@@ -12,6 +12,7 @@
 #   setup.sh hosts      get what hosts of other kinds in the lab have: split daemons of libvirt, a newer QEMU, a guest with an agent
 #   setup.sh events     install Java for ansible-rulebook, and Prometheus
 #   setup.sh browser    install Chromium, for the tests of the report's page
+#   setup.sh bare       install debootstrap, which makes the roots of bare_root.sh
 #
 # Exit status: 0 ready, 1 something failed, 4 this machine is not one that packages can be
 # installed on (not Debian-like, or no root).
@@ -32,7 +33,14 @@ STORAGE="
     nfs-ganesha nfs-ganesha-vfs rpcbind
     glusterfs-server libvirt-daemon-driver-storage-gluster
     lvm2"
-EVENTS="openjdk-17-jre-headless prometheus prometheus-node-exporter"
+EVENTS="prometheus prometheus-node-exporter"
+# Of these the packages that the release has. Since libvirt 11 the drivers have packages of their own; before they are parts of libvirt-daemon.
+DRIVERS="
+    libvirt-daemon-driver-storage libvirt-daemon-driver-nodedev libvirt-daemon-driver-secret
+    libvirt-daemon-driver-network libvirt-daemon-driver-interface libvirt-daemon-driver-nwfilter
+    libvirt-daemon-lock libvirt-daemon-plugin-lockd"
+STORAGE_DRIVERS="libvirt-daemon-driver-storage-logical"
+JAVA="openjdk-17-jre-headless openjdk-21-jre-headless openjdk-25-jre-headless"
 # Debian's. Ubuntu has Chromium as a snap only: there a chromium and a chromedriver of your own will do.
 BROWSER="chromium chromium-driver"
 
@@ -49,11 +57,13 @@ quietly() {
 }
 
 tidy_up() {
-    rm -f "$log"
+    rm -f "$log" "$units"
     if [ -n "$policy" ]; then $root rm -f /usr/sbin/policy-rc.d; fi
 }
 log=$(mktemp)
+units=$(mktemp)
 policy=
+updated=
 root=
 trap tidy_up EXIT
 trap 'exit 1' HUP INT TERM
@@ -92,26 +102,50 @@ install_packages() {
         printf '#!/bin/sh\nexit 101\n' | $root tee /usr/sbin/policy-rc.d >/dev/null
         $root chmod 755 /usr/sbin/policy-rc.d
     fi
-    # A package source that does not answer matters only if something then cannot be found.
-    quietly $root apt-get -q update || say "apt-get update failed, trying with what apt knows"
+    update_lists
+    enabled_units >"$units"
     # shellcheck disable=SC2086
     quietly $root env DEBIAN_FRONTEND=noninteractive apt-get -qy \
         -o Dpkg::Use-Pty=0 -o DPkg::Lock::Timeout=300 install --no-install-recommends $missing ||
         fail "apt-get could not install: $missing"
-    [ -d /run/systemd/system ] || return 0
-    for package in $missing; do
-        case $package in
-            openssh-server) $root systemctl -q disable ssh.service ssh.socket 2>/dev/null ;;
-            postgresql) $root systemctl -q disable postgresql.service 2>/dev/null ;;
-        esac || :
+    # shellcheck disable=SC2046
+    set -- $(enabled_units | comm -13 "$units" -)
+    [ $# = 0 ] || $root systemctl -q disable "$@" 2>/dev/null || say "these would start when the machine boots: $*"
+}
+
+enabled_units() {
+    if [ -d /run/systemd/system ]; then
+        systemctl list-unit-files --state=enabled --no-legend | cut -d ' ' -f 1 | LC_ALL=C sort
+    fi
+}
+
+# A package source that does not answer matters only if something then cannot be found.
+update_lists() {
+    [ -z "$updated" ] || return 0
+    quietly $root apt-get -q update || say "apt-get update failed, trying with what apt knows"
+    updated=yes
+}
+
+# Print those of the packages that this release has. (An installed one is known without lists.)
+known() {
+    for package; do
+        if LC_ALL=C apt-cache policy "$package" 2>/dev/null | grep -q 'Candidate: [^(]'; then echo "$package"; fi
     done
 }
 
-# shellcheck disable=SC2086
-step_packages() { install_packages $PACKAGES; }
+# The images of containers come without lists of packages.
+step_packages() {
+    # shellcheck disable=SC2086
+    install_packages $PACKAGES
+    if ! ls /var/lib/apt/lists/*_Packages* >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then update_lists; fi
+    # shellcheck disable=SC2046,SC2086
+    install_packages $(known $DRIVERS)
+}
 
-# shellcheck disable=SC2086
-step_storage() { install_packages $STORAGE; }
+step_storage() {
+    # shellcheck disable=SC2046,SC2086
+    install_packages $STORAGE $(known $STORAGE_DRIVERS)
+}
 
 # Each is made once; Ubuntu has no backports of Debian's, and the tests of what is missing are skipped.
 step_hosts() {
@@ -122,13 +156,18 @@ step_hosts() {
     done
 }
 
-step_events() { install_packages $EVENTS; }
+step_events() {
+    # shellcheck disable=SC2046,SC2086
+    install_packages $EVENTS $(known $JAVA | head -n 1)
+}
 
 step_browser() {
     if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then return; fi
     # shellcheck disable=SC2086
     install_packages $BROWSER
 }
+
+step_bare() { install_packages debootstrap; }
 
 # ------------------------------------------------------------------------ environments
 
@@ -215,7 +254,7 @@ step_lint() {
 [ $# -gt 0 ] || set -- packages env
 for step; do
     case $step in
-        packages | env | lint | storage | hosts | events | browser) "step_$step" ;;
-        *) fail "there is no step $step; the steps are packages, env, lint, storage, hosts, events and browser." ;;
+        packages | env | lint | storage | hosts | events | browser | bare) "step_$step" ;;
+        *) fail "there is no step $step; the steps are packages, env, lint, storage, hosts, events, browser and bare." ;;
     esac
 done
