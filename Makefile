@@ -4,7 +4,7 @@
 # `make` or `make help` lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo lab lab-down test quick test-unit test-lab test-all test-matrix test-operations test-core-versions test-core-quick test-bare lint-newest bench-lab bench-nova bench-numa bench-placement bench-drain lint docs pages pictures build clean
+.PHONY: help setup ready demo lab lab-down test quick test-unit test-lab test-all test-matrix test-operations test-core-versions test-core-quick test-bare lint-newest bench-lab bench-nova bench-numa bench-placement bench-drain lint docs pages pictures build clean
 SETUP := tests/setup/setup.sh
 LAB := tests/lab/lab
 PYTEST := .venv/bin/pytest -q -n 2
@@ -27,22 +27,28 @@ lab: setup  ## start the lab, or whatever of it is not running
 lab-down:  ## stop the lab and remove everything of it
 	@$(LAB) down
 
-test: lint test-unit test-core-quick test-lab  ## linters, unit tests, tests in the lab: under 20 minutes
+ready:
+	@tests/setup/ready.sh
 
+test: ready lint test-unit test-core-quick test-lab  ## linters, unit tests, tests in the lab: under 20 minutes
+	@.venv/bin/python tests/setup/seen.py make test
+
+# What cannot run is a failure here.
+test-all: export DROVER_SKIP_NOTHING := 1
 test-all: test test-matrix test-operations  ## those and the long ones
 
 quick:  ## the engine's unit tests, without root, PostgreSQL or a browser: under 90 seconds
 	@$(SETUP) env
 	$(PYTEST) --dist worksteal -m 'not long' -k 'not postgresql' $(QUICK)
 
-test-unit: setup  ## unit tests, the store on SQLite; a sample of those of which there are many: on PostgreSQL, of each playbook, the fault matrix, the scenarios
+test-unit: ready  ## unit tests, the store on SQLite; a sample of those of which there are many: on PostgreSQL, of each playbook, the fault matrix, the scenarios
 	$(PYTEST) -m 'not long' --one-in 8 tests/unit
 	$(PYTEST) --one-in 800 tests/matrix tests/scenarios
 
-test-matrix: setup  ## the fault matrix, simulated: each operation, with each fault, at each of its moments
+test-matrix: ready  ## the fault matrix, simulated: each operation, with each fault, at each of its moments
 	$(PYTEST) tests/matrix
 
-test-lab: setup  ## the playbooks on real hypervisors
+test-lab: ready  ## the playbooks on real hypervisors
 	$(PYTEST) -n 0 -m 'not long' tests/lab/test_lab_itself.py
 	$(PYTEST) --dist worksteal -m 'not long' tests/lab --ignore tests/lab/test_lab_itself.py
 
@@ -56,14 +62,14 @@ test-core-versions: setup  ## all unit tests with each ansible-core that is supp
 	@$(SETUP) browser
 	tests/setup/core-versions.sh $(CORE)
 
-test-core-quick: setup  ## what depends on ansible-core most, with the oldest
+test-core-quick: ready  ## what depends on ansible-core most, with the oldest
 	tests/setup/core-versions.sh --quick 2.17
 
 test-bare: export COMMAND := $(or $(COMMAND),make demo)
 test-bare:  ## a command on a fresh Debian without anything: SUITE=bookworm COMMAND='make test'; by default make demo on trixie
 	@tests/setup/bare_root.sh $(or $(SUITE),trixie) "$$COMMAND"
 
-lint: setup  ## ruff, mypy, vermin, ansible-test sanity, ansible-lint, galaxy-importer, antsibull-docs, layering
+lint: ready  ## ruff, mypy, vermin, ansible-test sanity, ansible-lint, galaxy-importer, antsibull-docs, layering
 	@$(SETUP) lint
 	tests/setup/lint.sh
 

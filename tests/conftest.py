@@ -9,9 +9,12 @@ store itself. ``--one-in N`` tries a fixed sample of the fault matrix and of the
 
 from __future__ import annotations
 
+import os
 import zlib
 
 import pytest
+
+from ansible_collections.drover.compute.tests import parts
 
 SAMPLED = (
     "tests/matrix/test_matrix.py::test_cell[",
@@ -52,6 +55,21 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "long: too long for make test; make test-operations runs it.")
+
+
+_left_out = []
+
+
+def pytest_runtest_logreport(report):
+    if (part := parts.left_out(report)) and not os.environ.get("PYTEST_XDIST_WORKER"):
+        _left_out.append(part)
+
+
+def pytest_terminal_summary(terminalreporter):
+    for part in dict.fromkeys(_left_out):
+        terminalreporter.write_line(f"{_left_out.count(part)} tests were left out. {part}")
+    if _left_out:
+        parts.note(_left_out)
 
 
 def _is_sampled(item):

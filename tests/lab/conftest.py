@@ -20,6 +20,8 @@ sys.path.insert(0, os.fspath(HERE))
 from lablib import control  # noqa: E402  pylint: disable=wrong-import-position
 from lablib import layout as lab_layout
 
+from ansible_collections.drover.compute.tests import parts
+
 if os.environ.get("PYTEST_XDIST_WORKER"):
     # Several at once: a lab for each.
     os.environ["DROVER_LAB"] = os.fspath(lab_layout.CHECKOUT / ".cache" / f"lab-{os.environ['PYTEST_XDIST_WORKER']}")
@@ -81,6 +83,14 @@ def run(
     if check and done.returncode:
         pytest.fail(f"{' '.join(words)}: exit status {done.returncode}\n{done.stdout}{done.stderr}", pytrace=False)
     return done
+
+
+@pytest.fixture(scope="session", autouse=True)
+def lab_is_possible() -> None:
+    """Leave these tests out on a machine that cannot run the lab."""
+    done = run([os.fspath(HERE / "lab"), "possible"], check=False)
+    if done.returncode == 4:
+        parts.leave_out("The tests in the lab", done.stderr.strip().removeprefix("lab: "))
 
 
 @pytest.fixture(scope="session")

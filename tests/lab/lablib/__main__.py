@@ -25,6 +25,7 @@ from .layout import (
     CHECKOUT,
     HOST_KINDS,
     MAX_HOSTS,
+    NEW_NAMESPACES,
     SUDO_USER,
     Host,
     LabError,
@@ -33,6 +34,7 @@ from .layout import (
     as_root,
     find_programs,
     newer_qemu,
+    possible,
     run,
     split_daemons,
 )
@@ -93,11 +95,8 @@ def hosts_of(count: int, kinds: dict[str, list[str]]) -> list[Host]:
 
 def start_switch(layout: Layout, hosts: list[Host]) -> None:
     """Write the files and start the lab's first process, away from this terminal."""
+    possible()
     root = as_root()
-    new_namespaces = ["unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork"]
-    tried = subprocess.run([*root, *new_namespaces, "true"], capture_output=True, text=True, check=False)
-    if tried.returncode:
-        raise NoLabHere(f"This machine gives no namespaces to the lab: {tried.stderr.strip()}")
     stop_ssh(layout)
     files.write_all(layout, hosts)
     package = os.fspath(pathlib.Path(__file__).parents[1])
@@ -105,7 +104,7 @@ def start_switch(layout: Layout, hosts: list[Host]) -> None:
         process = subprocess.Popen(
             [
                 *root,
-                *new_namespaces,
+                *NEW_NAMESPACES,
                 "--kill-child",
                 "env",
                 f"PYTHONPATH={package}",
@@ -321,6 +320,7 @@ def arguments() -> argparse.ArgumentParser:
         ("newer-qemu", "a host whose QEMU is newer than that of the machine"),
     ):
         command.add_argument(f"--{kind}", action="append", default=[], metavar="HOST", help=text)
+    commands.add_parser("possible", help="exit status 4, and the reason, if this machine cannot run the lab")
     commands.add_parser("down", help="stop everything and remove the lab's files")
     commands.add_parser("status", help="what is running; exit status 3 if the lab is down")
     commands.add_parser("install", help="build the collection and install it for the lab's Ansible")
@@ -346,6 +346,8 @@ def main() -> int:
         if options.command == "up":
             servers = [name for name in options.servers.split(",") if name]
             up(layout, options.hosts, {kind: getattr(options, kind) for kind in HOST_KINDS}, servers)
+        elif options.command == "possible":
+            possible()
         elif options.command == "down":
             down(layout)
         elif options.command == "status":

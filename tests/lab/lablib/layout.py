@@ -49,6 +49,11 @@ PROGRAMS = {
 }
 
 
+NEW_NAMESPACES = ("unshare", "--net", "--mount", "--uts", "--ipc", "--pid", "--fork")
+#: What every host does first, in namespaces of its own; a container may give these and yet refuse this.
+TRIAL = "mount -t proc proc /proc && mount -t sysfs sysfs /sys && mount -t tmpfs tmpfs /sys && ip link add lab0 type bridge"
+
+
 class LabError(Exception):
     """Something a person has to see to; the text says what."""
 
@@ -181,6 +186,17 @@ def find_programs() -> None:
         raise NoLabHere(f"The lab needs these packages: {' '.join(missing)}. Run `make setup`.")
     if not os.path.exists("/dev/net/tun"):
         raise NoLabHere("The lab needs /dev/net/tun, which this machine does not have.")
+
+
+def possible() -> None:
+    """See that this machine can run the lab.
+
+    :raises NoLabHere: it cannot.
+    """
+    find_programs()
+    tried = subprocess.run([*as_root(), *NEW_NAMESPACES, "sh", "-c", TRIAL], capture_output=True, text=True, check=False)
+    if tried.returncode:
+        raise NoLabHere(f"This machine gives no namespaces to the lab: {tried.stderr.strip()}")
 
 
 def split_daemons() -> pathlib.Path:
