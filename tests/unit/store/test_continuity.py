@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -163,7 +164,8 @@ def bring_back(backup, path):
 
 def backup(path, name="backup.db"):
     target = path.parent / name
-    with sqlite3.connect(path) as source, sqlite3.connect(target) as copy:
+    # Python 3.13 closes no connection that nothing refers to, and one that is open has a log that is gone once the file is replaced.
+    with contextlib.closing(sqlite3.connect(path)) as source, contextlib.closing(sqlite3.connect(target)) as copy:
         source.backup(copy)
     return target
 
