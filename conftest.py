@@ -48,9 +48,11 @@ def _make_importable() -> None:
     base = str(_base_folder())
     if base not in sys.path:
         sys.path.insert(0, base)
-    paths = [path for path in os.environ.get("ANSIBLE_COLLECTIONS_PATH", "").split(os.pathsep) if path]
-    if base not in paths:
-        os.environ["ANSIBLE_COLLECTIONS_PATH"] = os.pathsep.join([base, *paths])
+    os.environ["ANSIBLE_COLLECTIONS_PATH"] = base
 
 
 _make_importable()
+
+from ansible_collections.drover.compute.tests import surroundings
+
+surroundings.make()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 import sqlite3
@@ -79,7 +80,7 @@ def test_what_comes_from_the_store_is_never_a_template(fleet, tmp_path):
     """Somebody who can write the store, or name a domain, gets nothing evaluated on the controller."""
     marker = tmp_path / "evaluated"
     evil = f"{{{{ lookup('ansible.builtin.pipe', 'touch {marker}') }}}}"
-    with sqlite3.connect(tmp_path / "store.db") as connection:
+    with contextlib.closing(sqlite3.connect(tmp_path / "store.db")) as connection, connection:
         connection.execute("UPDATE instances SET name = ?", (evil,))
         connection.execute("UPDATE domains SET name = ?", (evil,))
         connection.execute("UPDATE services SET disabled_reason = ?, last_error = ?", (evil, evil))
