@@ -62,16 +62,16 @@ mkdir -p "$roots"
 
 layer=$(mktemp -d "$roots/run.XXXXXX")
 trap 'rm -rf --one-file-system "$layer"' EXIT
-trap 'exit 1' HUP INT TERM
 mkdir "$layer/files" "$layer/work" "$layer/root"
 passed_on=
 for name in $PASSED_ON; do
     eval "value=\${$name:-}"
     [ -z "$value" ] || passed_on="$passed_on $name=$value"
 done
-status=0
+exec 3<&0
+# In the background, with the input of the terminal, for a shell heeds no signal while it waits for a command in the foreground.
 # shellcheck disable=SC2016
-unshare --mount --uts --ipc --pid --fork --kill-child sh -euc '
+env --default-signal=INT,QUIT unshare --mount --uts --ipc --pid --fork --kill-child sh -euc '
     layer=$1 base=$2 folder=$3 passed_on=$4 command=$5
     root=$layer/root
     # Nothing of the layer outlives the command: it is not written to the disk in time.
@@ -86,5 +86,8 @@ unshare --mount --uts --ipc --pid --fork --kill-child sh -euc '
     git clone -q . "$root$folder"
     chroot "$root" env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin $passed_on \
         sh -c "cd $folder && exec sh -c \"\$1\"" - "$command"
-' - "$layer" "$base" "$FOLDER" "$passed_on" "$*" || status=$?
+' - "$layer" "$base" "$FOLDER" "$passed_on" "$*" <&3 &
+trap 'kill -s KILL $!; exit 1' HUP INT TERM
+status=0
+wait $! || status=$?
 exit "$status"
