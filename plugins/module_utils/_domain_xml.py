@@ -249,6 +249,11 @@ def networks_of(text: str) -> dict[str, list[str]]:
     return needs
 
 
+def network_filters_of(text: str) -> list[str]:
+    """Return the names of the network filters that a domain's interfaces have, sorted."""
+    return sorted({each.get("filter") or "" for each in parse(text).findall("devices/interface/filterref")} - {""})
+
+
 def nvram_path(text: str, system: bool = False) -> str | None:
     """The file that keeps the domain's UEFI variables, or None.
 

@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from ansible_collections.drover.compute.plugins.module_utils import _cpus, _host_addresses, _kvm_probe
+from ansible_collections.drover.compute.plugins.module_utils import _cpus, _drivers, _host_addresses, _kvm_probe
 from ansible_collections.drover.compute.plugins.module_utils._capabilities import parse_capabilities
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import network_filters_of
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
 from ansible_collections.drover.compute.plugins.module_utils._storage import read_networks
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse, size_bytes
@@ -32,7 +33,7 @@ def read(conn: Any, local: bool) -> dict[str, Any]:
     :raises libvirt.libvirtError: the connection breaks.
     """
     capabilities = parse(conn.getCapabilities())
-    pools = [found for found in (_pool(pool) for pool in conn.listAllStoragePools(0)) if found]
+    pools = [found for found in (_pool(pool) for pool in _drivers.listed(conn.listAllStoragePools, 0)) if found]
     return {
         "hostname": conn.getHostname(),
         "host_uuid": (capabilities.findtext("host/uuid") or "").strip() or None,
@@ -45,7 +46,12 @@ def read(conn: Any, local: bool) -> dict[str, Any]:
         "pools_free_gib": {each["name"]: each["free_gib"] for each in pools if each["active"] and each["type"] not in _NO_ROOM},
         "pools_stopped": sorted(each["name"] for each in pools if each["autostart"] and not each["active"]),
         # Without their values, which are nobody's business here.
-        "secrets": _distinct(name for secret in conn.listAllSecrets(0) for name in (secret.UUIDString(), secret.usageID())),
+        "secrets": _distinct(
+            name for secret in _drivers.listed(conn.listAllSecrets, 0) for name in (secret.UUIDString(), secret.usageID())
+        ),
+        **_drivers.read(conn, local),
+        "pool_types": {each["name"]: each["type"] for each in pools},
+        "nwfilters": _distinct(each.name() for each in _drivers.listed(conn.listAllNWFilters, 0)),
         "guests": [found for found in (_guest(conn, domain) for domain in conn.listAllDomains(0)) if found],
     }
 
@@ -118,6 +124,7 @@ def of_xml(text: str) -> dict[str, Any]:
         "interfaces": _distinct(nic.get("bridge") or nic.get("dev") for nic in nics if nic is not None and not nic.get("network")),
         "pools": _distinct(each.get("pool") for disk in disks for each in disk.findall("source") if disk.get("type") == "volume"),
         "secrets": _distinct(secrets),
+        "nwfilters": network_filters_of(text),
     }
 
 

@@ -45,6 +45,7 @@ CALL_TIMEOUTS = {
     "refresh": 300,
     "storagePoolCreateXML": 300,
     "listAllStoragePools": 300,
+    "numOfStoragePools": 300,
     "storagePoolLookupByName": 300,
     "storageVolLookupByName": 300,
     "storageVolLookupByPath": 300,
@@ -82,6 +83,8 @@ class Line:
     :param error: the exception for one that does not answer in time, made of a sentence.
     :param classes: of the objects that libvirt hands out.
     :param kept: makes of a function one whose exceptions have what libvirt said, see _libvirt.
+    :param explain: returns better words for the failure of a call than libvirt's, or None; called with the name of the call, the exception, the host
+        and what makes another call.
     """
 
     def __init__(
@@ -90,8 +93,11 @@ class Line:
         error: Callable[[str], Exception],
         classes: tuple[type, ...],
         kept: Callable[[Callable[..., Any]], Callable[..., Any]],
+        conn: Any,
+        explain: Callable[[str, Exception, str, Callable[..., Any]], str | None],
     ) -> None:
         self._host, self._error, self._classes, self._kept = host, error, classes, kept
+        self._conn, self._explain = conn, explain
         #: What there is to say of it, once it did not answer.
         self._silent: str | None = None
 
@@ -104,6 +110,9 @@ class Line:
             except Exception as exc:
                 found = POOL_AT_WORK.search(str(exc)) if name in POOL_CALLS else None
                 if found is None:
+                    words = self._explain(name, exc, self._host, self._ask)
+                    if words is not None:
+                        exc.args = (words,)
                     raise
                 if time.monotonic() >= until:
                     exc.args = (
@@ -112,6 +121,10 @@ class Line:
                     )
                     raise
             time.sleep(POOL_PAUSE)
+
+    def _ask(self, name: str, *args: Any) -> Any:
+        """Return what the connection answers to a call."""
+        return self._call(name, getattr(self._conn, name), args, {})
 
     def _call(self, name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         limit = CALL_TIMEOUTS.get(name, CALL_TIMEOUT)

@@ -135,7 +135,10 @@ def remove(conn: Any, uuids: Iterable[str], domain_uuid: str | None = None) -> l
     if not ours:
         return []
     kept = []
-    there = _read(conn)
+    try:
+        there = _read(conn)
+    except libvirt.libvirtError as exc:
+        return [{"uuid": each, "reason": f"the devices cannot be read: {_libvirt.text_of(exc)}"} for each in ours]
     try:
         users = _users(conn, domain_uuid)
     except libvirt.libvirtError as exc:

@@ -67,7 +67,9 @@ host:
     - C(machines) are architectures and machine types, C(security) the security drivers, C(interfaces) the network interfaces (null if the
       hypervisor is another machine), C(secrets) uuids, C(free_gib) the free space of O(instances_path) (null if there is no such folder),
       C(pools_free_gib) the same of storage pools in which volumes can be made, C(pools_stopped) those that should run and do not,
-      C(why_no_kvm) why a guest does not start with KVM (null if it does, or if that is not known), C(clock) the time in seconds since 1970.
+      C(pool_types) the types of the pools, C(nwfilters) the network filters, C(why_no_kvm) why a guest does not start with KVM (null if it does,
+      or if that is not known), C(clock) the time in seconds since 1970.
+    - C(missing_drivers) and C(missing_pool_types) are those of M(drover.compute.hypervisor_info).
   returned: success
   type: dict
   sample:
@@ -81,9 +83,13 @@ host:
     pools: [images]
     pools_free_gib: {images: 512.5}
     pools_stopped: []
+    pool_types: {images: dir}
     secrets: []
+    nwfilters: []
+    missing_drivers: []
+    missing_pool_types: {rbd: libvirt-daemon-driver-storage-rbd}
     guests:
-      - {name: web, memory_mib: 2048, machine: x86_64 pc-q35-7.2, networks: [default], interfaces: [], pools: [], secrets: [], cpu: null}
+      - {name: web, memory_mib: 2048, machine: x86_64 pc-q35-7.2, networks: [default], interfaces: [], pools: [], secrets: [], nwfilters: [], cpu: null}
     libvirt_version: 9000000
     hypervisor_version: 7002000
     kvm: true

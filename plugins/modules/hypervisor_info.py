@@ -374,6 +374,20 @@ hypervisor:
           parent: pci_0000_84_00_0
           type: nvidia-11
           uuid: 4b20d080-1b54-4048-85b3-a6a62d165c01
+    missing_drivers:
+      description:
+        - The drivers of libvirt that the host lacks, of V(storage), V(nodedev), V(secret), V(network), V(interface) and V(nwfilter). C(package) is
+          what to install; packages of several distributions, if it is not known which the host has. With split daemons C(daemon) is the one that does
+          not run, else it is null. Empty for hypervisors that have them built in, such as libvirt's test driver.
+      type: list
+      elements: dict
+      returned: always
+      sample: [{driver: storage, package: libvirt-daemon-driver-storage, daemon: null}]
+    missing_pool_types:
+      description: The types of storage pools that the host cannot have, with the package of each. Null if libvirt does not tell.
+      type: dict
+      returned: always
+      sample: {gluster: libvirt-daemon-driver-storage-gluster, rbd: libvirt-daemon-driver-storage-rbd}
     untold_domains:
       description: The uuids and names of domains that libvirt lists but does not describe. They may run.
       type: list

@@ -18,6 +18,7 @@ from ansible_collections.drover.compute.plugins.module_utils._domain_xml import 
     boot_files,
     devices_that_hold,
     has_emulated_tpm,
+    network_filters_of,
     networks_of,
 )
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
@@ -176,6 +177,14 @@ def network_reasons(destination: Any, text: str, where: str) -> list[str]:
     """Whether the networks, bridges and devices that its interfaces plug into are at the destination."""
     needs = networks_of(text)
     reasons = _inactive(needs["network"], "network", destination.networkLookupByName, libvirt.VIR_ERR_NO_NETWORK, "virsh net-start", where)
+    for name in network_filters_of(text):
+        try:
+            destination.nwfilterLookupByName(name)
+        except libvirt.libvirtError as exc:
+            if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_NWFILTER:
+                reasons.append(f"the network filter {name} does not exist on {where}: define it there (virsh nwfilter-define)")
+            else:
+                reasons.append(f"libvirt of {where} does not tell about the network filter {name}: {_libvirt.text_of(exc)}")
     devices = needs["bridge"] + needs["dev"]
     if devices:
         known = _host_devices(destination)
@@ -198,7 +207,8 @@ def _host_devices(conn: Any) -> set[str]:
             if name:
                 names.add(name)
     except libvirt.libvirtError:
-        pass
+        # The interface driver leaves out devices that are part of a bridge.
+        return set()
     # Without udev libvirt lists the loopback at most, which proves nothing about the rest.
     return names if names - {"lo"} else set()
 

@@ -12,6 +12,7 @@ import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ansible_collections.drover.compute.plugins.module_utils import _drivers as drivers
 from ansible_collections.drover.compute.plugins.module_utils._migration.options import TIMEOUT_PER_GIB, time_limit
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations.options import Options
@@ -22,6 +23,8 @@ CLOCK = 2.0
 #: GiB below which the folder of the instances is short of space.
 SPACE = 1.0
 _LISTS = ("machines", "security", "networks", "pools", "pools_stopped", "secrets", "guests")
+#: Lists that a host may leave out.
+_MORE_LISTS = ("interfaces", "nwfilters", "missing_drivers")
 #: What guests use: the key, what it is called, and what to do at a host that lacks it.
 _USED = (
     (
@@ -39,7 +42,10 @@ _USED = (
         "Define and start it there: virsh pool-define, virsh pool-start {0}, virsh pool-autostart {0}",
     ),
     ("secrets", "secrets", "the secret {}", "Define it there with the same uuid and value: virsh secret-define, virsh secret-set-value"),
+    ("nwfilters", "nwfilters", "the network filter {}", "Define it there: virsh nwfilter-define"),
 )
+#: The driver without which a host can have none of it.
+_DRIVER = {"networks": "network", "pools": "storage", "secrets": "secret", "nwfilters": "nwfilter"}
 
 
 class Finding(NamedTuple):
@@ -65,6 +71,7 @@ def findings(answers: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
         else:
             hosts[name] = answer["host"]
             found += [*_clock(name, answer.get("clock_bounds")), *_own(name, answer["host"])]
+            found += _missing_drivers(name, answer["host"].get("missing_drivers") or ())
             found += _time_limits(name, answer["host"], answer.get("migration"))
         found += [
             Finding(name, ERROR, sentence.rstrip("."), "Run the playbook drover.compute.migration_trust")
@@ -79,11 +86,12 @@ def recorded(hosts: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
     """Return what can be found without a question to a host, by what the store has of all hosts.
 
     :param hosts: {host: hypervisor_version, libvirt_version, host_uuid, hostname, addresses (None where they were not read),
-        migration_address, and further, pairs of what was found and a remedy}.
+        migration_address, missing_drivers, and further, pairs of what was found and a remedy}.
     """
     found = [*_versions(hosts), *_same_machine(hosts)]
     for name, host in hosts.items():
         found += [Finding(name, WARNING, *each) for each in host["further"]]
+        found += _missing_drivers(name, host["missing_drivers"])
         address = _address(host["migration_address"])
         if address is not None and host["addresses"] is not None:
             problems = _address_problems({"addresses": [address], "silent": []}, host["addresses"], ERROR)
@@ -127,11 +135,13 @@ def _unreadable(host: Any) -> str | None:
     if not isinstance(host, Mapping):
         return "its answer has no facts"
     odd = [key for key in _LISTS if not isinstance(host.get(key), list)]
-    if host.get("interfaces") is not None and not isinstance(host["interfaces"], list):
-        odd.append("interfaces")
+    odd += [key for key in _MORE_LISTS if host.get(key) is not None and not isinstance(host[key], list)]
+    odd += [key for key in ("pool_types", "missing_pool_types") if not _is_texts_by_name(host.get(key))]
     if not odd:
-        texts = [each for key in _LISTS[:-1] for each in host[key]] + list(host.get("interfaces") or ())
+        texts = [each for key in _LISTS[:-1] for each in host[key]] + [*(host.get("interfaces") or ()), *(host.get("nwfilters") or ())]
         odd = ["a name"] if not all(isinstance(each, str) for each in texts) else []
+    if not odd and not all(_is_missing_driver(each) for each in host.get("missing_drivers") or ()):
+        odd.append("missing_drivers")
     if not odd and not all(_is_guest(each) for each in host["guests"]):
         odd.append("guests")
     return f"its answer cannot be read ({', '.join(odd)})" if odd else None
@@ -149,6 +159,25 @@ def _names(guest: Mapping[str, Any], key: str) -> list[str] | None:
     value = guest.get(key)
     names = [] if value is None else [value] if isinstance(value, str) else value
     return names if isinstance(names, list) and all(isinstance(each, str) for each in names) else None
+
+
+def _is_missing_driver(each: Any) -> bool:
+    return (
+        isinstance(each, Mapping)
+        and isinstance(each.get("driver"), str)
+        and each["driver"] in drivers.DRIVERS
+        and isinstance(each.get("package"), str)
+        and isinstance(each.get("daemon"), (str, type(None)))
+    )
+
+
+def _is_texts_by_name(value: Any) -> bool:
+    return value is None or (isinstance(value, Mapping) and all(isinstance(each, str) for each in value.values()))
+
+
+def _missing_drivers(name: str, missing: Iterable[Mapping[str, Any]]) -> Iterable[Finding]:
+    for each in missing:
+        yield Finding(name, WARNING, drivers.what(each["driver"]), drivers.remedy(each))
 
 
 def _clock(name: str, bounds: Any) -> Iterable[Finding]:
@@ -243,8 +272,18 @@ def _lacking(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
                         name,
                         WARNING,
                         f"it lacks {what.format(each)}, which {_some(guests)} {'uses' if len(set(guests)) == 1 else 'use'}: no move to here",
-                        remedy.format(each),
+                        _advice(has, each, host, hosts) or remedy.format(each),
                     )
+
+
+def _advice(has: str, name: str, host: Mapping[str, Any], hosts: Mapping[str, Mapping[str, Any]]) -> str | None:
+    """Return what to do first where a host lacks the driver of what it lacks; None where it has the driver."""
+    for each in host.get("missing_drivers") or ():
+        if each["driver"] == _DRIVER.get(has):
+            return drivers.remedy(each)
+    types = host.get("missing_pool_types") or {}
+    kinds = [each["pool_types"][name] for each in hosts.values() if has == "pools" and name in (each.get("pool_types") or {})]
+    return next((drivers.pool_remedy((), types, kind) for kind in kinds if kind in types), None)
 
 
 def _some(guests: Iterable[str]) -> str:

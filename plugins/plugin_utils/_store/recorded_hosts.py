@@ -21,6 +21,7 @@ class RecordedHost(NamedTuple):
     host_uuid: str | None
     addresses: list[str] | None
     migration_address: str | None
+    missing_drivers: list[dict[str, str | None]]
     fleet_cpu: FleetCpu | None
     features: list[str]
 
@@ -46,6 +47,7 @@ def read(connection: Connection) -> dict[str, RecordedHost]:
             nodes.facts["libvirt_version"].label("libvirt_version"),
             nodes.facts["host_uuid"].as_string().label("host_uuid"),
             nodes.facts["addresses"].label("addresses"),
+            nodes.facts["missing_drivers"].label("missing_drivers"),
             nodes.migration_address,
             cpus.cpu,
             cpus.hosts,
@@ -62,5 +64,6 @@ def read(connection: Connection) -> dict[str, RecordedHost]:
         kept: FleetCpu | None = {"cpu": row.cpu, "hosts": row.hosts, "created_at": row.created_at} if row.cpu else None
         features: list[str] = (row.host_model or {}).get("features") or []
         own = {name: getattr(row, name) for name in _OWN}
-        found.setdefault(row.host, RecordedHost(**own, fleet_cpu=kept, features=features))
+        drivers = row.missing_drivers or []
+        found.setdefault(row.host, RecordedHost(**own, missing_drivers=drivers, fleet_cpu=kept, features=features))
     return found

@@ -20,6 +20,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.module_utils._drivers import DRIVERS
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._records.node_fields import NODE_FIELDS, NUMBER, TEXT, NodeField
@@ -92,6 +93,7 @@ def host(facts: Mapping[str, Any], where: str) -> None:
         text(facts, "reboot_sign", where, LONGEST_TEXT)
     if facts.get("uri") is not None:
         text(facts, "uri", where)
+    missing_drivers(facts, where)
     _cpu(_mapping(facts, "cpu", where), f"{where}: cpu")
     _storage(_mapping(facts, "storage", where), f"{where}: storage")
     pools(facts.get("pools"), where)
@@ -217,6 +219,25 @@ def pools(found: Any, where: str) -> None:
             if value is not None and not (is_number(value) and 0 <= value <= LARGEST):
                 raise DroverError(f"{place}: {key} must be a number of 0 or more, not {shown(value)}.")
         _plain(pool, place)
+
+
+def missing_drivers(facts: Mapping[str, Any], where: str) -> None:
+    """Check the facts missing_drivers and missing_pool_types.
+
+    :raises DroverError: they are not as hypervisor_info has them.
+    """
+    for each in _list(facts, "missing_drivers", where):
+        given = each if isinstance(each, dict) else {}
+        known = isinstance(given.get("driver"), str) and given["driver"] in DRIVERS
+        if not known or not _is_words(given.get("package")) or not (given.get("daemon") is None or _is_word(given["daemon"])):
+            raise DroverError(f"{where}: missing_drivers must hold mappings with driver, package and daemon, not {shown(each)}.")
+    for kind, name in _mapping(facts, "missing_pool_types", where).items():
+        if not _is_word(kind) or not _is_words(name):
+            raise DroverError(f"{where}: missing_pool_types must have a package for each type, and {shown(kind)} has {shown(name)}.")
+
+
+def _is_words(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= LONGEST_NAME and _HARMLESS.fullmatch(value) is not None
 
 
 def cpu_model(found: Any, where: str) -> None:

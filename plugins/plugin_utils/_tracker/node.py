@@ -18,6 +18,7 @@ try:
 except ImportError:
     os_traits = None
 
+from ansible_collections.drover.compute.plugins.module_utils import _drivers as drivers
 from ansible_collections.drover.compute.plugins.module_utils._xml import format_cpu_set
 from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
@@ -52,6 +53,8 @@ NODE_FACTS = (
     "system_uuid",
     "machine_id",
     "reboot_sign",
+    "missing_drivers",
+    "missing_pool_types",
     "cpu",
 )
 
@@ -172,6 +175,7 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
             "shared_id": (shares.get("shared_storage") or {}).get("id"),
         },
         where,
+        drivers.pool_remedy(hypervisor.get("missing_drivers") or (), hypervisor.get("missing_pool_types") or {}),
     )
     columns = {
         "uri": hypervisor.get("uri"),

@@ -102,13 +102,18 @@ def _checked(pool: Mapping[str, Any], place: str) -> dict[str, Any]:
 
 
 def of_node(
-    wanted: Iterable[Mapping[str, Any]], pools: Sequence[Mapping[str, Any]], storage: Mapping[str, Any], where: str
+    wanted: Iterable[Mapping[str, Any]],
+    pools: Sequence[Mapping[str, Any]],
+    storage: Mapping[str, Any],
+    where: str,
+    remedy: str = "Correct the name, or define the pool there",
 ) -> tuple[list[StoragePool], list[str]]:
     """Find the chosen pools among those of a host.
 
     :param wanted: as read() returns them.
     :param pools: of the host, with the ids that the operator declared.
     :param storage: of the instances: paths (list of its names), shared_id (or None).
+    :param remedy: for a pool that the host does not have.
     :returns: (the pools, sentences about those that the host does not have).
     :raises DroverError: the space of one would count twice, or more is reserved than is there.
     """
@@ -122,7 +127,7 @@ def of_node(
         if pool is None:
             sentences.append(
                 f"{where}: storage_pools (drover_storage_pools) names the pool {name}, which the host does not have (it has "
-                f"{', '.join(sorted(have)) or 'none'}). Correct the name, or define the pool there."
+                f"{', '.join(sorted(have)) or 'none'}). {remedy}."
             )
             continue
         share = pool.get("shared_id")

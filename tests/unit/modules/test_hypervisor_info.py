@@ -56,6 +56,8 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
         "block_devices",
         "images",
         "untold_domains",
+        "missing_drivers",
+        "missing_pool_types",
     }
     assert host["hypervisor_type"] == "TEST"
     assert host["memory_mb"] == 3072

@@ -35,6 +35,10 @@ def host(*guests, **more):
         "pools_free_gib": {},
         "pools_stopped": [],
         "secrets": [],
+        "nwfilters": [],
+        "missing_drivers": [],
+        "missing_pool_types": {},
+        "pool_types": {},
         "guests": list(guests),
         "libvirt_version": 9000000,
         "hypervisor_version": 7002000,
@@ -77,6 +81,7 @@ def test_what_a_guest_uses():
         "interfaces": ["br0", "eth1"],
         "pools": ["fast"],
         "secrets": ["3d5a4b1c-0000-4000-8000-000000000001"],
+        "nwfilters": [],
     }
 
 
@@ -88,6 +93,7 @@ def test_what_a_guest_uses():
         ("interfaces", "interfaces", "br0", "the bridge or interface br0"),
         ("pools", "pools", "fast", "the storage pool fast"),
         ("secrets", "secrets", "uuid", "the secret uuid"),
+        ("nwfilters", "nwfilters", "clean", "the network filter clean"),
     ],
 )
 def test_what_guests_use_and_other_hosts_lack(has, uses, value, word):
@@ -181,6 +187,8 @@ def test_a_clock_is_wrong_only_for_certain(bounds, what):
         ({"host": 7}, "it was not read: its answer has no facts"),
         ({"host": {}}, "it was not read: its answer cannot be read (machines, security, networks, pools, pools_stopped, secrets, guests)"),
         ({"host": host(pools=[{}])}, "it was not read: its answer cannot be read (a name)"),
+        ({"host": host(missing_drivers=[{"driver": []}])}, "it was not read: its answer cannot be read (missing_drivers)"),
+        ({"host": host(pool_types={"a": []})}, "it was not read: its answer cannot be read (pool_types)"),
         ({"host": host({"name": 3})}, "it was not read: its answer cannot be read (guests)"),
         ({"host": host(guest(networks={"a": 1}))}, "it was not read: its answer cannot be read (guests)"),
     ],
@@ -286,3 +294,42 @@ def test_the_address_that_migrations_go_to(given, looked, expected):
     look = {"check_compared": compared(**{given or "n1": looked})}
     found = check({"kvm1": host(hostname="n1", addresses=["10.1.0.1"]), "kvm2": host(), "kvm3": host()}, kvm1=mine, kvm2=look, kvm3=look)
     assert texts(found) == ({("kvm1", *expected)} if expected else set())
+
+
+STORAGE = {"driver": "storage", "package": "libvirt-daemon-driver-storage", "daemon": None}
+SECRET = {"driver": "secret", "package": "libvirt-daemon-driver-secret", "daemon": "virtsecretd"}
+
+
+def test_a_missing_driver_is_named_with_what_it_costs_and_its_package():
+    found = check({"kvm1": host(), "kvm2": host(missing_drivers=[STORAGE, SECRET])})
+    assert found["errors"] == 0 and len(found["findings"]) == 2
+    storage, secret = sorted(found["findings"], key=lambda each: each["what"], reverse=True)
+    assert storage["host"] == "kvm2" and storage["what"].startswith("its libvirt has no storage driver: no disk can be copied to it")
+    assert storage["remedy"] == "Install libvirt-daemon-driver-storage there, and restart libvirtd (its guests run on)"
+    assert secret["remedy"] == "Install libvirt-daemon-driver-secret there, and start it: systemctl enable --now virtsecretd.socket"
+
+
+@pytest.mark.parametrize(
+    ("uses", "driver"), [("networks", "network"), ("pools", "storage"), ("secrets", "secret"), ("nwfilters", "nwfilter")]
+)
+def test_what_a_host_cannot_have_for_lack_of_a_driver_is_not_to_be_defined_there(uses, driver):
+    missing = [{"driver": driver, "package": "the-package", "daemon": None}]
+    found = check({"kvm1": host(guest(**{uses: ["x"]}), **{uses: ["x"]}), "kvm2": host(missing_drivers=missing), "kvm3": host()})
+    remedies = {each["host"]: each["remedy"] for each in found["findings"] if "which web uses: no move to here" in each["what"]}
+    assert remedies["kvm2"].startswith("Install the-package there") and remedies["kvm3"].startswith("Define ")
+
+
+def test_a_pool_whose_type_needs_a_package():
+    types = {"rbd": "libvirt-daemon-driver-storage-rbd"}
+    has = host(guest(pools=["vms", "fast"]), pools=["vms", "fast"], pool_types={"vms": "rbd", "fast": "dir"})
+    found = check({"kvm1": has, "kvm2": host(missing_pool_types=types), "kvm3": host(missing_pool_types=types)})
+    # A type that nothing needs is not named.
+    assert len(found["findings"]) == 4
+    remedies = {each["what"].partition(",")[0]: each["remedy"] for each in found["findings"]}
+    assert remedies["it lacks the storage pool vms"].startswith("Install libvirt-daemon-driver-storage-rbd there, restart libvirtd")
+    assert remedies["it lacks the storage pool fast"].startswith("Define and start it there")
+
+
+def test_the_filters_of_a_guest():
+    text = XML.replace("<interface type='user'/>", "<interface type='user'><filterref filter='clean'/></interface>")
+    assert _host_check.of_xml(text)["nwfilters"] == ["clean"]

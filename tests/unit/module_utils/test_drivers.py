@@ -1,0 +1,163 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Drivers that libvirt lacks. Its test driver really has none for secrets and network filters, and answers as QEMU's does without them."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+libvirt = pytest.importorskip("libvirt")
+
+from ansible_collections.drover.compute.plugins.module_utils import _block_volumes, _drivers, _libvirt, _rbd_images, _reboot_signs, _sources
+from ansible_collections.drover.compute.tests.unit.module_utils.faraway import refuse
+
+UUID = "00000000-0000-4000-8000-000000000001"
+HERE = _libvirt.host_name()
+
+
+@pytest.fixture
+def conn(monkeypatch):
+    """A connection to a hypervisor whose drivers may be missing."""
+    monkeypatch.setattr(_drivers, "_HYPERVISORS", ("TEST",))
+    monkeypatch.setattr(_reboot_signs, "system", lambda: {"debian"})
+    made = _libvirt.open_connection("test:///default")
+    yield made
+    _libvirt.close(made)
+
+
+def absent(*_arguments):
+    """Raise what a split daemon answers where the daemon of another driver is not there; as libvirt 9.0 and 11.3 do."""
+    problem = libvirt.libvirtError("Failed to connect socket to '/var/run/libvirt/virtstoraged-sock': No such file or directory")
+    text = problem.args[0]
+    problem.err = (libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_FROM_RPC, text, 2, "%s", text, None, errno.ENOENT, -1)
+    raise problem
+
+
+def test_the_missing_ones_are_found_by_one_call_each(conn, monkeypatch):
+    monkeypatch.setattr(libvirt.virConnect, "getLibVersion", lambda _self: 11_003_000)
+    # As of Debian 13 without the packages that it does not install by itself.
+    text = "<storagepoolCapabilities><pool type='dir' supported='yes'/><pool type='rbd' supported='no'/></storagepoolCapabilities>"
+    monkeypatch.setattr(libvirt.virConnect, "getStoragePoolCapabilities", lambda _self, _flags: text)
+    calls = []
+    for driver in _drivers.DRIVERS.values():
+        called = getattr(libvirt.virConnect, driver.count)
+        monkeypatch.setattr(libvirt.virConnect, driver.count, lambda *given, called=called: calls.append(1) or called(*given))
+    found = _drivers.read(conn, True)
+    assert found["missing_drivers"] == [
+        {"driver": "secret", "package": "libvirt-daemon-driver-secret", "daemon": None},
+        {"driver": "nwfilter", "package": "libvirt-daemon-driver-nwfilter", "daemon": None},
+    ]
+    assert found["missing_pool_types"] == {"rbd": "libvirt-daemon-driver-storage-rbd"}
+    assert len(calls) == len(_drivers.DRIVERS) == 6
+
+
+def test_a_daemon_without_socket_is_a_missing_driver(conn, monkeypatch):
+    monkeypatch.setattr(libvirt.virConnect, "numOfStoragePools", absent)
+    monkeypatch.setattr(libvirt.virConnect, "listAllStoragePools", absent)
+    storage = _drivers.read(conn, True)["missing_drivers"][0]
+    assert (storage["driver"], storage["daemon"]) == ("storage", "virtstoraged")
+    assert _drivers.remedy(storage).endswith(" there, and start it: systemctl enable --now virtstoraged.socket")
+    with pytest.raises(libvirt.libvirtError, match=f"^libvirt on {HERE} has no storage driver: install .*virtstoraged.socket$"):
+        conn.listAllStoragePools(0)
+
+
+def test_other_trouble_is_not_a_missing_driver(conn, monkeypatch):
+    def denied(*_arguments):
+        refuse(libvirt.VIR_ERR_ACCESS_DENIED, "access denied")
+
+    monkeypatch.setattr(libvirt.virConnect, "numOfStoragePools", denied)
+    monkeypatch.setattr(libvirt.virConnect, "listAllStoragePools", denied)
+    assert "storage" not in {each["driver"] for each in _drivers.read(conn, True)["missing_drivers"]}
+    with pytest.raises(libvirt.libvirtError, match="^access denied$"):
+        _drivers.listed(conn.listAllStoragePools, 0)
+
+
+def test_a_call_that_needs_it_names_host_driver_package_and_what_to_do(conn, monkeypatch):
+    monkeypatch.setattr(libvirt.virConnect, "getLibVersion", lambda _self: 11_003_000)
+    with pytest.raises(libvirt.libvirtError) as problem:
+        conn.secretLookupByUUIDString(UUID)
+    words = f"libvirt on {HERE} has no secret driver: install libvirt-daemon-driver-secret there, and restart libvirtd (its guests run on)"
+    assert _libvirt.text_of(problem.value) == words
+    assert _libvirt.code_of(problem.value) == libvirt.VIR_ERR_NO_SUPPORT
+    text = f"<domain><devices><disk><auth><secret type='ceph' uuid='{UUID}'/></auth></disk></devices></domain>"
+    assert _sources.missing_secrets(conn, text, "kvm2") == [f"libvirt of kvm2 does not tell about the secret {UUID} (ceph): {words}"]
+
+
+def test_a_guest_that_cannot_start_without_one_says_so_too(conn, monkeypatch):
+    def refused(*_arguments):
+        problem = libvirt.libvirtError("no connection driver available for nwfilter:///system")
+        text, name = problem.args[0], "nwfilter:///system"
+        problem.err = (libvirt.VIR_ERR_NO_CONNECT, 0, text, 2, "no connection driver available for %s", name, None, -1, -1)
+        raise problem
+
+    monkeypatch.setattr(libvirt.virDomain, "create", refused)
+    with pytest.raises(
+        libvirt.libvirtError, match=rf"available for nwfilter:///system \(libvirt on {HERE} has no nwfilter driver: install "
+    ):
+        conn.lookupByName("test").create()
+
+
+def test_a_call_that_a_driver_does_not_have_is_no_missing_driver(conn):
+    # The test driver has storage, and not this call.
+    with pytest.raises(libvirt.libvirtError, match="not supported by the connection driver"):
+        conn.getStoragePoolCapabilities(0)
+    assert _drivers.read(conn, True)["missing_pool_types"] is None
+
+
+def test_hypervisors_with_all_built_in_lack_nothing(monkeypatch):
+    made = _libvirt.open_connection("test:///default")
+    assert _drivers.read(made, True) == {"missing_drivers": [], "missing_pool_types": None}
+    with pytest.raises(libvirt.libvirtError, match="not supported by the connection driver"):
+        made.listAllSecrets(0)
+    _libvirt.close(made)
+
+
+def test_what_does_not_need_it_goes_on(conn, monkeypatch):
+    assert _drivers.listed(conn.listAllSecrets, 0) == _drivers.listed(conn.listAllNWFilters, 0) == ()
+    monkeypatch.setattr(libvirt.virConnect, "listAllStoragePools", absent)
+    assert _block_volumes.at(conn, "/dev/vg/lv") is None
+    assert _rbd_images.kept(conn) == []
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in dir(libvirt.virConnect) if name.startswith(("storage", "nodeDevice", "secret", "network", "nwfilter"))]
+)
+def test_each_call_belongs_to_its_driver(name):
+    if "Event" in name:
+        return
+    (found,) = [driver for driver, each in _drivers.DRIVERS.items() if each.calls.fullmatch(name)]
+    assert name.lower().startswith(found.replace("nodedev", "nodedevice"))
+
+
+@pytest.mark.parametrize("name", [name for name in dir(libvirt.virDomain) if not name.startswith("_")])
+def test_no_call_of_a_domain_belongs_to_one(name):
+    assert not [driver for driver, each in _drivers.DRIVERS.items() if each.calls.fullmatch(name)]
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "systems", "package"),
+    [
+        ("storage", 9_000_000, {"debian"}, "libvirt-daemon"),
+        ("storage-rbd", 9_000_000, {"debian"}, "libvirt-daemon-driver-storage-rbd"),
+        ("storage-logical", 9_000_000, {"ubuntu", "debian"}, "libvirt-daemon"),
+        ("storage", 11_003_000, {"debian"}, "libvirt-daemon-driver-storage"),
+        ("storage-fs", 11_003_000, {"debian"}, "libvirt-daemon-driver-storage"),
+        ("storage-logical", 11_003_000, {"debian"}, "libvirt-daemon-driver-storage-logical"),
+        ("nodedev", 11_003_000, {"debian"}, "libvirt-daemon-driver-nodedev"),
+        ("storage", 9_000_000, {"rocky", "rhel", "fedora", "centos"}, "libvirt-daemon-driver-storage-core"),
+        ("secret", 9_000_000, {"fedora"}, "libvirt-daemon-driver-secret"),
+        ("secret", 11_003_000, set(), "libvirt-daemon-driver-secret"),
+        (
+            "storage",
+            11_003_000,
+            set(),
+            "libvirt-daemon-driver-storage (Debian, Ubuntu) or libvirt-daemon-driver-storage-core (Fedora, RHEL, SUSE)",
+        ),
+    ],
+)
+def test_packages(name, version, systems, package):
+    assert _drivers.package(name, version, systems) == package
