@@ -94,6 +94,8 @@ class Growth(Attachable):
         """The volume of a pool that the disk is; None where it is in none that runs."""
         place = _volumes.of_disk(self.conn, self._element)
         if place is None:
+            # It fails where libvirt has no driver for pools, and says so.
+            self.conn.listAllStoragePools(0)
             return None
         try:
             return self.conn.storagePoolLookupByName(place[0]).storageVolLookupByName(place[1])

@@ -16,6 +16,7 @@ VIR_ERR_SYSTEM_ERROR of VIR_FROM_RPC with the errno.
 from __future__ import annotations
 
 import errno
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -36,6 +37,7 @@ _DEBIAN_SPLITS = 10_006_000
 _DEBIAN_ALWAYS_SPLIT = ("gluster", "iscsi-direct", "rbd", "zfs")
 #: Types of pools that the driver of storage itself has.
 _IN_STORAGE = ("dir", "fs", "netfs")
+_PROGRAMS = ("/usr/sbin", "/sbin", "/usr/bin")
 _ABSENT = (errno.ENOENT, errno.ECONNREFUSED)
 
 
@@ -120,6 +122,16 @@ def _is_absent(error: Any) -> bool:
         and error.get_error_domain() == libvirt.VIR_FROM_RPC
         and error.get_int1() in _ABSENT
     )
+
+
+def has_nothing(driver: str, error: Exception) -> bool:
+    """Whether this machine can have nothing of a driver, by the answer to a call: libvirt has not loaded it, or its daemon is not installed.
+
+    A daemon that only does not run may know of pools.
+    """
+    if not is_missing(error):
+        return False
+    return _is_unsupported(error) or not any(os.access(os.path.join(folder, DRIVERS[driver].daemon), os.X_OK) for folder in _PROGRAMS)
 
 
 def listed(call: Callable[..., Sequence[Any]], *arguments: Any) -> Sequence[Any]:

@@ -13,6 +13,7 @@ import pytest
 libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils import _block_volumes, _drivers, _libvirt, _rbd_images, _reboot_signs, _sources
+from ansible_collections.drover.compute.plugins.module_utils._needs import Needs
 from ansible_collections.drover.compute.tests.unit.module_utils.faraway import refuse
 
 UUID = "00000000-0000-4000-8000-000000000001"
@@ -30,7 +31,7 @@ def conn(monkeypatch):
 
 
 def absent(*_arguments):
-    """Raise what a split daemon answers where the daemon of another driver is not there; as libvirt 9.0 and 11.3 do."""
+    """Raise what a split daemon answers where the daemon of another driver is not there, as seen with virtqemud 9.0."""
     problem = libvirt.libvirtError("Failed to connect socket to '/var/run/libvirt/virtstoraged-sock': No such file or directory")
     text = problem.args[0]
     problem.err = (libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_FROM_RPC, text, 2, "%s", text, None, errno.ENOENT, -1)
@@ -121,6 +122,17 @@ def test_what_does_not_need_it_goes_on(conn, monkeypatch):
     monkeypatch.setattr(libvirt.virConnect, "listAllStoragePools", absent)
     assert _block_volumes.at(conn, "/dev/vg/lv") is None
     assert _rbd_images.kept(conn) == []
+
+
+@pytest.mark.parametrize("installed", [False, True])
+def test_a_daemon_that_only_does_not_run_may_know_of_pools(conn, monkeypatch, tmp_path, installed):
+    monkeypatch.setattr(libvirt.virConnect, "numOfStoragePools", absent)
+    monkeypatch.setattr(libvirt.virConnect, "listAllStoragePools", absent)
+    monkeypatch.setattr(_drivers, "_PROGRAMS", (str(tmp_path),))
+    if installed:
+        (tmp_path / "virtstoraged").touch(0o755)
+    doubts = [each for each in Needs(conn).doubts() if "the storage pools of this host cannot be read" in each]
+    assert [f"libvirt on {HERE} has no storage driver" in each for each in doubts] == ([True] if installed else [])
 
 
 @pytest.mark.parametrize(
