@@ -150,3 +150,29 @@ def test_check_and_trust(fleet):
     assert "errors: 0" in said(done) or "nothing was found" in said(done), said(done)
     fleet.playbook("migration_trust")
     fleet.drain("kvm3")
+
+
+def test_a_daemon_that_is_not_installed(fleet):
+    """Without virtstoraged the host gives its guests away and deletes them; only what needs the daemon names it."""
+    there = {"requested_destination": {"host": "kvm2"}}
+    fleet.place([{"name": name, "memory_mb": 64, **there, "disks": [{"size_gb": 1, "image": IMAGE}]} for name in ("gone", "stays")])
+    fleet.run("kvm2", "kill $(cat /run/virtstoraged.pid) && sleep 1 && mount --bind /dev/null /usr/sbin/virtstoraged")
+    try:
+        # The lab builds no virtinterfaced.
+        for driver in ("storage", "interface"):
+            for name in ("discover", "check"):
+                text = said(fleet.playbook(name))
+                assert f"kvm2: its libvirt has no {driver} driver: " in text and f"systemctl enable --now virt{driver}d.socket" in text, (
+                    text
+                )
+        files = fleet.run("kvm2", "ls /var/lib/libvirt/images").split()
+        fleet.delete("gone")
+        assert len(fleet.run("kvm2", "ls /var/lib/libvirt/images").split()) < len(files)
+        fleet.drain("kvm2")
+        host, state = fleet.settled()["stays"]
+        assert host != "kvm2" and state == "running"
+        fleet.playbook("undrain", "-e", "drover_host=kvm2")
+        text = fleet.refused("instance_migrate", *extra(drover_instance="stays", drover_destination="kvm2"))
+        assert "libvirt on kvm2 has no storage driver: install " in text and "virtstoraged.socket" in text, text
+    finally:
+        fleet.run("kvm2", "umount /usr/sbin/virtstoraged; /usr/sbin/virtstoraged -d && virsh pool-list --all")

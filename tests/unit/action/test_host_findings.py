@@ -17,7 +17,9 @@ from ansible_collections.drover.compute.tests.unit.store import fleets
 
 
 def host(name, **more):
-    facts = {key: more.pop(key) for key in ("libvirt_version", "host_uuid", "hypervisor_hostname", "addresses") if key in more}
+    facts = {
+        key: more.pop(key) for key in ("libvirt_version", "host_uuid", "hypervisor_hostname", "addresses", "missing_drivers") if key in more
+    }
     node = test_fleet_cpu.host(name, more.pop("found", None), more.pop("version", 7002000), **more)
     node["hypervisor"].update({"libvirt_version": 9000000, "addresses": ["192.0.2.1"], **facts})
     return node
@@ -62,6 +64,25 @@ def test_hosts_that_lack_features_of_the_cpu_of_the_fleet(prepared_url):
     )
     (found,) = warned(prepared_url)
     assert found.startswith("kvm2, kvm3: it lacks avx2 of the CPU of the fleet (Nehalem). ") and "drover_fleet_cpu_renew=true" in found
+
+
+def test_missing_drivers_are_one_sentence_for_all_hosts_that_lack_one(prepared_url):
+    storage = {"driver": "storage", "package": "libvirt-daemon-driver-storage", "daemon": None}
+    interface = {"driver": "interface", "package": "libvirt-daemon-driver-interface", "daemon": None}
+    fleets.discover(
+        prepared_url,
+        host("kvm1", missing_drivers=[storage, interface]),
+        host("kvm2", missing_drivers=[interface]),
+        host("kvm3", missing_drivers=[]),
+    )
+    first, second = sorted(warned(prepared_url))
+    assert (
+        first.startswith("kvm1, kvm2: its libvirt has no interface driver: ") and "Install libvirt-daemon-driver-interface there" in first
+    )
+    assert second.startswith("kvm1: its libvirt has no storage driver: no disk can be copied to it")
+    # The next discovery finds the package installed.
+    fleets.discover(prepared_url, host("kvm1", missing_drivers=[]), host("kvm2", missing_drivers=[]))
+    assert warned(prepared_url) == []
 
 
 def test_it_takes_one_query(prepared_url):

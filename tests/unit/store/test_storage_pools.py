@@ -18,7 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations import 
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, orders, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record_device
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node, node_data, record_device
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, host, selection, uuid_of
 from ansible_collections.drover.compute.tests.unit.store.test_sharing import again, at_hand, counted, held
@@ -320,6 +320,25 @@ def test_a_pool_that_the_host_does_not_have_is_said(prepared_url):
         "Compute node kvm1: storage_pools (drover_storage_pools) names the pool sdd, which the host does not have (it has hdd, ssd). "
         "Correct the name, or define the pool there."
     ]
+
+
+@pytest.mark.parametrize(
+    ("facts", "remedy"),
+    [
+        (
+            {"missing_drivers": [{"driver": "storage", "package": "libvirt-daemon-driver-storage", "daemon": None}]},
+            "Install libvirt-daemon-driver-storage there, and restart libvirtd (its guests run on).",
+        ),
+        (
+            {"missing_pool_types": {"rbd": "libvirt-daemon-driver-storage-rbd"}},
+            "Correct the name, or define the pool there (a pool of the type rbd needs libvirt-daemon-driver-storage-rbd).",
+        ),
+    ],
+)
+def test_a_pool_that_libvirt_cannot_have_is_said_with_its_package(facts, remedy):
+    reported = {"hypervisor_hostname": "kvm1", "cpu": {"count": 2}, "memory_mb": 1024, **facts}
+    (warning,) = node.describe(reported, {"host": "kvm1", "storage_pools": ["vms"]})["warnings"]
+    assert "names the pool vms, which the host does not have" in warning and warning.endswith(remedy)
 
 
 # Claims, moves, attached disks
