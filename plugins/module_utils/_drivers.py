@@ -44,11 +44,11 @@ _ABSENT = (errno.ENOENT, errno.ECONNREFUSED)
 class Driver(NamedTuple):
     """A driver of libvirt.
 
-    :param count: the cheapest call that it answers, with the arguments; :param calls: of connections, all that need it.
+    :param probe: the cheapest call that it answers, with the arguments; :param calls: of connections, all that need it.
     :param lost: what does not work on a host without it.
     """
 
-    count: str
+    probe: str
     arguments: tuple[Any, ...]
     calls: re.Pattern[str]
     daemon: str
@@ -211,7 +211,7 @@ def pool_remedy(missing: Iterable[Mapping[str, Any]], types: Mapping[str, str], 
     for each in missing:
         if each["driver"] == "storage":
             return remedy(each)
-    if kind in types:
+    if kind is not None and kind in types:
         return f"Install {types[kind]} there, restart libvirtd (its guests run on), and define and start the pool"
     packages = ", ".join(f"{each} needs {types[each]}" for each in sorted(types)) if kind is None else ""
     return f"Correct the name, or define the pool there{f' (a pool of the type {packages})' if packages else ''}"
@@ -224,7 +224,7 @@ def explain(call: str, error: Exception, host: str, ask: Callable[..., Any], loc
     """
     if libvirt is None or not isinstance(error, libvirt.libvirtError):
         return None
-    own = next((name for name, driver in DRIVERS.items() if driver.calls.fullmatch(call) and driver.count != call), None)
+    own = next((name for name, driver in DRIVERS.items() if driver.calls.fullmatch(call) and driver.probe != call), None)
     suspects = _other_drivers(error) if own is None else (own,) if is_missing(error) else ()
     try:
         if not suspects or ask("getType") not in _HYPERVISORS:
@@ -253,7 +253,7 @@ def _missing(ask: Callable[..., Any], name: str, version: int, systems: Iterable
     """Return the item of missing_drivers of a driver; None where the driver is there, or does not tell."""
     driver = DRIVERS[name]
     try:
-        ask(driver.count, *driver.arguments)
+        ask(driver.probe, *driver.arguments)
     except libvirt.libvirtError as exc:
         if is_missing(exc):
             return {"driver": name, "package": package(name, version, systems), "daemon": None if _is_unsupported(exc) else driver.daemon}

@@ -45,8 +45,8 @@ def test_the_missing_ones_are_found_by_one_call_each(conn, monkeypatch):
     monkeypatch.setattr(libvirt.virConnect, "getStoragePoolCapabilities", lambda _self, _flags: text)
     calls = []
     for driver in _drivers.DRIVERS.values():
-        called = getattr(libvirt.virConnect, driver.count)
-        monkeypatch.setattr(libvirt.virConnect, driver.count, lambda *given, called=called: calls.append(1) or called(*given))
+        called = getattr(libvirt.virConnect, driver.probe)
+        monkeypatch.setattr(libvirt.virConnect, driver.probe, lambda *given, called=called: calls.append(1) or called(*given))
     found = _drivers.read(conn, True)
     assert found["missing_drivers"] == [
         {"driver": "secret", "package": "libvirt-daemon-driver-secret", "daemon": None},
