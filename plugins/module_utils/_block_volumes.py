@@ -15,7 +15,7 @@ import posixpath
 import subprocess
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _drivers, _files, _libvirt, _qemu_img
+from ansible_collections.drover.compute.plugins.module_utils import _files, _libvirt, _missing_drivers, _qemu_img
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
@@ -43,7 +43,7 @@ def at(conn: Any, path: str) -> tuple[str, str] | None:
     :raises libvirt.libvirtError: the pools cannot be read.
     """
     folder, name = posixpath.split(posixpath.normpath(path))
-    for pool in _drivers.listed(conn.listAllStoragePools, 0):
+    for pool in _missing_drivers.listed(conn.listAllStoragePools, 0):
         found = path_in(parse(pool.XMLDesc(0)), name)
         if found and posixpath.dirname(posixpath.normpath(found)) == folder:
             return pool.name(), name

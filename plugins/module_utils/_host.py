@@ -14,10 +14,10 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import (
     _block_devices,
-    _drivers,
     _host_addresses,
     _host_model,
     _machine,
+    _missing_drivers,
     _offered,
     _reboot_signs,
 )
@@ -89,7 +89,7 @@ def read_hypervisor(
         "guest_hardware": _offered.read(conn, capabilities["cpu"]["arch"], capabilities["supported_instances"]),
         "host_model": _host_model.read(conn, capabilities["cpu"]["arch"], capabilities["supported_instances"]),
         **read_devices(conn),
-        **_drivers.read(conn, local),
+        **_missing_drivers.read(conn, local),
         "domains": domains,
         "untold_domains": untold,
     }

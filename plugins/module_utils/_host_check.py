@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from ansible_collections.drover.compute.plugins.module_utils import _cpus, _drivers, _host_addresses, _kvm_probe
+from ansible_collections.drover.compute.plugins.module_utils import _cpus, _host_addresses, _kvm_probe, _missing_drivers
 from ansible_collections.drover.compute.plugins.module_utils._capabilities import parse_capabilities
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import network_filters_of
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
@@ -33,7 +33,7 @@ def read(conn: Any, local: bool) -> dict[str, Any]:
     :raises libvirt.libvirtError: the connection breaks.
     """
     capabilities = parse(conn.getCapabilities())
-    pools = [found for found in (_pool(pool) for pool in _drivers.listed(conn.listAllStoragePools, 0)) if found]
+    pools = [found for found in (_pool(pool) for pool in _missing_drivers.listed(conn.listAllStoragePools, 0)) if found]
     return {
         "hostname": conn.getHostname(),
         "host_uuid": (capabilities.findtext("host/uuid") or "").strip() or None,
@@ -47,11 +47,11 @@ def read(conn: Any, local: bool) -> dict[str, Any]:
         "pools_stopped": sorted(each["name"] for each in pools if each["autostart"] and not each["active"]),
         # Without their values, which are nobody's business here.
         "secrets": _distinct(
-            name for secret in _drivers.listed(conn.listAllSecrets, 0) for name in (secret.UUIDString(), secret.usageID())
+            name for secret in _missing_drivers.listed(conn.listAllSecrets, 0) for name in (secret.UUIDString(), secret.usageID())
         ),
-        **_drivers.read(conn, local),
+        **_missing_drivers.read(conn, local),
         "pool_types": {each["name"]: each["type"] for each in pools},
-        "nwfilters": _distinct(each.name() for each in _drivers.listed(conn.listAllNWFilters, 0)),
+        "nwfilters": _distinct(each.name() for each in _missing_drivers.listed(conn.listAllNWFilters, 0)),
         "guests": [found for found in (_guest(conn, domain) for domain in conn.listAllDomains(0)) if found],
     }
 

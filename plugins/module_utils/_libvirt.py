@@ -30,7 +30,7 @@ from ansible.module_utils.common.respawn import (
     respawn_module,
 )
 
-from ansible_collections.drover.compute.plugins.module_utils import _drivers
+from ansible_collections.drover.compute.plugins.module_utils import _missing_drivers
 from ansible_collections.drover.compute.plugins.module_utils._libvirt_calls import Limited, Line
 from ansible_collections.drover.compute.plugins.module_utils._limits import Late, within
 
@@ -255,7 +255,7 @@ def open_connection(uri: str, keepalive: bool = False, seconds: float | None = N
         except libvirt.libvirtError:
             # A driver that needs no connection (test:///) or an old daemon: nothing to keep alive.
             pass
-    explain = functools.partial(_drivers.explain, local=is_local(uri))
+    explain = functools.partial(_missing_drivers.explain, local=is_local(uri))
     return Limited(conn, Line(uri_host(uri), LibvirtSilent, _classes(), _kept, conn, explain))
 
 

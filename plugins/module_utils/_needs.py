@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _backing, _block_devices, _drivers, _files, _libvirt, _mounts
+from ansible_collections.drover.compute.plugins.module_utils import _backing, _block_devices, _files, _libvirt, _missing_drivers, _mounts
 from ansible_collections.drover.compute.plugins.module_utils._domain_texts import texts_of
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
 from ansible_collections.drover.compute.plugins.module_utils._mentions import IMAGE, OTHER, PLAIN, Mentions
@@ -175,7 +175,7 @@ class Needs:
         try:
             pools = self._conn.listAllStoragePools(0)
         except libvirt.libvirtError as exc:
-            if not _drivers.has_nothing("storage", exc):
+            if not _missing_drivers.has_nothing("storage", exc):
                 self._doubts.append(f"the storage pools of this host cannot be read ({_libvirt.text_of(exc)})")
             return
         for pool in pools:

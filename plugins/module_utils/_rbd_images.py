@@ -18,7 +18,7 @@ import os
 import secrets
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _drivers, _libvirt, _ownership, _rbd
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _missing_drivers, _ownership, _rbd
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
 from ansible_collections.drover.compute.plugins.module_utils._volumes import GIB, VOLUME, find_pool
@@ -133,7 +133,7 @@ def _whole(conn: Any, pool: Any, records: Records, digits: str, file: str, file_
 def kept(conn: Any) -> list[dict[str, Any]]:
     """The images for clones in the pools of this host, which no cleaning removes: dicts path and reason."""
     found = []
-    for pool in _drivers.listed(conn.listAllStoragePools, libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
+    for pool in _missing_drivers.listed(conn.listAllStoragePools, libvirt.VIR_CONNECT_LIST_STORAGE_POOLS_ACTIVE):
         if parse(pool.XMLDesc(0)).get("type") != "rbd":
             continue
         for name in sorted(each for each in pool.listVolumes() if each.startswith(_rbd.IMAGE)):

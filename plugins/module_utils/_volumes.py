@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from ansible_collections.drover.compute.plugins.module_utils import _block_volumes, _drivers, _libvirt, _rbd
+from ansible_collections.drover.compute.plugins.module_utils import _block_volumes, _libvirt, _missing_drivers, _rbd
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._shared_storage import disk_id, pool_id
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, keep_prefixes, parse
@@ -176,7 +176,7 @@ def of_disk(conn: Any, element: Any) -> tuple[str, str] | None:
     if element.get("type") == "block":
         return _block_volumes.at(conn, source.get("dev") or "")
     text = disk_id(source) if element.get("type") == "network" else None
-    for pool in _drivers.listed(conn.listAllStoragePools, 0) if text else ():
+    for pool in _missing_drivers.listed(conn.listAllStoragePools, 0) if text else ():
         root = parse(pool.XMLDesc(0))
         share = pool_id(root)
         if root.get("type") in POOLS and share and text and text.startswith(f"{share}/"):

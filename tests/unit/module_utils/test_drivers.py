@@ -12,7 +12,15 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _block_volumes, _drivers, _libvirt, _rbd_images, _reboot_signs, _sources
+from ansible_collections.drover.compute.plugins.module_utils import (
+    _block_volumes,
+    _drivers,
+    _libvirt,
+    _missing_drivers,
+    _rbd_images,
+    _reboot_signs,
+    _sources,
+)
 from ansible_collections.drover.compute.plugins.module_utils._needs import Needs
 from ansible_collections.drover.compute.tests.unit.module_utils.faraway import refuse
 
@@ -23,7 +31,7 @@ HERE = _libvirt.host_name()
 @pytest.fixture
 def conn(monkeypatch):
     """A connection to a hypervisor whose drivers may be missing."""
-    monkeypatch.setattr(_drivers, "_HYPERVISORS", ("TEST",))
+    monkeypatch.setattr(_missing_drivers, "_HYPERVISORS", ("TEST",))
     monkeypatch.setattr(_reboot_signs, "system", lambda: {"debian"})
     made = _libvirt.open_connection("test:///default")
     yield made
@@ -47,7 +55,7 @@ def test_the_missing_ones_are_found_by_one_call_each(conn, monkeypatch):
     for driver in _drivers.DRIVERS.values():
         called = getattr(libvirt.virConnect, driver.probe)
         monkeypatch.setattr(libvirt.virConnect, driver.probe, lambda *given, called=called: calls.append(1) or called(*given))
-    found = _drivers.read(conn, True)
+    found = _missing_drivers.read(conn, True)
     assert found["missing_drivers"] == [
         {"driver": "secret", "package": "libvirt-daemon-driver-secret", "daemon": None},
         {"driver": "nwfilter", "package": "libvirt-daemon-driver-nwfilter", "daemon": None},
@@ -59,7 +67,7 @@ def test_the_missing_ones_are_found_by_one_call_each(conn, monkeypatch):
 def test_a_daemon_without_socket_is_a_missing_driver(conn, monkeypatch):
     monkeypatch.setattr(libvirt.virConnect, "numOfStoragePools", absent)
     monkeypatch.setattr(libvirt.virConnect, "listAllStoragePools", absent)
-    storage = _drivers.read(conn, True)["missing_drivers"][0]
+    storage = _missing_drivers.read(conn, True)["missing_drivers"][0]
     assert (storage["driver"], storage["daemon"]) == ("storage", "virtstoraged")
     assert _drivers.remedy(storage).endswith(" there, and start it: systemctl enable --now virtstoraged.socket")
     with pytest.raises(libvirt.libvirtError, match=f"^libvirt on {HERE} has no storage driver: install .*virtstoraged.socket$"):
@@ -72,9 +80,9 @@ def test_other_trouble_is_not_a_missing_driver(conn, monkeypatch):
 
     monkeypatch.setattr(libvirt.virConnect, "numOfStoragePools", denied)
     monkeypatch.setattr(libvirt.virConnect, "listAllStoragePools", denied)
-    assert "storage" not in {each["driver"] for each in _drivers.read(conn, True)["missing_drivers"]}
+    assert "storage" not in {each["driver"] for each in _missing_drivers.read(conn, True)["missing_drivers"]}
     with pytest.raises(libvirt.libvirtError, match="^access denied$"):
-        _drivers.listed(conn.listAllStoragePools, 0)
+        _missing_drivers.listed(conn.listAllStoragePools, 0)
 
 
 def test_a_call_that_needs_it_names_host_driver_package_and_what_to_do(conn, monkeypatch):
@@ -106,19 +114,19 @@ def test_a_call_that_a_driver_does_not_have_is_no_missing_driver(conn):
     # The test driver has storage, and not this call.
     with pytest.raises(libvirt.libvirtError, match="not supported by the connection driver"):
         conn.getStoragePoolCapabilities(0)
-    assert _drivers.read(conn, True)["missing_pool_types"] is None
+    assert _missing_drivers.read(conn, True)["missing_pool_types"] is None
 
 
 def test_hypervisors_with_all_built_in_lack_nothing(monkeypatch):
     made = _libvirt.open_connection("test:///default")
-    assert _drivers.read(made, True) == {"missing_drivers": [], "missing_pool_types": None}
+    assert _missing_drivers.read(made, True) == {"missing_drivers": [], "missing_pool_types": None}
     with pytest.raises(libvirt.libvirtError, match="not supported by the connection driver"):
         made.listAllSecrets(0)
     _libvirt.close(made)
 
 
 def test_what_does_not_need_it_goes_on(conn, monkeypatch):
-    assert _drivers.listed(conn.listAllSecrets, 0) == _drivers.listed(conn.listAllNWFilters, 0) == ()
+    assert _missing_drivers.listed(conn.listAllSecrets, 0) == _missing_drivers.listed(conn.listAllNWFilters, 0) == ()
     monkeypatch.setattr(libvirt.virConnect, "listAllStoragePools", absent)
     assert _block_volumes.at(conn, "/dev/vg/lv") is None
     assert _rbd_images.kept(conn) == []
@@ -128,7 +136,7 @@ def test_what_does_not_need_it_goes_on(conn, monkeypatch):
 def test_a_daemon_that_only_does_not_run_may_know_of_pools(conn, monkeypatch, tmp_path, installed):
     monkeypatch.setattr(libvirt.virConnect, "numOfStoragePools", absent)
     monkeypatch.setattr(libvirt.virConnect, "listAllStoragePools", absent)
-    monkeypatch.setattr(_drivers, "_PROGRAMS", (str(tmp_path),))
+    monkeypatch.setattr(_missing_drivers, "_PROGRAMS", (str(tmp_path),))
     if installed:
         (tmp_path / "virtstoraged").touch(0o755)
     doubts = [each for each in Needs(conn).doubts() if "the storage pools of this host cannot be read" in each]
