@@ -78,11 +78,18 @@ class Guest:
         assert not self.recorded
 
 
+def on_a_disk(folder, monkeypatch):
+    """Show a folder as a file system on a disk, whatever the temporary folder of the machine is on: /tmp may be in memory."""
+    found = destination.all_mounts
+    monkeypatch.setattr(destination, "all_mounts", lambda: [*found(), (os.path.realpath(folder), "/", "ext4", "/dev/vdb1")])
+
+
 @pytest.fixture
 def make(run_module, fake_host, domain_xml, tmp_path, monkeypatch):
     def made(more="", running=True, others=(), **image):
         path = qemu_img(tmp_path / "vda.qcow2", **image)
         (tmp_path / "fast").mkdir()
+        on_a_disk(tmp_path, monkeypatch)
         element = disk(path).replace("</disk>", f"{more}</disk>")
         uri, connection = fake_host(domain_xml("vm", 7, devices=element), *others)
         vm = Guest(run_module, uri, connection, tmp_path, devices.Devices(monkeypatch))

@@ -19,7 +19,7 @@ from ansible_collections.drover.compute.tests.unit import devices
 from ansible_collections.drover.compute.tests.unit.module_utils.faraway import Faraway, refuse
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, qemu_img
 from ansible_collections.drover.compute.tests.unit.modules.ceph import Ceph, Image
-from ansible_collections.drover.compute.tests.unit.modules.test_domain_disk_move import UUID, Guest, ready
+from ansible_collections.drover.compute.tests.unit.modules.test_domain_disk_move import UUID, Guest, on_a_disk, ready
 
 MIB = 2**20
 NAME = f"{UUID}-vda"
@@ -69,6 +69,7 @@ def make(run_module, fake_host, domain_xml, tmp_path, monkeypatch):
     def made(element=None, running=True, others=(), size="64M"):
         (tmp_path / "fast").mkdir()
         (tmp_path / "dev").mkdir()
+        on_a_disk(tmp_path, monkeypatch)
         path = qemu_img(tmp_path / "vda.qcow2", size=size)
         uri, connection = fake_host(domain_xml("vm", 7, devices=element or disk(path)), *others)
         vm = OfVolumes(run_module, uri, connection, tmp_path, devices.Devices(monkeypatch))
