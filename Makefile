@@ -4,7 +4,7 @@
 # `make` or `make help` lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready demo lab lab-down test quick test-unit test-lab test-all test-matrix test-operations test-core-versions test-core-quick test-bare lint-newest bench-lab bench-nova bench-numa bench-placement bench-drain lint docs pages pictures build clean
+.PHONY: help setup ready demo lab lab-down test quick test-unit test-lab test-all test-matrix test-operations test-core-versions test-core-quick test-bare test-odd lint-newest bench-lab bench-nova bench-numa bench-placement bench-drain lint docs pages pictures build clean
 SETUP := tests/setup/setup.sh
 LAB := tests/lab/lab
 PYTEST := .venv/bin/pytest -q -n 2
@@ -57,6 +57,7 @@ test-operations: setup  ## the long tests: all unit tests, all scenarios, AWX jo
 	$(PYTEST) tests/unit
 	$(PYTEST) tests/scenarios
 	$(PYTEST) --dist worksteal -m long tests/lab
+	tests/setup/odd_machine.sh
 
 test-core-versions: setup  ## all unit tests with each ansible-core that is supported, and with the newest: over an hour; CORE=2.18 takes one
 	@$(SETUP) browser
@@ -64,6 +65,9 @@ test-core-versions: setup  ## all unit tests with each ansible-core that is supp
 
 test-core-quick: ready  ## what depends on ansible-core most, with the oldest
 	tests/setup/core-versions.sh --quick 2.17
+
+test-odd: setup  ## unit tests as on a machine where umask, locale, zone, name, IPv6, /tmp and the user's configuration are odd; needs root
+	tests/setup/odd_machine.sh
 
 test-bare: export COMMAND := $(or $(COMMAND),make demo)
 test-bare:  ## a command on a fresh Debian without anything: SUITE=bookworm COMMAND='make test'; by default make demo on trixie
