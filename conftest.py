@@ -51,8 +51,11 @@ def _make_importable() -> None:
     os.environ["ANSIBLE_COLLECTIONS_PATH"] = base
 
 
+def _make_surroundings() -> None:
+    from ansible_collections.drover.compute.tests import surroundings
+
+    surroundings.make()
+
+
 _make_importable()
-
-from ansible_collections.drover.compute.tests import surroundings
-
-surroundings.make()
+_make_surroundings()
