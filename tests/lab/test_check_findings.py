@@ -24,7 +24,8 @@ def address(fleet, host):
 def with_address(fleet, host, other):
     """The variables of a run in which one host has this drover_migration_address, and the others their own."""
     own = {name: address(fleet, name) for name in fleet.hosts}
-    return ("-e", json.dumps({"drover_migration_address": f"{{{{ { ({**own, host: other})!r}.get(inventory_hostname, '') }}}}"}))
+    addresses = {**own, host: other}
+    return ("-e", json.dumps({"drover_migration_address": f"{{{{ {addresses!r}.get(inventory_hostname, '') }}}}"}))
 
 
 def test_an_address_that_is_not_of_its_host(fleet):

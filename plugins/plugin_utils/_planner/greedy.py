@@ -94,8 +94,8 @@ def _place(states: HostStates, unit: Unit, policy: Policy, request_classes: _Req
         first = unit.largest
         others = [candidate for candidate in unit.candidates if candidate is not first]
         ranking = Ranking(states, first.spec, policy, first.limits + _fits_together(states, unit), detail=False)
-        for position in np.argsort(-ranking.weights, kind="stable"):
-            index = int(ranking.passed[position])
+        for each in np.argsort(-ranking.weights, kind="stable"):
+            index = int(ranking.passed[each])
             places = [(first, index)]
             states.consume(index, first.spec)
             for candidate in others:

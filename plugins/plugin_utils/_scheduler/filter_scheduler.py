@@ -77,9 +77,9 @@ class Ranking:
         if self._filtering.has_capacity_left(int(self.passed[position])):
             return position
         # Rare: a host that an alike instance of this batch has filled is still weighed.
-        for position in np.argsort(-self.weights, kind="stable"):
-            if self._filtering.has_capacity_left(int(self.passed[position])):
-                return int(position)
+        for each in np.argsort(-self.weights, kind="stable"):
+            if self._filtering.has_capacity_left(int(self.passed[each])):
+                return int(each)
         return None
 
     def _first(self, spec: RequestSpec, policy: Policy) -> int:
