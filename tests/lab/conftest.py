@@ -20,7 +20,10 @@ sys.path.insert(0, os.fspath(HERE))
 from lablib import control  # noqa: E402  pylint: disable=wrong-import-position
 from lablib import layout as lab_layout
 
-from ansible_collections.drover.compute.tests import parts
+from ansible_collections.drover.compute.tests import deprecations, parts
+
+# The lab runs the Ansible of the environment that runs this pytest.
+os.environ["DROVER_ENVIRONMENT"] = sys.prefix
 
 if os.environ.get("PYTEST_XDIST_WORKER"):
     # Several at once: a lab for each.
@@ -44,10 +47,9 @@ class Lab:
 
     def environment(self, store_url: str | None = None) -> dict[str, str]:
         """What Ansible needs in its environment, with the store of a test if it has one."""
-        programs = lab_layout.CHECKOUT / ".venv" / "bin"
         environment = {
             **os.environ,
-            "PATH": f"{programs}:{os.environ['PATH']}",
+            "PATH": f"{lab_layout.programs()}:{os.environ['PATH']}",
             "ANSIBLE_CONFIG": os.fspath(self.layout.folder / "ansible.cfg"),
             "ANSIBLE_NOCOLOR": "1",
             # Tests look for sentences in what is shown, so nothing is folded.
@@ -108,3 +110,21 @@ def lab() -> typing.Iterator[Lab]:
     yield running
     if not was_up:
         running.command("down")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def ansible_log(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """The file into which every Ansible writes what it says, whoever runs it."""
+    file = tmp_path_factory.mktemp("ansible") / "ansible.log"
+    os.environ["ANSIBLE_LOG_PATH"] = os.fspath(file)
+    return file
+
+
+@pytest.fixture(autouse=True)
+def no_deprecation_warnings(ansible_log: pathlib.Path) -> typing.Iterator[None]:
+    """Fail a test where Ansible warns of what its later versions no longer have."""
+    yield
+    if ansible_log.exists():
+        said = ansible_log.read_text(encoding="utf-8", errors="replace")
+        ansible_log.unlink()
+        deprecations.refuse(said)

@@ -21,6 +21,7 @@ import yaml
 
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node, record
+from ansible_collections.drover.compute.tests import deprecations
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -210,7 +211,7 @@ def command(folder, *words, url=None, environment=None):
     """Run one of Ansible's commands in this folder, which is its home too; returns the finished process."""
     kept = {name: os.environ[name] for name in ("PATH", "ANSIBLE_COLLECTIONS_PATH", "LANG") if name in os.environ}
     programs = os.path.dirname(sys.executable)
-    return subprocess.run(
+    done = subprocess.run(
         [os.path.join(programs, words[0]), *words[1:]],
         cwd=folder,
         env={
@@ -231,6 +232,8 @@ def command(folder, *words, url=None, environment=None):
         text=True,
         check=False,
     )
+    deprecations.refuse(done.stdout)
+    return done
 
 
 def write_play(folder, found):

@@ -35,6 +35,7 @@ from .layout import (
     find_programs,
     newer_qemu,
     possible,
+    programs,
     run,
     split_daemons,
 )
@@ -209,9 +210,9 @@ def bmc_up(layout: Layout) -> None:
     with locked(layout):
         control.ask(layout, "status", timeout=10)
         if bmc_pid(layout) is None:
-            python = CHECKOUT / ".venv" / "bin" / "python"
+            python = programs() / "python"
             if not os.access(python, os.X_OK):
-                raise LabError("There are no BMCs in .venv yet. Run `make setup`.")
+                raise LabError(f"There are no BMCs in {python.parent} yet. Run `make setup`.")
             package = os.fspath(pathlib.Path(__file__).parents[1])
             with open(layout.log / "bmc.log", "ab") as log:
                 process = subprocess.Popen(
@@ -287,9 +288,9 @@ def ssh(layout: Layout, host: Host) -> list[str]:
 
 def install(layout: Layout) -> None:
     """Build the collection as the checkout has it and install it where the lab's Ansible looks."""
-    galaxy = os.fspath(CHECKOUT / ".venv" / "bin" / "ansible-galaxy")
+    galaxy = os.fspath(programs() / "ansible-galaxy")
     if not os.access(galaxy, os.X_OK):
-        raise LabError("There is no Ansible in .venv yet. Run `make setup`.")
+        raise LabError(f"There is no {galaxy} yet. Run `make setup`.")
     with tempfile.TemporaryDirectory() as folder:
         run(galaxy, "collection", "build", "--output-path", folder, CHECKOUT)
         (archive,) = pathlib.Path(folder).iterdir()

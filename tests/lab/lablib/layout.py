@@ -177,6 +177,11 @@ def run(*command: str | os.PathLike[str], text: str | None = None) -> str:
     return done.stdout
 
 
+def programs() -> pathlib.Path:
+    """The folder with Ansible's programs: those of the checkout's environment, or of the one that runs the tests."""
+    return pathlib.Path(os.environ.get("DROVER_ENVIRONMENT") or CHECKOUT / ".venv") / "bin"
+
+
 def find_programs() -> None:
     """Complain about everything missing at once; administrators' programs count as on the PATH."""
     path = os.environ.get("PATH", "").split(":")

@@ -20,6 +20,8 @@ from ansible.playbook.play_context import PlayContext
 from ansible.playbook.task import Task
 from ansible.template import Templar
 
+from ansible_collections.drover.compute.tests import deprecations
+
 PACKAGE = "ansible_collections.drover.compute.plugins.action"
 
 
@@ -105,4 +107,5 @@ def ansible(folder, command, *words, environment=None):
         text=True,
         check=False,
     )
+    deprecations.refuse(done.stdout)
     return done.returncode, done.stdout

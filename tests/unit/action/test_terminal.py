@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, services
+from ansible_collections.drover.compute.tests import deprecations
 from ansible_collections.drover.compute.tests.unit.action.running import ansible, run
 from ansible_collections.drover.compute.tests.unit.lookup.test_lookups import ask
 
@@ -158,6 +159,7 @@ def watch(folder, *words, columns, status=0, **environment):
             output += part
     os.close(leader)
     text = output.decode().replace("\r", "")
+    deprecations.refuse(text)
     assert running.returncode == status, text
     return text
 

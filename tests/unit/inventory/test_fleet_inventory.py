@@ -20,6 +20,7 @@ from hypothesis import given, strategies
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import instance_names
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, aggregates, clock, hosts, tables
+from ansible_collections.drover.compute.tests import deprecations
 from ansible_collections.drover.compute.tests.unit import examples
 from ansible_collections.drover.compute.tests.unit import postgres as server
 from ansible_collections.drover.compute.tests.unit.store import fleets, prepared
@@ -70,6 +71,7 @@ def inventory(folder, url, *options, environment=None, **settings):
         text=True,
         check=False,
     )
+    deprecations.refuse(done.stdout)
     return done.returncode, done.stdout
 
 

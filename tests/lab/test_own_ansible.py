@@ -1,0 +1,40 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The Ansible of the lab: that of the environment that runs the tests, and its warnings of what goes are failures."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import sys
+
+import pytest
+
+from ansible_collections.drover.compute.tests import deprecations
+
+
+def write(folder, tasks):
+    (folder / "play.yml").write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "connection": "local", "tasks": tasks}]))
+    return str(folder / "play.yml")
+
+
+def test_a_playbook_runs_in_the_environment_of_the_tests(lab, tmp_path):
+    message = "ansible-core {{ ansible_version.full }} of {{ ansible_playbook_python }}"
+    done = lab.playbook(write(tmp_path, [{"ansible.builtin.debug": {"msg": message}}]))
+    assert f"ansible-core {importlib.metadata.version('ansible-core')} of {sys.executable}" in done.stdout
+
+
+def test_a_deprecation_warning_is_seen(lab, tmp_path, ansible_log):
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library" / "old_thing.py").write_text(
+        "from ansible.module_utils.basic import AnsibleModule\n"
+        "module = AnsibleModule({})\n"
+        "module.deprecate('the old thing goes', version='99.0', collection_name='ansible.builtin')\n"
+        "module.exit_json()\n"
+    )
+    lab.playbook(write(tmp_path, [{"old_thing": {}}]))
+    said = ansible_log.read_text()
+    with pytest.raises(AssertionError, match="the old thing goes"):
+        deprecations.refuse(said)
+    ansible_log.unlink()
