@@ -4,10 +4,12 @@
 # `make` or `make help` lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready demo lab lab-down test quick test-unit test-lab test-all test-matrix test-operations test-core-versions test-core-quick test-bare test-odd lint-newest bench-lab bench-nova bench-numa bench-placement bench-drain lint docs pages pictures build clean
+.PHONY: help setup ready demo lab lab-down test quick test-unit test-lab test-all test-matrix test-operations test-core-versions test-core-ends test-core-quick test-bare test-odd test-newest lint-newest pins bench-lab bench-nova bench-numa bench-placement bench-drain lint docs pages pictures build clean
 SETUP := tests/setup/setup.sh
 LAB := tests/lab/lab
-PYTEST := .venv/bin/pytest -q -n 2
+# Another one has another ansible-core: tests/setup/core-versions.sh makes it.
+ENVIRONMENT := .venv
+PYTEST := $(ENVIRONMENT)/bin/pytest -q -n 2
 QUICK := $(addprefix tests/unit/,planner scheduler definitions report tracker module_utils modules conductor candidates \
 	test_certainty.py test_laws.py test_layering.py test_removals.py test_rules_cited.py)
 
@@ -59,12 +61,16 @@ test-operations: setup  ## the long tests: all unit tests, all scenarios, AWX jo
 	$(PYTEST) --dist worksteal -m long tests/lab
 	tests/setup/odd_machine.sh
 
-test-core-versions: setup  ## all unit tests with each ansible-core that is supported, and with the newest: over an hour; CORE=2.18 takes one
+test-core-versions: setup  ## all unit tests with each ansible-core that is supported: over an hour; CORE=2.18 takes one
 	@$(SETUP) browser
 	tests/setup/core-versions.sh $(CORE)
 
-test-core-quick: ready  ## what depends on ansible-core most, with the oldest
-	tests/setup/core-versions.sh --quick 2.17
+test-core-ends: setup  ## all unit tests and the tests in the lab, with the oldest ansible-core, with 2.19 and with 2.21: hours
+	@$(SETUP) browser
+	tests/setup/core-versions.sh --lab oldest 2.19 2.21
+
+test-core-quick: ready  ## what depends on ansible-core most, with the oldest that this machine has a Python for
+	tests/setup/core-versions.sh --quick oldest
 
 test-odd: setup  ## unit tests as on a machine where umask, locale, zone, name, IPv6, /tmp and the user's configuration are odd; needs root
 	tests/setup/odd_machine.sh
@@ -77,9 +83,17 @@ lint: ready  ## ruff, mypy, vermin, ansible-test sanity, ansible-lint, galaxy-im
 	@$(SETUP) lint
 	tests/setup/lint.sh
 
-lint-newest: setup  ## all sanity tests of the newest ansible-core
-	@$(SETUP) lint
+lint-newest: setup  ## the linters, ansible-core and all packages in their newest versions; all sanity tests
+	tests/setup/core-versions.sh --make newest
+	@$(SETUP) newest
 	tests/setup/lint.sh newest
+
+test-newest: lint-newest  ## linters and all unit tests with the newest of all Python packages, none of them pinned
+	@$(SETUP) browser
+	tests/setup/core-versions.sh newest
+
+pins: setup  ## take the newest versions of all Python packages: tests/setup/constraints.txt, constraints-lint.txt
+	@$(SETUP) pins
 
 docs: setup  ## the site, in build/docs
 	@$(SETUP) lint

@@ -3,23 +3,23 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 #
-# The unit tests with each ansible-core that is supported, and with the newest that PyPI has.
-# The environments are .cache/core-VERSION. Needs .venv: setup.sh env makes it.
+# The unit tests with each ansible-core that is supported. "newest" is the newest that PyPI has, with the newest of all other packages;
+# the others have the packages of .venv. The environments are .cache/core-VERSION. Needs .venv: setup.sh env makes it.
 #
-#   core-versions.sh                      all tests, with 2.17, 2.18, 2.19, 2.20 and newest
-#   core-versions.sh 2.17                 all tests, with one
+#   core-versions.sh                      all unit tests, with 2.17, 2.18, 2.19, 2.20 and 2.21
+#   core-versions.sh 2.17                 all unit tests, with one
+#   core-versions.sh oldest               with the oldest that a Python of this machine runs
 #   core-versions.sh --quick              what depends on ansible-core most, with each
+#   core-versions.sh --lab 2.17 2.21      the tests in the lab too
 #   core-versions.sh newest -- PATH...    what is named, in pytest's words
 #   core-versions.sh --make newest        no test: only make the environment
 #
 # Exit status: 0 all passed, 1 something failed, 2 there is no .venv.
 set -eu
 cd "$(dirname "$0")/../.."
+. tests/setup/environments.sh
 
-SUPPORTED="2.17 2.18 2.19 2.20 newest"
-# These run on the Python of .venv; all later ones want another Python than Debian 12 has.
-ON_OWN_PYTHON="2.17 2.18 2.19"
-NEWER_WANTS="3, 12"
+SUPPORTED="2.17 2.18 2.19 2.20 2.21"
 # Where Ansible's own types, options and templates reach our code: what broke with one version alone.
 QUICK="tests/unit/filter tests/unit/lookup tests/unit/inventory"
 # Without libvirt's binding.
@@ -27,44 +27,57 @@ NEEDS_LIBVIRT="tests/unit/modules tests/unit/module_utils tests/unit/awx/test_jo
     tests/unit/test_hypervisors.py tests/unit/action/test_rolling_role.py"
 
 say() { echo "core-versions: $*"; }
-site() { "$1/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
 pip() { "$env/bin/python" -m pip --disable-pip-version-check --quiet install "$@"; }
 
-# The newest Python of this machine that a newer ansible-core may run on.
-find_python() {
-    for python in python3.14 python3.13 python3.12 $(ls -rv "${PYENV_ROOT:-$HOME/.pyenv}"/versions/3.*/bin/python3 2>/dev/null) python3; do
-        if "$python" -c "import sys, venv; sys.exit(sys.version_info < ($NEWER_WANTS))" 2>/dev/null; then return; fi
-    done
-    return 1
+# The Pythons that an ansible-core runs on, and its last release.
+release_of() {
+    case $1 in
+        2.17) pythons="3.10 3.12" release=2.17.14 ;;
+        2.18) pythons="3.11 3.13" release=2.18.19 ;;
+        2.19) pythons="3.11 3.13" release=2.19.14 ;;
+        2.20) pythons="3.12 3.14" release=2.20.10 ;;
+        2.21) pythons="3.12 3.14" release=2.21.5 ;;
+        newest) pythons=$NEW_PYTHONS release= ;;
+        *) say "there is no $1; there are oldest $SUPPORTED newest" >&2; exit 1 ;;
+    esac
 }
 
-# The binding is the system's, for the system's Python; for another one it is built, where that can be done.
-add_libvirt() {
-    if [ "$(site "$env" | sed 's|.*/lib/||')" = "$(site .venv | sed 's|.*/lib/||')" ]; then
-        for name in "$(site .venv)"/libvirt*.py "$(site .venv)"/libvirtmod*.so; do ln -sf "$name" "$(site "$env")"; done
-    elif command -v cc >/dev/null && pkg-config --exists libvirt 2>/dev/null; then
-        pip libvirt-python || say "libvirt-python cannot be built for $("$env/bin/python" -V)"
-    fi
+# Set python for the version $1. The distribution has libvirt's binding for the system's.
+python_of() {
+    release_of "$1"
+    # shellcheck disable=SC2086
+    if [ "$1" = newest ]; then find_python $pythons; else find_system_python $pythons; fi
+}
+
+# pip's words for what .venv has, but for ansible-core and the one of its needs that each series limits in its own way.
+requirements() {
+    grep -v '^ansible-core' requirements-dev.txt >"$env/requirements.txt"
+    grep -v '^ansible-core\|^resolvelib' "$CONSTRAINTS" >"$env/constraints.txt"
+    echo -r requirements.txt -r requirements-solver.txt -r "$env/requirements.txt" ${release:+-c "$env/constraints.txt"}
 }
 
 make_env() {
     rm -rf "$env"
     "$python" -m venv "$env"
-    grep -v '^ansible-core' requirements-dev.txt >"$env/requirements.txt"
-    pip -r requirements.txt -r requirements-solver.txt -r "$env/requirements.txt" "$core"
+    # shellcheck disable=SC2046
+    pip $(requirements) "ansible-core${release:+==$release}"
     # 10 MB of the 500 that PyPI has.
     ln -s "$(site .venv)/ansible_collections" "$(site "$env")"
-    add_libvirt
-    touch "$env/.ready"
+    add_libvirt "$env" "$python" ${release:+"$env/constraints.txt"} || say "libvirt-python cannot be built for $("$python" -V)"
 }
 
 [ -x .venv/bin/pytest ] || { say "no .venv: run tests/setup/setup.sh first" >&2; exit 2; }
-versions= tests=tests/unit quick= only_make=
+versions= tests=tests/unit quick= only_make= lab=
 while [ $# -gt 0 ]; do
     case $1 in
         --quick) tests=$QUICK quick=yes ;;
+        --lab) lab=yes ;;
         --make) only_make=yes ;;
         --) shift; tests=$*; break ;;
+        oldest)
+            for version in $SUPPORTED; do if python_of "$version"; then break; fi; done
+            versions="$versions $version"
+            ;;
         *) versions="$versions $1" ;;
     esac
     shift
@@ -72,23 +85,25 @@ done
 failed=
 for version in ${versions:-$SUPPORTED}; do
     env=.cache/core-$version
-    core="ansible-core==$version.*"
-    [ "$version" != newest ] || core=ansible-core
-    case " $ON_OWN_PYTHON " in
-        *" $version "*) python=$(.venv/bin/python -c 'import sys; print(sys._base_executable)') ;;
-        *) find_python || { say "there is no Python 3.12 or later here, so ansible-core $version is left out"; continue; } ;;
-    esac
-    [ -e "$env/.ready" ] || make_env
-    # What is newest is so today.
-    [ "$version" != newest ] || pip --upgrade ansible-core || say "PyPI does not answer: the newest is the one of the last time"
+    python_of "$version" || { say "there is no Python from ${pythons% *} to ${pythons#* } here, so ansible-core $version is left out"; continue; }
+    of="$python, $("$python" -V), ansible-core $release, $(cat requirements*.txt "$CONSTRAINTS" | cksum)"
+    if [ "$(cat "$env/.ready" 2>/dev/null)" != "$of" ]; then
+        make_env
+        echo "$of" >"$env/.ready"
+    elif [ "$version" = newest ]; then
+        # What is newest is so today.
+        # shellcheck disable=SC2046
+        pip --upgrade --upgrade-strategy eager $(requirements) ansible-core || say "PyPI does not answer: the newest is the one of the last time"
+    fi
     "$env/bin/python" -c 'import sys; from ansible.release import __version__; print("ansible-core", __version__, "on Python", sys.version.split()[0])'
     [ -z "$only_make" ] || continue
     without=
-    if ! "$env/bin/python" -c 'import libvirt' 2>/dev/null; then
+    if ! has_libvirt "$env/bin/python"; then
         say "no libvirt binding for this Python (libvirt-dev, a C compiler and pkg-config make one): without $NEEDS_LIBVIRT"
         for path in $NEEDS_LIBVIRT; do without="$without --ignore=$path"; done
     fi
     # shellcheck disable=SC2086
     "$env/bin/pytest" -q -n 2 --dist worksteal ${quick:+-m "not long"} $without $tests || failed="$failed $version"
+    [ -z "$lab" ] || make --no-print-directory test-lab ENVIRONMENT="$env" || failed="$failed $version (lab)"
 done
 [ -z "$failed" ] || { say "failed with ansible-core$failed" >&2; exit 1; }

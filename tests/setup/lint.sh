@@ -8,14 +8,14 @@
 #
 #   tests/setup/lint.sh                     everything
 #   tests/setup/lint.sh sanity ansible-lint only those
-#   tests/setup/lint.sh newest              only when it is named: sanity with the newest ansible-core that PyPI has
+#   tests/setup/lint.sh newest              everything with the newest of all packages, and more of sanity
 #
 # Works on a copy of the working tree (with what is not committed yet, without what git ignores)
 # below .cache, because ansible-test wants a folder that really is named
 # ansible_collections/drover/compute. The home folder of the tools is .cache/home: nothing is
 # written outside the checkout.
 #
-# Needs .venv and .venv-lint: tests/setup/setup.sh makes both.
+# Needs .venv and .venv-lint, which tests/setup/setup.sh makes. "newest" needs .cache/core-newest and .cache/lint-newest: make lint-newest.
 
 set -euo pipefail
 
@@ -40,6 +40,12 @@ for word in "$@"; do
     esac
 done
 WANTED=" ${*:-$ALL} "
+if [ "$WANTED" = " newest " ]; then
+    VENV=$CACHE/core-newest VENV_LINT=$CACHE/lint-newest
+    WANTED=" $ALL newest "
+    # The check newest has both in it.
+    WANTED=${WANTED/ sanity pylint / }
+fi
 # The importer reads what the build made.
 case $WANTED in *" importer "*) WANTED="$WANTED build " ;; esac
 
@@ -177,12 +183,11 @@ check_sanity() {
 
 # All of it on the newest Python; what depends on the Python of a hypervisor with each other one that is here.
 check_newest() {
-    local env=$CACHE/core-newest folder
-    "$ROOT/tests/setup/core-versions.sh" --make newest
-    ansible_test_sanity sanity "$env" "$(version_of "$env/bin/python")"
+    local folder
+    ansible_test_sanity sanity "$VENV" "$(version_of "$VENV/bin/python")"
     for folder in "$PYENV_ROOT"/versions/3.{9,10,11,12,13,14}.*/bin; do
         [ -x "$folder/python3" ] || continue
-        PATH="$folder:$PATH" ansible_test_sanity sanity "$env" "$(version_of "$folder/python3")" --test compile --test import
+        PATH="$folder:$PATH" ansible_test_sanity sanity "$VENV" "$(version_of "$folder/python3")" --test compile --test import
     done
 }
 

@@ -13,11 +13,14 @@
 #   setup.sh events     install Java for ansible-rulebook, and Prometheus
 #   setup.sh browser    install Chromium, for the tests of the report's page
 #   setup.sh bare       install debootstrap, which makes the roots of bare_root.sh
+#   setup.sh newest     make .cache/lint-newest: the linters in their newest versions
+#   setup.sh pins       write the newest versions of all Python packages into constraints.txt and constraints-lint.txt
 #
 # Exit status: 0 ready, 1 something failed, 4 this machine is not one that packages can be
 # installed on (not Debian-like, or no root).
 set -eu
 cd "$(dirname "$0")/../.."
+. tests/setup/environments.sh
 
 # For the lab, for the tests' database, and for the environments, in this order.
 PACKAGES="
@@ -43,6 +46,8 @@ STORAGE_DRIVERS="libvirt-daemon-driver-storage-logical"
 JAVA="openjdk-17-jre-headless openjdk-21-jre-headless openjdk-25-jre-headless"
 # Debian's. Ubuntu has Chromium as a snap only: there a chromium and a chromedriver of your own will do.
 BROWSER="chromium chromium-driver"
+# Only where the newest Python is not the system's: they build libvirt's binding for it.
+BUILD="libvirt-dev pkg-config gcc libc6-dev"
 
 say() { echo "setup: $*"; }
 fail() { echo "setup: $*" >&2; exit 1; }
@@ -171,26 +176,19 @@ step_bare() { install_packages debootstrap; }
 
 # ------------------------------------------------------------------------ environments
 
-# The system's Python comes with the libvirt binding. PyPI's would need a compiler.
-find_python() {
-    for python in /usr/bin/python3 python3 python3.13 python3.12 python3.11 python3.10; do
-        if "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
-            return
-        fi
-    done
-    fail "Python 3.10 or later is needed and there is none."
-}
+no_python() { fail "There is no Python 3.10 or later that can make a virtual environment; on Debian install python3 and python3-venv."; }
 
-# make_env FOLDER FILE...: an environment with the requirements in the files. Its stamp has two
-# lines: for whom it was made, and of what.
+# make_env FOLDER PYTHON CONSTRAINTS FILE...: an environment with the requirements in the files. Its stamp has two lines: for whom it
+# was made, and of what.
 make_env() {
     folder=$1
-    shift
-    find_python
-    place="$("$python" -V) in $(pwd)"
-    stamp=$(printf '%s\n%s' "$place" "$(cat "$@" tests/setup/setup.sh | cksum)")
+    python=$2
+    constraints=$3
+    shift 3
+    place="$python, $("$python" -V) in $(pwd)"
+    stamp=$(printf '%s\n%s' "$place" "$(cat "$@" "$constraints" tests/setup/setup.sh tests/setup/environments.sh | cksum)")
     [ "$(cat "$folder/.stamp" 2>/dev/null)" != "$stamp" ] || return 0
-    say "making $folder"
+    say "making $folder with $("$python" -V)"
     # An environment does not survive another Python or another folder; other packages it does.
     if [ "$(head -n 1 "$folder/.stamp" 2>/dev/null)" != "$place" ]; then
         rm -rf "$folder"
@@ -198,28 +196,63 @@ make_env() {
             fail "$python cannot make a virtual environment; on Debian install python3-venv."
         echo "$place" >"$folder/.stamp"
     fi
-    arguments=
+    arguments="-c $constraints"
     for file in "$@"; do arguments="$arguments -r $file"; done
     # shellcheck disable=SC2086
     quietly "$folder/bin/python" -m pip --disable-pip-version-check install $arguments ||
         fail "pip could not install what $* ask for into $folder."
 }
 
-step_env() {
-    make_env .venv requirements.txt requirements-solver.txt requirements-dev.txt
-    link_libvirt
-    add_collections
-    echo "$stamp" >.venv/.stamp
+# The Python of .venv: the newest, if libvirt's binding can be had for it.
+choose_python() {
+    # shellcheck disable=SC2086
+    if ! find_python $NEW_PYTHONS; then
+        find_python $OLD_PYTHONS || no_python
+        # The distribution has the binding for its own.
+        find_system_python $OLD_PYTHONS
+        return
+    fi
+    if has_libvirt "$python" || { [ "$(head -n 1 .venv/.stamp 2>/dev/null)" = "$python, $("$python" -V) in $(pwd)" ] && has_libvirt .venv/bin/python; }; then
+        return
+    fi
+    can_build_libvirt "$python" || install_to_build || :
+    if ! can_build_libvirt "$python"; then
+        use_system_python "libvirt's binding cannot be built for it without $BUILD and the headers of that Python"
+    elif [ "$(cat "$not_built" 2>/dev/null)" = "$(build_of "$python")" ]; then
+        use_system_python "libvirt's binding did not build for it"
+    fi
 }
 
-# Link the binding of the system's Python, and nothing else of it, into the environment.
-link_libvirt() {
-    .venv/bin/python -c 'import libvirt' 2>/dev/null && return
-    home=$("$python" -c 'import libvirt, os; print(os.path.dirname(libvirt.__file__))' 2>/dev/null) ||
-        fail "$python has no libvirt binding; on Debian install python3-libvirt."
-    ln -sf "$home"/libvirt*.py "$home"/libvirtmod*.so "$(.venv/bin/python -c \
-        'import sysconfig; print(sysconfig.get_path("purelib"))')"
-    .venv/bin/python -c 'import libvirt' || fail "the libvirt binding in $home cannot be used."
+# Not where it takes a password: there is another Python.
+install_to_build() {
+    [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null || return 1
+    # shellcheck disable=SC2086
+    (log=$(mktemp) && trap tidy_up EXIT && install_packages $BUILD)
+}
+
+use_system_python() {
+    newer=$("$python" -V)
+    find_system_python "${OLD_PYTHONS% *}" "${NEW_PYTHONS#* }" || no_python
+    say "$newer is not used, because $1: the environment gets the system's, $("$python" -V)"
+}
+
+# What a build of libvirt's binding that failed was of: it is not tried again before that changes.
+not_built=.cache/libvirt-binding-not-built
+build_of() { echo "$1, $("$1" -V), libvirt $(pkg-config --modversion libvirt), $(cksum <"$CONSTRAINTS")"; }
+
+step_env() {
+    choose_python
+    make_env .venv "$python" "$CONSTRAINTS" requirements.txt requirements-solver.txt requirements-dev.txt
+    if ! quietly add_libvirt .venv "$python" "$CONSTRAINTS"; then
+        can_build_libvirt "$python" || fail "$python has no libvirt binding; on Debian install python3-libvirt."
+        [ "$(cat "$not_built" 2>/dev/null)" != "$(build_of "$python")" ] || fail "no libvirt binding can be had for $python."
+        mkdir -p .cache
+        build_of "$python" >"$not_built"
+        step_env
+        return
+    fi
+    add_collections
+    echo "$stamp" >.venv/.stamp
 }
 
 # The collections that galaxy.yml and the playbook awx_setup name, from PyPI's "ansible", which holds all of Galaxy's usual ones:
@@ -234,7 +267,7 @@ add_collections() {
     [ -n "$missing" ] || return 0
     folder=$(mktemp -d)
     quietly .venv/bin/python -m pip --disable-pip-version-check download --no-deps --ignore-requires-python \
-        --only-binary :all: -d "$folder" 'ansible==12.*' || fail "pip could not get the collections$missing."
+        --only-binary :all: -d "$folder" ansible==12.3.0 || fail "pip could not get the collections$missing."
     # shellcheck disable=SC2086
     .venv/bin/python -c '
 import glob, sys, zipfile
@@ -246,15 +279,61 @@ with zipfile.ZipFile(glob.glob(folder + "/*.whl")[0]) as archive:
     rm -rf "$folder"
 }
 
+# With the Python of .venv.
 step_lint() {
-    make_env .venv-lint tests/setup/requirements-lint.txt
+    if [ -x .venv/bin/python ]; then
+        python=$(.venv/bin/python -c 'import sys; print(sys._base_executable)')
+    else
+        choose_python
+    fi
+    make_env .venv-lint "$python" tests/setup/constraints-lint.txt tests/setup/requirements-lint.txt
     echo "$stamp" >.venv-lint/.stamp
+}
+
+# What is newest is so today: it looks for newer versions each time.
+step_newest() {
+    folder=.cache/lint-newest
+    base=$(.cache/core-newest/bin/python -c 'import sys; print(sys._base_executable)')
+    [ "$(readlink -f "$folder/bin/python")" = "$(readlink -f "$base")" ] || { rm -rf "$folder" && quietly "$base" -m venv "$folder"; }
+    sed 's/==[^;]*//' tests/setup/requirements-lint.txt >"$folder/requirements.txt"
+    quietly "$folder/bin/python" -m pip --disable-pip-version-check install --upgrade --upgrade-strategy eager -r "$folder/requirements.txt" ||
+        fail "pip could not install the newest linters into $folder."
+}
+
+# report_of FIRST LAST REPORT WORD...: pip's report of what it would install for these words on a Python of these versions.
+report_of() {
+    find_system_python "$1" "$2" || fail "the versions of Python $1 to $2 need such a Python, and there is none."
+    report=$3
+    shift 3
+    folder=$(mktemp -d)
+    quietly "$python" -m venv "$folder" && quietly "$folder/bin/python" -m pip --disable-pip-version-check install \
+        --dry-run --ignore-installed --report "$report" "$@" || fail "pip finds no versions for $*."
+    rm -rf "$folder"
+}
+
+# pins FILE WORD...
+pins() {
+    file=$1
+    shift
+    reports=$(mktemp -d)
+    say "looking for the newest versions for $file"
+    report_of 3.11 3.11 "$reports/old" "$@"
+    # shellcheck disable=SC2086
+    report_of $NEW_PYTHONS "$reports/new" "$@"
+    "$python" tests/setup/pins.py "$reports/old" "$reports/new" >"$reports/pins"
+    cp "$reports/pins" "$file"
+    rm -rf "$reports"
+}
+
+step_pins() {
+    pins "$CONSTRAINTS" -r requirements.txt -r requirements-solver.txt -r requirements-dev.txt setuptools libvirt-python
+    pins tests/setup/constraints-lint.txt -r tests/setup/requirements-lint.txt
 }
 
 [ $# -gt 0 ] || set -- packages env
 for step; do
     case $step in
-        packages | env | lint | storage | hosts | events | browser | bare) "step_$step" ;;
-        *) fail "there is no step $step; the steps are packages, env, lint, storage, hosts, events, browser and bare." ;;
+        packages | env | lint | storage | hosts | events | browser | bare | newest | pins) "step_$step" ;;
+        *) fail "there is no step $step; the steps are packages, env, lint, storage, hosts, events, browser, bare, newest and pins." ;;
     esac
 done

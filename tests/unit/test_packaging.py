@@ -106,14 +106,18 @@ def test_execution_environment_names_files_that_exist(members):
 
 def test_every_ansible_core_that_is_allowed_is_tested():
     script = (ROOT / "tests" / "setup" / "core-versions.sh").read_text()
-    versions = re.search(r'^SUPPORTED="([\d. ]+) newest"$', script, re.MULTILINE).group(1).split()
+    versions = re.search(r'^SUPPORTED="([\d. ]+)"$', script, re.MULTILINE).group(1).split()
     runtime = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text())
     assert runtime["requires_ansible"] == f">={versions[0]}.0"
-    older = re.search(r'^ON_OWN_PYTHON="(.+)"$', script, re.MULTILINE).group(1).split()
+    pythons = dict(re.findall(r'^ +(2\.\d+)\) pythons="(\S+) \S+" release=2', script, re.MULTILINE))
+    assert list(pythons) == versions
+    older = [version for version, first in pythons.items() if first in ("3.10", "3.11")]
     newer = versions[len(older) :]
-    assert versions == older + newer
+    pins = (ROOT / "tests" / "setup" / "constraints.txt").read_text()
+    release = re.search(rf"release=({re.escape(versions[-1])}\.\d+)", script).group(1)
+    assert f'ansible-core=={release}; python_version >= "3.12"' in pins
     for page in ("README.md", "docs/support.md", "docs/install.md", "docs/dependencies.md"):
         text = " ".join((ROOT / page).read_text().split())
-        assert f"{', '.join(older[:-1])} and {older[-1]} with Python 3.11" in text and f"{', '.join(newer)} and 2." in text, page
+        assert f"{', '.join(older[:-1])} and {older[-1]} with Python 3.11" in text and f"{' and '.join(newer)} with Python 3.13" in text, page
     for path in (ROOT / "roles").glob("*/meta/main.yml"):
         assert yaml.safe_load(path.read_text())["galaxy_info"]["min_ansible_version"] == versions[0], path
