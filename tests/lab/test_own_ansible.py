@@ -13,19 +13,21 @@ import pytest
 
 from ansible_collections.drover.compute.tests import deprecations
 
+pytest_plugins = ["test_fleet"]
+
 
 def write(folder, tasks):
     (folder / "play.yml").write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "connection": "local", "tasks": tasks}]))
     return str(folder / "play.yml")
 
 
-def test_a_playbook_runs_in_the_environment_of_the_tests(lab, tmp_path):
+def test_a_playbook_runs_in_the_environment_of_the_tests(own_lab, tmp_path):
     message = "ansible-core {{ ansible_version.full }} of {{ ansible_playbook_python }}"
-    done = lab.playbook(write(tmp_path, [{"ansible.builtin.debug": {"msg": message}}]))
+    done = own_lab.playbook(write(tmp_path, [{"ansible.builtin.debug": {"msg": message}}]))
     assert f"ansible-core {importlib.metadata.version('ansible-core')} of {sys.executable}" in done.stdout
 
 
-def test_a_deprecation_warning_is_seen(lab, tmp_path, ansible_log):
+def test_a_deprecation_warning_is_seen(own_lab, tmp_path, ansible_log):
     (tmp_path / "library").mkdir()
     (tmp_path / "library" / "old_thing.py").write_text(
         "from ansible.module_utils.basic import AnsibleModule\n"
@@ -33,7 +35,7 @@ def test_a_deprecation_warning_is_seen(lab, tmp_path, ansible_log):
         "module.deprecate('the old thing goes', version='99.0', collection_name='ansible.builtin')\n"
         "module.exit_json()\n"
     )
-    lab.playbook(write(tmp_path, [{"old_thing": {}}]))
+    own_lab.playbook(write(tmp_path, [{"old_thing": {}}]))
     said = ansible_log.read_text()
     with pytest.raises(AssertionError, match="the old thing goes"):
         deprecations.refuse(said)

@@ -118,6 +118,8 @@ def test_every_ansible_core_that_is_allowed_is_tested():
     assert f'ansible-core=={release}; python_version >= "3.12"' in pins
     for page in ("README.md", "docs/support.md", "docs/install.md", "docs/dependencies.md"):
         text = " ".join((ROOT / page).read_text().split())
-        assert f"{', '.join(older[:-1])} and {older[-1]} with Python 3.11" in text and f"{' and '.join(newer)} with Python 3.13" in text, page
+        assert f"{', '.join(older[:-1])} and {older[-1]} with Python 3.11" in text and f"{' and '.join(newer)} with Python 3.13" in text, (
+            page
+        )
     for path in (ROOT / "roles").glob("*/meta/main.yml"):
         assert yaml.safe_load(path.read_text())["galaxy_info"]["min_ansible_version"] == versions[0], path
