@@ -114,7 +114,7 @@ def lab() -> typing.Iterator[Lab]:
 
 @pytest.fixture(scope="session", autouse=True)
 def ansible_log(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """The file into which every Ansible writes what it says, whoever runs it."""
+    """The log of every Ansible that these tests run."""
     file = tmp_path_factory.mktemp("ansible") / "ansible.log"
     os.environ["ANSIBLE_LOG_PATH"] = os.fspath(file)
     return file
@@ -122,7 +122,7 @@ def ansible_log(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
 
 @pytest.fixture(autouse=True)
 def no_deprecation_warnings(ansible_log: pathlib.Path) -> typing.Iterator[None]:
-    """Fail a test where Ansible warns of what its later versions no longer have."""
+    """Fail a test in which Ansible gave a deprecation warning."""
     yield
     if ansible_log.exists():
         said = ansible_log.read_text(encoding="utf-8", errors="replace")
