@@ -105,7 +105,19 @@ def answers_are_judged(name, tree):
     return [node.value for node in read if isinstance(node, ast.Constant) and node.value in ("begun", "domain_left")]
 
 
+def modules_know_their_machine(name, tree):
+    """A module that runs on a hypervisor is a HostModule, which refuses on another machine; only the border makes the way to one."""
+    found = [function for dummy, function, dummy2 in calls_of(tree) if function == "AnsibleModule" and name.startswith("modules/")]
+    if name not in ("plugin_utils/_ansible_border/action.py", "plugin_utils/_ansible_border/delegation.py"):
+        found += [function for dummy, function, dummy2 in calls_of(tree) if function in ("Hand", "RemoteHand") and name.startswith(OWN)]
+    return found
+
+
+#: What runs on the controller.
+OWN = ("action/", "plugin_utils/", "modules/")
+
 RULES = {
+    modules_know_their_machine: "hand = Hand(self, 'kvm1', {}, machines)",
     hypervisors_by_one_way: "result = self._execute_module(module_name='drover.compute.domain')",
     proofs_from_one_place: "proof = certainty.word('nobody')",
     no_room_freed_without_a_proof: "migration_claims.undo(connection, uuid, None, 'it failed', now)",

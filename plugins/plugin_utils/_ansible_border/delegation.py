@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import math
+import re
 import signal
 import time
 import types
@@ -20,6 +21,8 @@ from typing import Any
 
 from ansible import context
 from ansible.executor.task_executor import TaskExecutor
+from ansible.release import __version__
+from ansible.utils.display import Display
 from ansible.utils.sentinel import Sentinel
 from ansible.utils.unsafe_proxy import wrap_var
 
@@ -34,6 +37,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._planner import hos
 ANSWER = 30
 #: Ansible's own default of the connection.
 DEFAULT_CONNECTION = "ssh"
+#: The newest version of ansible-core that the tests of this file have seen.
+NEWEST_TESTED = (2, 21)
 #: Keywords of the calling task that do not apply to the delegated tasks.
 RESET: dict[str, Any] = {
     "loop": None, "loop_with": None, "when": [], "until": [], "register": None, "delegate_facts": None,
@@ -52,6 +57,10 @@ class Delegation:
 
     def __init__(self, action: Any, task_vars: Mapping[str, Any]) -> None:
         self._action, self._variables = action, task_vars
+        sentence = _untested(__version__)
+        if sentence:
+            # Ansible shows equal warnings once.
+            Display().warning(sentence)
         # True if the time limit of the calling task has passed.
         self._over = False
 
@@ -136,6 +145,18 @@ class Delegation:
                 "again with a longer limit, or without one: it follows them first.",
                 timedout={"period": limit},
             )
+
+
+def _untested(version: str) -> str | None:
+    """Return a warning about a version of ansible-core that is newer than all that were tested, or None."""
+    found = re.match(r"(\d+)\.(\d+)", version)
+    if found is None or (int(found[1]), int(found[2])) <= NEWEST_TESTED:
+        return None
+    newest = ".".join(map(str, NEWEST_TESTED))
+    return (
+        f"ansible-core {version} is newer than {newest}, the newest that drover.compute was tested with. Run drover.compute.drain with --check "
+        f"first, or install ansible-core {newest}: python3 -m pip install 'ansible-core=={newest}.*'."
+    )
 
 
 def _connection_of(action: Any) -> Any:

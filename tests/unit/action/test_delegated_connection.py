@@ -10,6 +10,7 @@ took, and with which user, port and interpreter.
 from __future__ import annotations
 
 import json
+import re
 import sys
 
 import pytest
@@ -146,6 +147,20 @@ def test_a_connection_keyword_other_than_local_goes_on(send, tmp_path):
         (tmp_path / "noted").unlink(missing_ok=True)
         code, found, said = send(COMMAND, **keywords, options=["-e", json.dumps({"ansible_python_interpreter": sys.executable})])
         assert code == 0 and found and (tmp_path / "noted").exists() and not send.calls(), said
+
+
+def test_a_version_that_is_newer_than_all_that_were_tested_says_so_once(send):
+    newer = "from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import delegation\ndelegation.__version__ = '2.99.1rc1'\n"
+    plugin = send.folder / "action_plugins" / "send.py"
+    plugin.write_text(plugin.read_text() + newer)
+    code, found, said = send(COMMAND, ["far", "plain"], loop=[1, 2])
+    assert code == 0 and len(found) == 4, said
+    text = " ".join(said.split())
+    assert len(re.findall("ansible-core 2.99.1rc1 is newer than", text)) == 1, said
+
+
+def test_a_tested_version_says_nothing(send):
+    assert "is newer than" not in send(COMMAND)[2]
 
 
 def test_user_port_and_address_are_those_of_the_host(send):
