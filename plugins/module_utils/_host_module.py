@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any, NoReturn
+from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -34,11 +34,11 @@ class HostModule(AnsibleModule):
         super().__init__(*args, **kwargs)
         self._refuse_another_machine()
 
-    def exit_json(self, **kwargs: Any) -> NoReturn:
+    def exit_json(self, **kwargs: Any) -> None:
         """End the module."""
         super().exit_json(**{"machine": self.machine, **kwargs})
 
-    def fail_json(self, msg: str, **kwargs: Any) -> NoReturn:
+    def fail_json(self, msg: str, **kwargs: Any) -> None:
         """End the module with a failure."""
         super().fail_json(msg, **{"machine": self.machine, **kwargs})
 
@@ -50,6 +50,7 @@ class HostModule(AnsibleModule):
             expected = _machine.read_expected(json.loads(given))
         except (ValueError, AttributeError) as problem:
             self.fail_json(msg=f"{_machine.EXPECTED} cannot be read: {problem}. Nothing was done.", begun=False)
+            return
         self.machine["verdict"] = _machine.judge(expected, self.machine, self._host_uuid)
         if self.machine["verdict"] == _machine.OTHER:
             sentence = _machine.refusal(expected, self.machine, _libvirt.host_name())

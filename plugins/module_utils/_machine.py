@@ -127,6 +127,19 @@ def read_expected(given: Mapping[str, object]) -> Expected:
     return {"host": host, "host_uuids": texts["host_uuids"], "system_uuids": texts["system_uuids"], "machine_ids": texts["machine_ids"]}
 
 
+def read_machine(given: object) -> Machine | None:
+    """Return the Machine that a module has reported; None where it is none."""
+    if not isinstance(given, dict) or not isinstance(given.get("uuids"), list):
+        return None
+    machine_id, verdict = given.get("machine_id"), given.get("verdict")
+    return {
+        "uuids": [str(each).lower() for each in given["uuids"]],
+        "machine_id": machine_id if isinstance(machine_id, str) else None,
+        "read": bool(given.get("read")),
+        "verdict": verdict if isinstance(verdict, str) else None,
+    }
+
+
 def _setting(path: str) -> str | None:
     found = _SETTING.search(_text(path) or "")
     return _uuid(found.group(1)) if found else None

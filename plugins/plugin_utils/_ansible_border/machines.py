@@ -37,8 +37,8 @@ class Machines:
         """
         if result.get("not_this_host"):
             return str(result.get("msg") or "another machine answers")
-        expected, machine = self._expected(host), result.get("machine")
-        if not expected or not isinstance(machine, dict) or machine.get("verdict"):
+        expected, machine = self._expected(host), _machine.read_machine(result.get("machine"))
+        if not expected or machine is None or machine["verdict"]:
             return None
         # The environment did not reach the module.
         return _machine.refusal(expected, machine, "") if _machine.judge(expected, machine) == _machine.OTHER else None
@@ -51,6 +51,6 @@ class Machines:
             except DroverError:
                 # There is no store yet, or it is lost: what follows says so.
                 return None
-            self._known[host] = {"host": host, **found}
+            self._known[host] = found
         known = self._known[host]
         return known if any(known[key] for key in ("host_uuids", "system_uuids", "machine_ids")) else None
