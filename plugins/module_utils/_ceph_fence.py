@@ -140,6 +140,8 @@ class Cluster:
         command = [program, *self._arguments, *words]
         shown = f"{program} {' '.join(words)}"
         try:
+            # Not run_command: it has no limit of time.
+            # pylint: disable-next=ansible-bad-function
             done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE, check=False)
         except FileNotFoundError as exc:
             raise CephProblem(

@@ -157,6 +157,8 @@ def _is(settings: Mapping[str, list[str]], key: str, *values: str) -> bool:
 
 def _run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
     try:
+        # Not run_command: it has no limit of time.
+        # pylint: disable-next=ansible-bad-function
         return subprocess.run(
             words, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=LOOK_TIMEOUT, check=False
         )

@@ -237,6 +237,8 @@ def keygen(*words: str) -> subprocess.CompletedProcess[str]:
     :raises TrustProblem: it is missing, or does not end.
     """
     try:
+        # Not run_command: it has no limit of time.
+        # pylint: disable-next=ansible-bad-function
         return subprocess.run(
             ["ssh-keygen", *words],
             stdin=subprocess.DEVNULL,

@@ -250,7 +250,9 @@ def run_bounded(words: Sequence[str], seconds: float) -> Said:
     # Into a file, as a grandchild that lives on would keep a pipe open.
     with tempfile.TemporaryFile() as output:
         environment = {**os.environ, "LC_ALL": "C", "LANGUAGE": "C"}
-        child = subprocess.Popen(  # pylint: disable=consider-using-with
+        # Not run_command: it has no limit of time.
+        # pylint: disable-next=ansible-bad-function,consider-using-with
+        child = subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment, start_new_session=True
         )
         try:

@@ -51,6 +51,6 @@ class Machines:
             except DroverError:
                 # There is no store yet, or it is lost: what follows says so.
                 return None
-            self._known[host] = found
+            self._known[host] = _machine.read_expected({"host": host, **found})
         known = self._known[host]
         return known if any(known[key] for key in ("host_uuids", "system_uuids", "machine_ids")) else None

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils._machine import Expected
 from ansible_collections.drover.compute.plugins.plugin_utils._records.node_fields import NODE_FIELDS
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
@@ -158,13 +157,12 @@ def machines(connection: Connection, node_ids: Iterable[int]) -> dict[int, tuple
     return {row.id: (row.host, row.hypervisor_hostname, (row.facts or {}).get("host_uuid")) for row in rows}
 
 
-def machine(connection: Connection, host: str) -> Expected:
-    """Read the identity of the machine of a host, as its last discovery found it."""
+def machine(connection: Connection, host: str) -> dict[str, list[str]]:
+    """Read the identity of the machine of a host, as its last discovery found it: host_uuids, system_uuids, machine_ids."""
     table, keys = tables.compute_nodes, ("host_uuid", "system_uuid", "machine_id")
     query = sa.select(*(table.c.facts[key].as_string().label(key) for key in keys)).where(table.c.host == host, table.c.reported)
     rows = connection.execute(query).all()
-    found = {key: sorted({value for row in rows if (value := getattr(row, key))}) for key in keys}
-    return {"host": host, "host_uuids": found["host_uuid"], "system_uuids": found["system_uuid"], "machine_ids": found["machine_id"]}
+    return {f"{key}s": sorted({value for row in rows if (value := getattr(row, key))}) for key in keys}
 
 
 def cells(connection: Connection, node_ids: Iterable[int], lock: bool = False) -> dict[int, Row]:
