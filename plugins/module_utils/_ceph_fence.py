@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.module_utils import _programs
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import host_name
 
 #: Seconds for which an address is shut out: until somebody lets it in again. Ceph's default is an hour.
@@ -142,7 +143,15 @@ class Cluster:
         try:
             # Not run_command: it has no limit of time.
             # pylint: disable-next=ansible-bad-function
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE, check=False)
+            done = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                timeout=PATIENCE,
+                env=_programs.environment(),
+                check=False,
+            )
         except FileNotFoundError as exc:
             raise CephProblem(
                 f"the command {program} is not on {host_name()}: install ceph-common there, or set drover_ceph_admin"

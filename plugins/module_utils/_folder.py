@@ -62,7 +62,7 @@ def folder_is_seen(conn: Any, path: str) -> bool:
 
 
 def _is_missing(error: Any) -> bool:
-    return error.get_int1() == errno.ENOENT or "No such file or directory" in str(error)
+    return _libvirt.number_of(error) == errno.ENOENT
 
 
 class Folder:
@@ -203,7 +203,7 @@ class Folder:
                 pool.refresh(0)
                 return action(pool)
             except libvirt.libvirtError as exc:
-                if not _passes(exc):
+                if not _libvirt.is_pool_busy(exc):
                     raise LibvirtProblem(
                         f"libvirt of {self._host()} cannot work in the folder {self.path}: {_libvirt.text_of(exc)}", _libvirt.code_of(exc)
                     ) from exc
@@ -244,26 +244,6 @@ class Folder:
                 return None, None
             raise
         return pool, pool.destroy
-
-
-def _passes(error: Exception) -> bool:
-    """Whether the trouble is another worker's doing and soon over."""
-    if _libvirt.code_of(error) in (libvirt.VIR_ERR_NO_STORAGE_POOL,):
-        return True
-    text = str(error)
-    return any(
-        words in text
-        for words in (
-            "is not active",
-            "already active",
-            "already exists with uuid",
-            "already defined",
-            "already uses",
-            "Storage source conflict",
-            "is starting up",
-            "is being",
-        )
-    )
 
 
 def _quietly(call: Callable[[], object]) -> None:

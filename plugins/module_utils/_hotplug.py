@@ -27,9 +27,6 @@ POLL = 0.25
 #: A guest that is booting ignores the request to release a device. So the request is repeated, with this many seconds between.
 ASK_AGAIN = 10
 
-#: What QEMU says of a device that it has asked the guest for already.
-UNDER_WAY = "already in the process of unplug"
-
 #: Finds a device in one form of a domain.
 Find = Callable[[Element], Optional[Element]]
 
@@ -87,7 +84,7 @@ def detach(domain: Any, find: Find, timeout: float) -> None:
 
 
 def _unplug(domain: Any, find: Find, timeout: float) -> None:
-    deadline, again, first = time.monotonic() + timeout, 0.0, True
+    deadline, again, refusal = time.monotonic() + timeout, 0.0, ""
     while True:
         live, dummy = forms_of(domain)
         found = find(live) if live is not None else None
@@ -96,28 +93,32 @@ def _unplug(domain: Any, find: Find, timeout: float) -> None:
         now = time.monotonic()
         if now >= again:
             again = now + ASK_AGAIN
-            _ask_for(domain, text_of(found), first)
-            first = False
+            refusal = _ask_for(domain, text_of(found)) or refusal
             continue
         if now >= deadline:
             raise NotReleased(
-                f"{domain.name()} on {host_name()} did not release the device within {timeout:g} s. It still has it and may release it later, "
+                f"{domain.name()} on {host_name()} did not release the device within {timeout:g} s{refusal}. It still has it and may release it later, "
                 "so it is not detached. Run this again. A guest that is booting, or that has the device in use or no driver for "
                 "hot unplug, does not release it: shut the guest off, then run this again."
             )
         time.sleep(POLL)
 
 
-def _ask_for(domain: Any, text: str, first: bool) -> None:
+def _ask_for(domain: Any, text: str) -> str:
+    """Ask the guest for a device; return what libvirt says if that may mean that the guest was asked before, or ""."""
     try:
         domain.detachDeviceFlags(text, libvirt.VIR_DOMAIN_AFFECT_LIVE)
     except LibvirtSilent:
         raise
     except libvirt.libvirtError as exc:
-        # It went just now; or the guest has been asked already, which counts.
-        gone = _libvirt.code_of(exc) == libvirt.VIR_ERR_DEVICE_MISSING or not domain.isActive()
-        if first and not gone and UNDER_WAY not in str(exc):
+        # It went just now.
+        if _libvirt.code_of(exc) == libvirt.VIR_ERR_DEVICE_MISSING or not domain.isActive():
+            return ""
+        # QEMU has no code for a device that the guest has been asked for already, and the domain of what QEMU says is not that of libvirt's checks.
+        if _libvirt.code_of(exc) not in (libvirt.VIR_ERR_INTERNAL_ERROR, libvirt.VIR_ERR_OPERATION_FAILED):
             raise
+        return f" ({_libvirt.text_of(exc)})"
+    return ""
 
 
 #: A drive as it is and as it is to be, and the form of the domain that it is in (VIR_DOMAIN_AFFECT_*).

@@ -19,7 +19,7 @@ from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _ownership, _qemu_img
+from ansible_collections.drover.compute.plugins.module_utils import _ownership, _programs, _qemu_img
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import host_name
 
 GIB = 2**30
@@ -314,7 +314,12 @@ def _run(
 
     :param why_not: says when to give it up, in place of that limit.
     """
-    pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    pipes: dict[str, Any] = {
+        "stdin": subprocess.DEVNULL,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "env": _programs.environment(),
+    }
     # A copy that takes long must not go on without the module, which has the lock of the instance.
     before = None if why_not is None else _qemu_img.ending_with_caller()
     try:

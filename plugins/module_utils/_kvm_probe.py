@@ -54,7 +54,7 @@ def _start(conn: Any, text: str) -> tuple[bool | None, str]:
             domain = conn.createXML(text, flags)
             break
         except libvirt.libvirtError as exc:
-            if "already exists" not in str(exc) and "already defined" not in str(exc):
+            if not _is_taken(exc):
                 return False, _cause(exc)
             if time.monotonic() > deadline:
                 return None, f"another probe is under way: {_libvirt.text_of(exc)}"
@@ -67,6 +67,12 @@ def _start(conn: Any, text: str) -> tuple[bool | None, str]:
         # It ends with the connection.
         pass
     return True, ""
+
+
+def _is_taken(error: Exception) -> bool:
+    """Whether another probe has the name: libvirt itself refuses, and not QEMU."""
+    codes = (libvirt.VIR_ERR_OPERATION_FAILED, libvirt.VIR_ERR_OPERATION_INVALID)
+    return _libvirt.code_of(error) in codes and _libvirt.domain_of(error) == libvirt.VIR_FROM_DOMAIN
 
 
 def _cause(error: Exception) -> str:

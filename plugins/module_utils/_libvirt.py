@@ -13,10 +13,12 @@ and libvirt itself knows no limit.
 
 from __future__ import annotations
 
+import errno
 import functools
 import socket
 import sys
 import threading
+import time
 import traceback
 import urllib.parse
 import uuid
@@ -44,6 +46,9 @@ else:
 
 #: Seconds a connection may take to be made; a dead host behind SSH would take two minutes.
 CONNECT_TIMEOUT = 30
+
+#: Seconds within which sshd turns a connection away.
+TURNED_AWAY = 10
 
 #: Interpreters that distributions ship python3-libvirt for.
 SYSTEM_PYTHONS = ("/usr/bin/python3", "/usr/libexec/platform-python", "/usr/bin/python3.9")
@@ -229,6 +234,46 @@ def code_of(error: object) -> int | None:
     return getter() if getter else None
 
 
+def domain_of(error: object) -> int | None:
+    """The part of libvirt that an error comes from (VIR_FROM_*), or None."""
+    getter = getattr(error, "get_error_domain", None)
+    return getter() if getter else None
+
+
+def number_of(error: object) -> int | None:
+    """The error number of the system (errno) that an error of libvirt's is about, or None."""
+    return error.get_int1() if code_of(error) == libvirt.VIR_ERR_SYSTEM_ERROR else None  # type: ignore[attr-defined]  # it is libvirt's
+
+
+def is_pool_busy(error: object) -> bool:
+    """Whether the trouble with a storage pool may be over soon: somebody starts, stops or refreshes it, or makes a volume in it.
+
+    libvirt has no code of its own for this, and its words are of the language of its host. What programs such as qemu-img say has another
+    domain.
+    """
+    codes = (libvirt.VIR_ERR_OPERATION_FAILED, libvirt.VIR_ERR_OPERATION_INVALID, libvirt.VIR_ERR_INTERNAL_ERROR)
+    is_gone = code_of(error) == libvirt.VIR_ERR_NO_STORAGE_POOL
+    return is_gone or (code_of(error) in codes and domain_of(error) == libvirt.VIR_FROM_STORAGE)
+
+
+def opened_again(uri: str, opening: Callable[[], Any]) -> Any:
+    """Open a connection; over SSH up to three times: sshd turns some away when many knock at once (MaxStartups).
+
+    :raises LibvirtProblem: it cannot be made.
+    """
+    for pause in (1, 2):
+        begun = time.monotonic()
+        try:
+            return opening()
+        except LibvirtProblem as exc:
+            # One that was turned away ends at once.
+            turned_away = "+ssh" in uri and exc.code == libvirt.VIR_ERR_SYSTEM_ERROR and time.monotonic() - begun < TURNED_AWAY
+            if not turned_away:
+                raise
+        time.sleep(pause)
+    return opening()
+
+
 def open_connection(uri: str, keepalive: bool = False, seconds: float | None = None) -> Limited:
     """Open ``uri`` within so many seconds (CONNECT_TIMEOUT by default) and return the connection, all of whose calls end (:class:`Limited`).
 
@@ -256,7 +301,7 @@ def open_connection(uri: str, keepalive: bool = False, seconds: float | None = N
             # A driver that needs no connection (test:///) or an old daemon: nothing to keep alive.
             pass
     explain = functools.partial(_missing_drivers.explain, local=is_local(uri))
-    return Limited(conn, Line(uri_host(uri), LibvirtSilent, _classes(), _kept, conn, explain))
+    return Limited(conn, Line(uri_host(uri), LibvirtSilent, _classes(), _kept, is_pool_busy, conn, explain))
 
 
 def _classes() -> tuple[type, ...]:
@@ -277,24 +322,31 @@ def _late_message(uri: str, seconds: float) -> str:
 
 
 def _connect_message(uri: str, error: Exception) -> str:
-    text = text_of(error)
-    where = host_name()
-    if "Failed to connect socket" in text or "nable to connect to server" in text:
+    text, where = text_of(error), host_name()
+    code, number = code_of(error), number_of(error)
+    if number in (errno.ECONNREFUSED, errno.ENOENT, errno.EHOSTUNREACH, errno.ENETUNREACH):
         if is_local(uri):
             return (
                 f"libvirt is not running on {where} (URI {uri}): {text}. Start it there "
                 "(systemctl start libvirtd, or virtqemud.socket where the daemons are split), or correct the URI."
             )
         return f"libvirt at {uri} does not answer {where}: {text}. Start libvirtd on {uri_host(uri)}, or correct the URI."
-    if "Unable to parse URI" in text or "no connection driver available" in text or "is not supported" in text:
+    if code in (libvirt.VIR_ERR_NO_CONNECT, libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_CONFIG_UNSUPPORTED) or (
+        domain_of(error) == libvirt.VIR_FROM_URI
+    ):
         return f"{uri!r} is not a libvirt URI that {where} can use ({text}); a hypervisor's own is qemu:///system."
-    if "authentication" in text.lower() or "Permission denied" in text:
-        return (
-            f"libvirt at {uri} refused {where}: {text}. Run with become: true, add the user to group libvirt, or give its SSH key access."
-            f"{_RECORDED if '+ssh' in uri else ''}"
-        )
+    if number in (errno.EACCES, errno.EPERM) or code in (
+        libvirt.VIR_ERR_AUTH_FAILED,
+        libvirt.VIR_ERR_AUTH_CANCELLED,
+        libvirt.VIR_ERR_AUTH_UNAVAILABLE,
+        libvirt.VIR_ERR_ACCESS_DENIED,
+    ):
+        return f"libvirt at {uri} refused {where}: {text}. Run with become: true, or add the user to group libvirt."
     if "+ssh" in uri:
-        return f"No SSH connection from {where} to libvirt at {uri}: {text}. Check with: virsh -c '{uri}' uri.{_RECORDED}"
+        return (
+            f"No SSH connection from {where} to libvirt at {uri}: {text}. Check with: virsh -c '{uri}' uri. If its SSH refuses, give the SSH key of "
+            f"{where} access.{_RECORDED}"
+        )
     return f"Cannot connect to libvirt at {uri} from {where}: {text}."
 
 

@@ -9,7 +9,6 @@ Private to the collection.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -71,9 +70,8 @@ BY_PIECES = ("sendAll", "sparseSendAll")
 
 #: libvirt refuses these calls while it makes a volume of the same pool for another call, and has not begun anything then.
 POOL_CALLS = ("createXML", "createXMLFrom", "refresh")
-POOL_AT_WORK = re.compile(r"pool '(.*)' (?:has asynchronous jobs running|is starting up)")
-#: Seconds that a call waits for the end of that, and that pass between two tries.
-POOL_PATIENCE, POOL_PAUSE = 60, 0.25
+#: Seconds that a call waits for the end of that, the same if the pool is not active (it may be starting), and between two tries.
+POOL_PATIENCE, POOL_STARTS, POOL_PAUSE = 60, 3, 0.25
 
 
 class Line:
@@ -82,6 +80,7 @@ class Line:
     :param host: whose libvirt it is.
     :param error: the exception for one that does not answer in time, made of a sentence.
     :param classes: of the objects that libvirt hands out.
+    :param busy: whether an exception may mean that a storage pool is busy.
     :param kept: makes of a function one whose exceptions have what libvirt said, see _libvirt.
     :param explain: returns better words for the failure of a call than libvirt's, or None; called with the name of the call, the exception, the host
         and what makes another call.
@@ -93,32 +92,36 @@ class Line:
         error: Callable[[str], Exception],
         classes: tuple[type, ...],
         kept: Callable[[Callable[..., Any]], Callable[..., Any]],
+        busy: Callable[[Exception], bool],
         conn: Any,
         explain: Callable[[str, Exception, str, Callable[..., Any]], str | None],
     ) -> None:
-        self._host, self._error, self._classes, self._kept = host, error, classes, kept
+        self._host, self._error, self._classes, self._kept, self._busy = host, error, classes, kept, busy
         self._conn, self._explain = conn, explain
         #: What there is to say of it, once it did not answer.
         self._silent: str | None = None
 
     def call(self, name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """What a method of that name returns, given as a function. It waits for other work in the same storage pool."""
-        until = time.monotonic() + POOL_PATIENCE
+        begun = time.monotonic()
         while True:
             try:
                 return self._call(name, function, args, kwargs)
             except Exception as exc:
-                found = POOL_AT_WORK.search(str(exc)) if name in POOL_CALLS else None
-                if found is None:
+                pool = getattr(function, "__self__", None)
+                if name not in POOL_CALLS or not hasattr(pool, "isActive") or not self._busy(exc):
                     words = self._explain(name, exc, self._host, self._ask)
                     if words is not None:
                         exc.args = (words,)
                     raise
-                if time.monotonic() >= until:
+                waited = time.monotonic() - begun
+                if waited >= POOL_PATIENCE:
                     exc.args = (
-                        f"the storage pool {found.group(1)} on {self._host} was busy with other work for {POOL_PATIENCE} s, and nothing was done there: "
-                        "run this again when that has ended, or look whether its storage hangs",
+                        f"the storage pool {pool.name()} on {self._host} was busy for {POOL_PATIENCE} s, and nothing was done there ({exc}): run this "
+                        "again when that has ended, or look whether its storage hangs",
                     )
+                    raise
+                if waited >= POOL_STARTS and not self._call("isActive", pool.isActive, (), {}):
                     raise
             time.sleep(POOL_PAUSE)
 

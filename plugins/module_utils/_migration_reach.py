@@ -13,10 +13,9 @@ from __future__ import annotations
 import concurrent.futures
 import os
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _migration_trust
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _migration_trust, _programs
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem
 from ansible_collections.drover.compute.plugins.module_utils._migration_trust import Destination, TrustProblem
 
@@ -46,15 +45,11 @@ def connect_all(peers: Sequence[Mapping[str, str]]) -> dict[str, str]:
 
 def connect(uri: str) -> str:
     """Connect to a libvirt; return why it cannot be reached, or ""."""
-    for attempt in (1, 2, 3):
-        try:
-            _libvirt.close(_libvirt.open_connection(uri))
-            return ""
-        except LibvirtProblem as problem:
-            if attempt == 3 or "kex_exchange" not in str(problem):
-                return reason(str(problem))
-        time.sleep(attempt)
-    raise AssertionError("not reached")
+    try:
+        _libvirt.close(_libvirt.opened_again(uri, lambda: _libvirt.open_connection(uri)))
+    except LibvirtProblem as problem:
+        return reason(str(problem))
+    return ""
 
 
 def reason(message: str) -> str:
@@ -160,7 +155,14 @@ def _run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
         # Not run_command: it has no limit of time.
         # pylint: disable-next=ansible-bad-function
         return subprocess.run(
-            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=LOOK_TIMEOUT, check=False
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=LOOK_TIMEOUT,
+            env=_programs.environment(),
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return subprocess.CompletedProcess(list(words), 255, "", "")

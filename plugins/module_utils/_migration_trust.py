@@ -19,6 +19,8 @@ import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ansible_collections.drover.compute.plugins.module_utils import _programs
+
 MARK = "drover.compute:migration_trust:"
 #: In the order in which they are preferred.
 KEY_FILES = ("id_ed25519", "id_ecdsa", "id_rsa")
@@ -246,7 +248,7 @@ def keygen(*words: str) -> subprocess.CompletedProcess[str]:
             text=True,
             timeout=KEYGEN_TIMEOUT,
             check=False,
-            env={**os.environ, "LC_ALL": "C", "SSH_ASKPASS_REQUIRE": "never"},
+            env={**_programs.environment(), "SSH_ASKPASS_REQUIRE": "never"},
         )
     except FileNotFoundError:
         raise TrustProblem("there is no program ssh-keygen: install the package openssh-client, or openssh-clients") from None

@@ -17,7 +17,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import state_name
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._xml import keep_prefixes, parse
+from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, keep_prefixes, parse
 
 #: Seconds between two looks at a domain.
 POLL = 0.25
@@ -92,6 +92,26 @@ def refuse_transient(domain: Any) -> None:
         )
 
 
+def refuse_opposite(domain: Any, event: str) -> None:
+    """Refuse a request that libvirt would answer with its opposite; raises :class:`LibvirtProblem`.
+
+    :param event: ``poweroff``, where libvirt may start the domain again, or ``reboot``, where it may leave it off.
+    """
+    action = child_text(parse(domain.XMLDesc(0)), f"on_{event}")
+    name, restarts = domain.name(), action in ("restart", "rename-restart")
+    if action is None or restarts == (event == "reboot"):
+        return
+    what, done, wanted = (
+        ("starts it again when it shuts down", "shut down", "destroy")
+        if event == "poweroff"
+        else ("does not start it again when it reboots", "rebooted", "restart")
+    )
+    raise LibvirtProblem(
+        f"{name} on {host_name()} has on_{event} {action}: libvirt {what}, so it was not {done}. Set on_{event} to {wanted} "
+        f"(virsh set-lifecycle-action {name} {event} {wanted} --live --config), or {'cut its power' if event == 'poweroff' else 'reboot it hard'}."
+    )
+
+
 def stop(domain: Any, timeout: float, force: bool, keep: bool = True) -> None:
     """Shut the guest down and wait; after ``timeout`` seconds destroy it if ``force``, else raise.
 
@@ -99,6 +119,8 @@ def stop(domain: Any, timeout: float, force: bool, keep: bool = True) -> None:
     """
     if keep:
         refuse_transient(domain)
+    if timeout > 0 and domain.isActive():
+        refuse_opposite(domain, "poweroff")
     deadline = time.monotonic() + timeout
     press = 0.0
     while domain.isActive():
@@ -137,8 +159,8 @@ def define(conn: Any, text: str) -> Any:
     try:
         return conn.defineXMLFlags(_for_schema(text), libvirt.VIR_DOMAIN_DEFINE_VALIDATE)
     except libvirt.libvirtError as exc:
-        if _libvirt.code_of(exc) == libvirt.VIR_ERR_INTERNAL_ERROR and "schema" in str(exc).lower():
-            # The host has libvirt without its schema files: define as virsh does by default.
+        if _libvirt.code_of(exc) == libvirt.VIR_ERR_INTERNAL_ERROR:
+            # The host may have libvirt without its schema files: define as virsh does by default. What the schema refuses has another code.
             return conn.defineXML(text)
         raise
 

@@ -16,6 +16,8 @@ import signal
 import subprocess
 from collections.abc import Callable, Collection, Sequence
 
+from ansible_collections.drover.compute.plugins.module_utils import _programs
+
 #: Of the kernel's prctl(2).
 _PR_SET_PDEATHSIG = 1
 
@@ -47,6 +49,7 @@ def run(words: Sequence[str], seconds: int, pass_fds: Collection[int] = ()) -> s
         text=True,
         check=False,
         timeout=seconds,
+        env=_programs.environment(),
         pass_fds=tuple(pass_fds),
         preexec_fn=ending_with_caller(),  # noqa: PLW1509
     )

@@ -19,6 +19,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.module_utils import _programs
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._rbd import secret_key
 from ansible_collections.drover.compute.plugins.module_utils._shared_storage import pool_id
@@ -78,6 +79,7 @@ def _is_watched(conn: Any, pool: Any, image: str, seconds: float) -> bool:
             capture_output=True,
             check=True,
             timeout=seconds,
+            env=_programs.environment(),
             pass_fds=[] if key is None else [key],
         )
         return bool(json.loads(done.stdout)["watchers"])

@@ -35,6 +35,8 @@ def reboot(conn: Any, domain: Any, timeout: float, hard: bool) -> None:
         raise LibvirtProblem(
             f"{domain.name()} on {host_name()} is {state} and cannot be rebooted from inside: start it, or reboot it hard."
         )
+    if not hard:
+        _power.refuse_opposite(domain, "reboot")
     seen = threading.Event()
     watch = _watch(conn, domain, seen)
     try:

@@ -28,6 +28,8 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from ansible_collections.drover.compute.plugins.module_utils import _programs
+
 #: Made by Debian's and Ubuntu's packages; and by libzypp, where zypper itself is not there.
 FILES = ("/run/reboot-required", "/var/run/reboot-required", "/run/reboot-needed", "/var/run/reboot-needed")
 #: One of these is there if something makes the file on Debian and Ubuntu.
@@ -249,11 +251,10 @@ def run_bounded(words: Sequence[str], seconds: float) -> Said:
     """Run a program with a limit of time and of output."""
     # Into a file, as a grandchild that lives on would keep a pipe open.
     with tempfile.TemporaryFile() as output:
-        environment = {**os.environ, "LC_ALL": "C", "LANGUAGE": "C"}
         # Not run_command: it has no limit of time.
         # pylint: disable-next=ansible-bad-function,consider-using-with
         child = subprocess.Popen(
-            words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment, start_new_session=True
+            words, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=_programs.environment(), start_new_session=True
         )
         try:
             status: int | None = child.wait(seconds)

@@ -413,9 +413,13 @@ def _same(one: str | None, other: str | None) -> bool:
 
 
 def _is_of_agent(error: Exception) -> bool:
-    """Whether the agent of a guest refused: what it says itself has the code of an internal error of libvirt (``qemuAgentCheckError``)."""
+    """Whether the agent of a guest may have refused: what it says itself has the code of an internal error of libvirt (``qemuAgentCheckError``).
+
+    QEMU's own errors have this code too. Then the same without the agent fails the same.
+    """
     codes = {getattr(libvirt, each, None) for each in _AGENT_ERRORS}
-    return _libvirt.code_of(error) in codes or "QEMU agent command" in str(error)
+    is_internal = _libvirt.code_of(error) == libvirt.VIR_ERR_INTERNAL_ERROR and _libvirt.domain_of(error) == libvirt.VIR_FROM_QEMU
+    return _libvirt.code_of(error) in codes or is_internal
 
 
 def _why_not_quiesced(live: Element, state: str) -> str | None:

@@ -517,6 +517,8 @@ class DomainChange:
         )
         if state == "stopped" and not reached:
             _power.refuse_transient(domain)
+            if self.params["timeout"] > 0:
+                _power.refuse_opposite(domain, "poweroff")
         autostart = self.params["autostart"]
         set_autostart = autostart is not None and bool(domain is not None and domain.autostart()) != autostart
         other_size, larger = self._other_size(domain), self._larger(domain)

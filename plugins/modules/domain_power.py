@@ -183,6 +183,8 @@ def _act_alone(
         answer["changed"] = not _reached(domain, given)
         if answer["changed"] and given["state"] == "stopped":
             _power.refuse_transient(domain)
+            if given["timeout"] > 0:
+                _power.refuse_opposite(domain, "poweroff")
         if answer["changed"] and not check_mode:
             _change(conn, domain, given)
         answer["domain"] = read_domain(domain, local)

@@ -21,6 +21,8 @@ from lablib import control
 from lablib.layout import BMC_PASSWORD
 from test_fleet import Domain, changed, eventually, processes, said
 
+from ansible_collections.drover.compute.tests.unit.redfish_server import PASSWORD, RedfishServer
+
 pytestmark = pytest.mark.long
 
 pytest_plugins = ["test_fleet"]
@@ -337,21 +339,119 @@ def test_fence(powered):
     assert "the power driver ssh cannot do fence" in text and "fenced: True" not in text
 
 
-def test_an_outer_libvirt(powered):
-    """kvm2 is the outer libvirt; its domain "chassis" stands for kvm1, which of course it does not switch."""
-    fleet = powered
-    fleet.make("kvm2", Domain("chassis"))
+def outer(fleet):
+    """The variables that make a domain of kvm2 the machine of kvm1."""
     program = fleet.folder / "ssh"
     program.write_text(f'#!/bin/sh\nexec ssh -F {shlex.quote(os.fspath(fleet.lab.layout.ssh_config))} "$@"\n')
     program.chmod(0o755)
-    outer = {
+    return {
         "drover_power_driver": "libvirt",
         "drover_power_domain": "chassis",
         "drover_power_address": f"qemu+ssh://root@kvm2/system?command={program}",
     }
-    assert "power on (libvirt)" in said(power(fleet, "status", **outer))
-    assert changed(power(fleet, "hard_off", **outer)) == 1
+
+
+def test_an_outer_libvirt(powered):
+    """kvm2 is the outer libvirt; its domain "chassis" stands for kvm1, which of course it does not switch."""
+    fleet = powered
+    fleet.make("kvm2", Domain("chassis"))
+    assert "power on (libvirt)" in said(power(fleet, "status", **outer(fleet)))
+    assert changed(power(fleet, "hard_off", **outer(fleet))) == 1
     assert fleet.run("kvm2", "virsh domstate chassis").strip() == "shut off"
-    text = refused(fleet, "startup", **outer)
+    text = refused(fleet, "startup", **outer(fleet))
     assert "it never went down" in text
     assert fleet.run("kvm2", "virsh domstate chassis").strip() == "running"
+
+
+# -- what an opposite is answered with -----------------------------------------------------------
+
+
+@pytest.fixture
+def odd(powered, tmp_path):
+    """A function that starts a controller of kvm1 with odd ways; returns it and the variables that lead to it."""
+    with contextlib.ExitStack() as servers:
+
+        def start(**ways):
+            server = RedfishServer(tmp_path, **ways)
+            servers.callback(server.close)
+            login = {
+                "drover_power_user": "drover",
+                "drover_power_password": PASSWORD,
+                "drover_power_ca_path": os.fspath(server.certificate),
+            }
+            return server, {"drover_power_address": server.address, **login}
+
+        yield start
+
+
+def test_f04_a_clean_shutdown_that_the_controller_cannot_do(powered, odd):
+    server, variables = odd(allowed=("On", "ForceOff", "ForceRestart", "PushPowerButton"))
+    before = boot_id(powered)
+    for action in ("shutdown", "reboot"):
+        for words in (["--check"], []):
+            text = refused(powered, action, *words, **variables)
+            assert f"cannot do {action}: the controller offers no clean shutdown. Nothing was sent" in text
+            assert "drover_power_driver to ssh" in text and "hard_off" in text
+    assert server.done == [] and not [each for each in server.seen if each[0] == "POST"] and boot_id(powered) == before
+    assert powered.query(EVENTS) == []
+    assert "power on (redfish)" in said(power(powered, "status", **variables))
+    # What it can do is done.
+    power(powered, "hard_off", **variables)
+    assert server.done == ["ForceOff"]
+
+
+def test_f04_brothers_nothing_is_cut_that_cannot_be_switched_on(powered, odd):
+    server, variables = odd(allowed=("ForceOff", "GracefulShutdown"))
+    for action in ("cycle", "reboot"):
+        assert "the controller offers no way to switch the power on" in refused(powered, action, **variables)
+    assert server.done == []
+
+
+def test_f04_brothers_an_outer_libvirt_that_starts_it_again(powered):
+    fleet = powered
+    one = Domain("chassis", boots=True)
+    fleet.make("kvm2", one)
+    fleet.run("kvm2", "virsh set-lifecycle-action chassis poweroff restart --live --config")
+    text = refused(fleet, "shutdown", **outer(fleet))
+    assert "has on_poweroff restart: libvirt starts it again when it shuts down" in text
+    assert "shutting down" not in fleet.run("kvm2", "cat /var/log/libvirt/qemu/chassis.log")
+    assert changed(power(fleet, "hard_off", **outer(fleet))) == 1
+    assert fleet.run("kvm2", "virsh domstate chassis").strip() == "shut off"
+
+
+@pytest.mark.parametrize("ways", [{"drops": True}, {"answers_after": 25}, {"busy": 2, "busy_looks": 1}, {"acts_after": 5}])
+def test_f07_a_dead_host_is_fenced_whatever_came_of_the_answer(powered, odd, ways):
+    server, variables = odd(**ways)
+    powered.lab.command("kill", "kvm1")
+    done = fence(powered, **variables)
+    assert "fenced: True" in said(done) and server.done == ["ForceOff"] and server.state == "Off"
+    assert powered.query(EVENTS) == [("fence", "completed", "off")]
+
+
+def test_f07_a_cycle_goes_on_after_a_lost_answer(powered, odd):
+    """The fake controller has no machine, so the host has its old boot; but nothing stays off."""
+    server, variables = odd(drops=True)
+    assert "it never went down" in refused(powered, "cycle", **variables)
+    assert server.done == ["ForceOff", "On"] and server.state == "On"
+
+
+def test_f07_a_lost_answer_and_a_state_that_stays(powered, odd):
+    server, variables = odd(drops=True, lies=True)
+    text = refused(powered, "hard_off", drover_power_timeout=4, **variables)
+    assert "still says on, not off" in text and "the answer to the request was: no whole answer" in text
+
+
+def test_f20_the_controllers_own_words(powered, odd):
+    server, variables = odd(refuses=403)
+    text = refused(powered, "hard_off", **variables)
+    assert "password provided for this account must be changed" in text and "0 systems" not in text
+    assert server.done == []
+
+
+def test_f07_ssh_says_what_its_command_says(powered):
+    before = boot_id(powered)
+    # Quotation marks in it are the shell's.
+    command = "sh -c 'echo no right to shut down >&2; exit 7'"
+    text = refused(powered, "shutdown", drover_power_driver="ssh", drover_power_shutdown_command=command, drover_power_timeout=4)
+    assert "ssh still says on, not off" in text and "ended with status 7: no right to shut down" in text
+    assert boot_id(powered) == before

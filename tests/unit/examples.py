@@ -76,7 +76,7 @@ WHERE = {
     ("module", "instance_migrate"): (LAB,),
     ("module", "instance_resize"): (LAB,),
     ("module", "instance_snapshot"): (LAB,),
-    ("module", "_ipmi_power_info"): (HERE,),
+    ("module", "_bmc_power"): (HERE,),
     ("module", "lease"): (HERE,),
     ("module", "metrics"): (HERE,),
     ("module", "_migration"): (LAB, LAB),

@@ -152,6 +152,7 @@ TREE = (
     "plugin_utils/_conductor/refusals.py",
     "plugin_utils/_definitions/part.py",
     "plugin_utils/_errors.py",
+    "plugin_utils/_management_controllers/part.py",
     "plugin_utils/_migrations/claims.py",
     "plugin_utils/_migrations/holdings.py",
     "plugin_utils/_migrations/options.py",

@@ -25,6 +25,7 @@ from ansible_collections.drover.compute.plugins.module_utils import (
     _files,
     _libvirt,
     _ownership,
+    _programs,
     _sources,
     _volumes,
 )
@@ -495,8 +496,8 @@ class Storage:
             else:
                 folder.create(name, entry["capacity"], entry["format"])
         except LibvirtProblem as exc:
-            if exc.code == libvirt.VIR_ERR_STORAGE_VOL_EXIST or "exists" in str(exc):
-                # Somebody else has just made it.
+            if exc.code == libvirt.VIR_ERR_STORAGE_VOL_EXIST or _is_there(folder, name):
+                # Somebody else has just made it, or nobody knows who has.
                 entry["made"] = "no"
             raise
 
@@ -513,7 +514,9 @@ class Storage:
         try:
             # Not run_command: this runs in the process of the move, which outlives the module.
             # pylint: disable-next=ansible-bad-function
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=_programs.environment(), check=False
+            )
         except OSError as exc:
             raise LibvirtProblem(f"qemu-img, needed to copy {path} with the images behind it, cannot be run: {exc.strerror}") from exc
         if done.returncode:
@@ -670,3 +673,10 @@ def _mentions(conn: Any, domain: Any, path: str) -> bool:
             if volume == os.path.basename(path):
                 return True
     return False
+
+
+def _is_there(folder: Any, name: str) -> bool:
+    try:
+        return folder.stat(name) is not None
+    except LibvirtProblem:
+        return False

@@ -13,7 +13,6 @@ hosts disagree on.
 from __future__ import annotations
 
 import contextlib
-import re
 import threading
 import time
 import xml.etree.ElementTree as ET
@@ -109,18 +108,24 @@ AFTERWARDS = {
     "shutdown": " and was aborted to shut it down",
 }
 
-#: What libvirt says when a host is not set up for an option.
+#: An option that wants the hosts set up for it, and what to look at when a move with it fails.
 ADVICE = (
     (
         "tls",
-        re.compile(r"credentials|certificate|TLS|End of file while reading", re.IGNORECASE),
         "look whether the certificates of both hosts are valid, that of {where} for its host name (libvirt's log there says more)",
     ),
     (
         "post_copy",
-        re.compile(r"post-?copy|userfault|End of file while reading", re.IGNORECASE),
         "let QEMU fetch memory on {where} (sysctl vm.unprivileged_userfaultfd=1 there; libvirt's log there says more)",
     ),
+)
+
+
+#: Codes of errors that a missing set-up of a host has: it has none of its own.
+_OF_SETUP = (
+    (libvirt.VIR_ERR_INTERNAL_ERROR, libvirt.VIR_ERR_OPERATION_FAILED, libvirt.VIR_ERR_OPERATION_UNSUPPORTED, libvirt.VIR_ERR_SYSTEM_ERROR)
+    if libvirt
+    else ()
 )
 
 
@@ -256,15 +261,7 @@ class Worker:
     def _connect(self, shared: bool = False) -> None:
         """:param shared: whether the destination's may share its login with that of other moves."""
         self.source = _libvirt.open_connection(self.source_uri, keepalive=True)
-        for attempt in (1, 2, 3):
-            try:
-                self.destination = self._open_destination(shared)
-                return
-            except LibvirtProblem as exc:
-                # sshd turns some away when many moves knock at once (MaxStartups).
-                if attempt == 3 or "kex_exchange" not in str(exc):
-                    raise
-                time.sleep(attempt)
+        self.destination = _libvirt.opened_again(self.move["destination_uri"], lambda: self._open_destination(shared))
 
     def _open_destination(self, shared: bool) -> Any:
         uri = self.move["destination_uri"]
@@ -602,6 +599,7 @@ class Worker:
     def _shut_down(self, domain: Any) -> None:
         # Somebody may have undefined it since it was checked.
         _power.refuse_transient(domain)
+        _power.refuse_opposite(domain, "poweroff")
         # Written first: a run that finds the guest off must know that this move shut it down, and not its user.
         self.save(shut_down=True)
         domain.shutdown()
@@ -711,9 +709,14 @@ class Worker:
             return Aborted("it was aborted on request")
         if live and self.record["escalated"]:
             return LibvirtProblem(f"it was not done within {self.record['limit']} s{AFTERWARDS[self.record['escalated']]}")
-        for option, words, advice in ADVICE:
-            if self.options.get(option) and words.search(text):
-                return LibvirtProblem(f"{text}: {advice.format(where=self.move['destination'])}, or leave {option} out")
+        if _libvirt.code_of(error) in _OF_SETUP:
+            advice = [
+                f"{words.format(where=self.move['destination'])}, or leave {option} out"
+                for option, words in ADVICE
+                if self.options.get(option)
+            ]
+            if advice:
+                return LibvirtProblem(f"{text}: {'; '.join(advice)}")
         return error
 
     def _time_limit(self, storage: Storage) -> float:
@@ -950,7 +953,7 @@ def _reason(error: Exception) -> str:
     if not isinstance(error, libvirt.libvirtError):
         return str(error)
     text = _libvirt.text_of(error)
-    if "End of file while reading" in text or "client socket is closed" in text or "Cannot recv data" in text:
+    if _libvirt.domain_of(error) == libvirt.VIR_FROM_RPC:
         return f"QEMU ended, or the connection to libvirt broke, in the middle ({text})"
     return text
 

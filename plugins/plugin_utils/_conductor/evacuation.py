@@ -19,7 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_hos
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_request import FAIL, EvacuationRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_restarts import EvacuationRestarts
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_settling import EvacuationSettling
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing, host_answer
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import EvacuationResult, RestartOutcome
@@ -178,7 +178,7 @@ class Evacuation:
             found = hand.read("ansible.builtin.stat", {"path": VIRTQEMUD}).get("stat") or {}
             service = "virtqemud" if found.get("exists") else "libvirtd"
         answer = hand.act("ansible.builtin.service", {"name": service, "state": "restarted"})
-        if "Could not find the requested service" in answer.message:
+        if answer.result.get("failed") and _has_no_service(hand, service):
             raise DroverError(
                 f"{self.host} answers over SSH and has no service {service} that could be restarted, so its instances may run. Set "
                 "drover_libvirt_service in its variables. Nothing was started elsewhere."
@@ -403,3 +403,13 @@ def _reasons(remaining: Iterable[StayingInstance]) -> list[str]:
     for each in remaining:
         names.setdefault(each["reason"], []).append(each["name"])
     return [f"{', '.join(found)}: {reason.rstrip('.')}." for reason, found in names.items()]
+
+
+def _has_no_service(hand: Hand, service: str) -> bool:
+    """Whether systemd of a host says, by a property and not in words, that it has no such service."""
+    words = ["systemctl", "show", "--property=LoadState", "--value", "--", service]
+    try:
+        said = hand.read("ansible.builtin.command", {"argv": words})
+    except DroverError:
+        return False
+    return str(said.get("stdout") or "").strip() == "not-found"

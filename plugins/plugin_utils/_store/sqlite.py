@@ -110,6 +110,10 @@ def _number(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
+#: Of SQLite: SQLITE_BUSY and SQLITE_LOCKED, which Python has names for from 3.11 on.
+_BUSY, _LOCKED = 5, 6
+
+
 def _write_ahead(connection: sqlite3.Connection) -> None:
     """Switch to write-ahead logging, also while other processes do it for the same new file.
 
@@ -121,7 +125,9 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
             connection.execute("PRAGMA journal_mode=WAL")
             return
         except sqlite3.OperationalError as problem:
-            if "locked" not in str(problem) or time.monotonic() > deadline:
+            # Python before 3.11 does not say which error it is.
+            code = getattr(problem, "sqlite_errorcode", _BUSY)
+            if code & 0xFF not in (_BUSY, _LOCKED) or time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
 

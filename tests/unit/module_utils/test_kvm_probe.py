@@ -22,6 +22,12 @@ BROKEN = (
 )
 
 
+def _error(code, domain, text):
+    error = libvirt.libvirtError(text)
+    error.err = (code, domain, text, 2, None, None, None, -1, -1)
+    return error
+
+
 class Guest:
     def __init__(self, host):
         self.host = host
@@ -42,9 +48,12 @@ class Host:
         if self.hangs:
             threading.Event().wait(5)
         if self.running:
-            raise libvirt.libvirtError(f"operation failed: domain '{root.findtext('name')}' already exists with uuid 1")
+            # As libvirt says it on a host of another language.
+            raise _error(
+                libvirt.VIR_ERR_OPERATION_FAILED, libvirt.VIR_FROM_DOMAIN, "Operation schlug fehl: Domain existiert bereits mit UUID 1"
+            )
         if root.find("cpu").get("mode") in self.refuses:
-            raise libvirt.libvirtError(BROKEN)
+            raise _error(libvirt.VIR_ERR_INTERNAL_ERROR, libvirt.VIR_FROM_QEMU, BROKEN)
         self.running.append(Guest(self))
         self.started.append(root)
         return self.running[0]
@@ -79,7 +88,7 @@ def test_it_does_not_wait_for_ever(monkeypatch):
     assert found["works"] is False and "has not started after" in found["message"]
 
 
-def test_two_probes_at_once_prove_nothing(monkeypatch):
+def test_f06_two_probes_at_once_prove_nothing(monkeypatch):
     monkeypatch.setattr(_kvm_probe, "TIMEOUT", 1.2)
     host = Host()
     host.running = [Guest(host)]

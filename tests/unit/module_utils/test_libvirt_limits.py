@@ -166,7 +166,7 @@ def at_work(connection, monkeypatch):
             calls.append(args)
             if len(calls) <= times:
                 problem = libvirt.libvirtError("")
-                text = "internal error: pool 'ceph' has asynchronous jobs running."
+                text = "Interner Fehler: In Pool 'ceph' laufen asynchrone Jobs."
                 problem.err, problem.args = (libvirt.VIR_ERR_INTERNAL_ERROR, 18, text, 2, None, None, None, 0, 0), (text,)
                 raise problem
             return 0
@@ -178,7 +178,7 @@ def at_work(connection, monkeypatch):
 
 
 @POOL_CALLS
-def test_a_call_waits_while_the_pool_is_at_work_for_others(at_work, call, args):
+def test_f06_a_call_waits_while_the_pool_is_at_work_for_others(at_work, call, args):
     pool, calls = at_work(call, 3)
     assert getattr(pool, call)(*args) == 0 and len(calls) == 4
 
@@ -192,15 +192,15 @@ def test_a_pool_that_stays_at_work_is_said_in_a_sentence(at_work, monkeypatch, c
         getattr(pool, call)(*args)
     assert 0.2 <= time.monotonic() - began < 5 and len(calls) > 2
     assert _libvirt.text_of(problem.value) == (
-        f"the storage pool ceph on {HERE} was busy with other work for 0.2 s, and nothing was done there: run this again when that has ended, or look "
-        "whether its storage hangs"
+        f"the storage pool {pool.name()} on {HERE} was busy for 0.2 s, and nothing was done there (Interner Fehler: In Pool 'ceph' laufen asynchrone "
+        "Jobs.): run this again when that has ended, or look whether its storage hangs"
     )
     assert _libvirt.code_of(problem.value) == libvirt.VIR_ERR_INTERNAL_ERROR
 
 
 def test_no_other_call_waits_for_a_pool(at_work):
     pool, calls = at_work("destroy", 10**6)
-    with pytest.raises(libvirt.libvirtError, match="asynchronous jobs"):
+    with pytest.raises(libvirt.libvirtError, match="asynchrone Jobs"):
         pool.destroy()
     assert len(calls) == 1
 
@@ -213,7 +213,7 @@ def test_the_builds_of_two_instances_meet_in_a_pool(at_work, connection, monkeyp
     pool, calls = at_work("createXML", 10**6)
     with pytest.raises(
         LibvirtProblem,
-        match=f"The volume vda of the storage pool {pool.name()} cannot be made on {HERE}: the storage pool ceph .* was busy",
+        match=f"The volume vda of the storage pool {pool.name()} cannot be made on {HERE}: the storage pool {pool.name()} .* was busy",
     ):
         _volumes.make(connection, pool.name(), "vda", 1)
 

@@ -10,7 +10,7 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
-from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _reboot  # noqa: E402
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _power, _reboot  # noqa: E402
 
 
 def uuid(number):
@@ -125,6 +125,9 @@ class Forgetful:
             self.on = False
         return [libvirt.VIR_DOMAIN_RUNNING if self.on else libvirt.VIR_DOMAIN_SHUTOFF]
 
+    def XMLDesc(self, flags):
+        return "<domain><on_poweroff>destroy</on_poweroff><on_reboot>restart</on_reboot></domain>"
+
     def isPersistent(self):
         return True
 
@@ -161,3 +164,30 @@ def test_a_guest_that_does_not_come_up_after_a_reboot_is_told():
     with pytest.raises(_libvirt.LibvirtProblem, match="is shutoff rather than running"):
         _reboot.reboot(domain, domain, 5, False)
     assert domain.created == 1
+
+
+class Opposite(Forgetful):
+    """A domain whose actions are the opposite of what is asked for."""
+
+    def XMLDesc(self, flags):
+        return "<domain><on_poweroff>restart</on_poweroff><on_reboot>destroy</on_reboot></domain>"
+
+    def shutdown(self):
+        pytest.fail("it was asked to shut down, and libvirt would start it again")
+
+    def reboot(self, flags):
+        pytest.fail("it was asked to reboot, and libvirt would leave it off")
+
+    def destroy(self):
+        self.on = False
+
+
+def test_f04_brothers_no_domain_is_asked_for_the_opposite():
+    domain = Opposite(False, 0)
+    for force in (False, True):
+        with pytest.raises(_power.LibvirtProblem, match="has on_poweroff restart: libvirt starts it again"):
+            _power.stop(domain, 5, force)
+    with pytest.raises(_power.LibvirtProblem, match="has on_reboot destroy: libvirt does not start it again"):
+        _reboot.reboot(None, domain, 5, False)
+    _power.stop(domain, 0, True)
+    assert not domain.on

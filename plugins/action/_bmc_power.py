@@ -1,0 +1,66 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read or switch the power by a management controller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers import address, answers, ipmi, redfish
+
+#: Seconds to wait for one answer, and for a controller that is busy when nobody waits for a state.
+ANSWER, BUSY = 20, 60
+
+
+class ActionModule(DroverAction):
+    ARGUMENT_SPEC = {
+        "driver": {"type": "str", "required": True, "choices": ["redfish", "ipmi"]},
+        "address": {"type": "str", "required": True},
+        "user": {"type": "str", "required": True},
+        "password": {"type": "str", "required": True, "no_log": True},
+        "request": {"type": "str", "choices": list(answers.REQUESTS)},
+        "wanted": {"type": "str", "choices": ["on", "off", "any"], "default": "any"},
+        "timeout": {"type": "int", "default": 300},
+        "deadline": {"type": "float", "default": 0},
+        "resource_id": {"type": "str", "default": ""},
+        "ca_path": {"type": "path", "default": ""},
+        "validate_certs": {"type": "bool", "default": True},
+    }
+    _requires_connection = False
+
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        controller: answers.Controller | None = None
+        try:
+            controller = _controller(args)
+            if args["request"] is None:
+                found = answers.look(controller, args["wanted"], min(BUSY, args["timeout"]), args["deadline"])
+                return _result(found)
+            if not self._task.check_mode:
+                answers.request(controller, args["request"], args["timeout"])
+            return {"changed": True}
+        except (DroverError, answers.Refused, answers.Uncertain) as problem:
+            if args["request"] is None:
+                return _result(answers.Look("unknown", str(problem)))
+            # Not raised: the role decides by what the result says.
+            return {"failed": True, "msg": str(problem), "begun": isinstance(problem, answers.Uncertain)}
+        finally:
+            if controller is not None:
+                controller.close()
+
+
+def _controller(args: Mapping[str, Any]) -> answers.Controller:
+    login = args["user"], args["password"]
+    if args["driver"] == "ipmi":
+        return ipmi.Ipmi(address.parse(args["address"], ipmi.PORT, None), *login)
+    options = {name: args[name] for name in ("resource_id", "ca_path", "validate_certs")}
+    place = address.parse(args["address"], redfish.PORT, "https")
+    return redfish.Redfish(place, *login, timeout=max(1, min(ANSWER, args["timeout"])), **options)
+
+
+def _result(found: answers.Look) -> dict[str, Any]:
+    can = list(answers.REQUESTS) if found.can is None else list(found.can)
+    return {"changed": False, "power_state": found.state, "problem": found.problem, "can": can}

@@ -1,0 +1,116 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation only: the action plugin of the same name does the work.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: _bmc_power
+short_description: Read or switch the power by a management controller
+author:
+  - The drover.compute authors (@drover-compute)
+description:
+  - Reads the power state of a machine from its management controller, or sends a request to it. No request is ever mapped to another one.
+  - The result of a failed request has C(begun), which is false only if nothing was done.
+options:
+  driver:
+    description: The protocol. C(ipmi) needs C(pyghmi) in the Python that runs Ansible.
+    type: str
+    choices: [redfish, ipmi]
+    required: true
+  address:
+    description: The name or IP address of the controller, with a port if need be.
+    type: str
+    required: true
+  user:
+    description: A user of the controller.
+    type: str
+    required: true
+  password:
+    description: The user's password.
+    type: str
+    required: true
+  request:
+    description: Switch it on, cut the power, or shut it down cleanly. Without it the state is read.
+    type: str
+    choices: ['on', 'off', shutdown]
+  wanted:
+    description: Read until the power has this state or O(deadline) has passed; V(any) reads it once.
+    type: str
+    choices: ['on', 'off', any]
+    default: any
+  timeout:
+    description: Seconds in which a busy controller is tried again.
+    type: int
+    default: 300
+  deadline:
+    description: Seconds since 1970.
+    type: float
+    default: 0
+  resource_id:
+    description: The system of Redfish, if the controller has several.
+    type: str
+    default: ''
+  ca_path:
+    description: A file or folder with the certificates of the CAs that Redfish is checked with; otherwise those of the machine.
+    type: path
+    default: ''
+  validate_certs:
+    description: Whether to check the certificate.
+    type: bool
+    default: true
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+extends_documentation_fragment:
+  - drover.compute.attributes
+"""
+
+EXAMPLES = r"""
+- name: Read the power state of a host
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Read it from the management controller of kvm1
+      drover.compute._bmc_power:
+        driver: redfish
+        address: kvm1-bmc.example.com
+        user: operator
+        password: "{{ vault_bmc_password }}"
+      register: power
+
+    - name: Show it
+      ansible.builtin.debug:
+        var: power.power_state
+"""
+
+RETURN = r"""
+power_state:
+  description: V(on), V(off), or V(unknown) with a C(problem).
+  returned: without O(request)
+  type: str
+  sample: 'on'
+problem:
+  description: Why the state is not known; empty if it is.
+  returned: without O(request)
+  type: str
+  sample: ''
+can:
+  description: The values of O(request) that the controller can do.
+  returned: without O(request)
+  type: list
+  elements: str
+  sample: ['on', 'off', shutdown]
+begun:
+  description: Whether the request may have been done.
+  returned: failure of a O(request)
+  type: bool
+  sample: false
+"""

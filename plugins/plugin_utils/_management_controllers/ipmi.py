@@ -1,0 +1,108 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Power by IPMI 2.0, with pyghmi."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers.address import Address
+from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers.answers import (
+    Busy,
+    Look,
+    Refused,
+    Uncertain,
+    Unreached,
+)
+
+PORT = 623
+_CHASSIS, _GET_STATUS, _CONTROL = 0x00, 0x01, 0x02
+#: Chassis Control: power down at once, power up, soft shutdown by ACPI. None of them is mapped to another.
+_CONTROLS = {"off": 0x00, "on": 0x01, "shutdown": 0x05}
+#: Completion codes with which nothing was done, and the controller wants to be asked again: busy, out of space, being updated, being started.
+_BUSY = (0xC0, 0xC4, 0xD1, 0xD2)
+#: Completion codes that leave open whether it was done: time ran out, no answer of the part that does it, unspecified.
+_OPEN = (0xC3, 0xCE, 0xFF)
+#: pyghmi's own code for no answer; the completion codes have one byte.
+_NO_CODE = 0xFFFF
+_LOGINS = 3
+
+
+class Ipmi:
+    """The way to one controller. A session begins with the first call and ends with close()."""
+
+    def __init__(self, address: Address, user: str, password: str) -> None:
+        self._address, self._user, self._password = address, user, password
+        self._session: Any = None
+        self._logins = 0
+
+    def look(self) -> Look:
+        data = bytes(self._call(_GET_STATUS)["data"])
+        if not data:
+            return Look("unknown", "its answer has no power state")
+        return Look("on" if data[0] & 1 else "off")
+
+    def send(self, request: str) -> None:
+        self._call(_CONTROL, [_CONTROLS[request]])
+
+    def close(self) -> None:
+        """End the session: a controller has few of them."""
+        session, self._session = self._session, None
+        if session is not None:
+            try:
+                session.ipmi_session.logout()
+            except Exception:
+                # pyghmi raises whatever it likes, and the controller ends a session without a client by itself.
+                pass
+
+    def _call(self, number: int, data: list[int] | None = None) -> dict[str, Any]:
+        session = self._open()
+        try:
+            answer = session.raw_command(netfn=_CHASSIS, command=number, data=data or [])
+        except Exception as problem:
+            self.close()
+            raise Uncertain(f"its answer was lost: {self._plain(problem)}") from None
+        code = answer.get("code", _NO_CODE)
+        if code == 0:
+            return dict(answer)
+        words = self._plain(answer.get("error") or "no reason was given")
+        if code in _BUSY:
+            raise Busy(f"it is busy, completion code 0x{code:02x}: {words}")
+        if code in _OPEN or code > 0xFF:
+            self.close()
+            raise Uncertain(f"no answer: {words}" if code > 0xFF else f"completion code 0x{code:02x}: {words}")
+        raise Refused(f"completion code 0x{code:02x}: {words}")
+
+    def _open(self) -> Any:
+        """Return a session; a failed login has sent no request."""
+        if self._session is not None:
+            return self._session
+        try:
+            from pyghmi.ipmi import command
+        except ImportError:
+            raise Refused(
+                "The power driver ipmi needs pyghmi in the Python that runs Ansible, and it is not there. Install it: pip install pyghmi"
+            ) from None
+        try:
+            # As bytes: of a session with a text as its user, pyghmi keeps the old one and takes that for a new one.
+            self._session = command.Command(
+                bmc=self._address.host, userid=self._user.encode(), password=self._password.encode(), port=self._address.port
+            )
+            # Without an answer pyghmi sends a packet four times, and then would log in again and begin anew, for a minute.
+            self._session.ipmi_session.logontries = 0
+        except socket.gaierror:
+            raise Refused("its name is not known here: correct drover_power_address") from None
+        except Exception as problem:
+            # It may be starting again, or all its sessions may be taken. A wrong password many times locks the user.
+            self._logins += 1
+            kind = Unreached if self._logins < _LOGINS else Refused
+            raise kind(
+                f"no session: {self._plain(problem)}. See that it can be reached, and that its user and password are right"
+            ) from None
+        return self._session
+
+    def _plain(self, problem: object) -> str:
+        text = " ".join(str(problem).split()) or type(problem).__name__
+        return (text.replace(self._password, "********") if self._password else text).rstrip(".")

@@ -1,0 +1,332 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Power by Redfish (DSP0266).
+
+The modules of community.general map a reset type that a controller does not have to another one: GracefulShutdown to ForceOff. They do not
+tell a lost answer from a refusal, and an error from an empty list. So this client has its own requests.
+"""
+
+from __future__ import annotations
+
+import base64
+import email.utils
+import errno
+import http.client
+import json
+import os
+import socket
+import ssl
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
+
+from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers.address import Address
+from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers.answers import (
+    DELAY,
+    REQUESTS,
+    Busy,
+    Look,
+    Refused,
+    Uncertain,
+    Unreached,
+)
+
+PORT = 443
+#: Requests, and the reset types that do exactly this. PushPowerButton is in none: what it does depends on the state.
+_RESET_TYPES = {"on": ("On", "ForceOn"), "off": ("ForceOff",), "shutdown": ("GracefulShutdown",)}
+_STATES = {"On": "on", "Off": "off"}
+_RESET = "#ComputerSystem.Reset"
+_ALLOWED = "ResetType@Redfish.AllowableValues"
+_EXTENDED = "@Message.ExtendedInfo"
+_REDIRECTS = (301, 302, 307, 308)
+#: After these the request may be sent again: the controller, or a gateway before it, has no time.
+_BUSY = (429, 502, 503, 504)
+#: A connection that was never made: nothing was sent.
+_UNSENT = (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN)
+_MOST = 4 * 1024 * 1024
+_PAGES = 50
+
+
+class _AsIs(urllib.request.HTTPRedirectHandler):
+    """Follows no redirect: Python's own follows a POST with a GET, which is another wish, and sends the password anywhere."""
+
+    def redirect_request(self, *_given: Any) -> None:
+        return None
+
+
+class Redfish:
+    """The way to one system of a controller."""
+
+    def __init__(
+        self,
+        address: Address,
+        user: str,
+        password: str,
+        *,
+        resource_id: str = "",
+        ca_path: str = "",
+        validate_certs: bool = True,
+        timeout: float = 20,
+    ) -> None:
+        """:param timeout: for one answer, in seconds."""
+        self._base, self._user, self._password = f"https://{address.netloc}", user, password
+        self._resource_id, self._timeout = resource_id, timeout
+        token = base64.b64encode(f"{user}:{password}".encode()).decode()
+        self._headers = {"Accept": "application/json", "OData-Version": "4.0", "Authorization": f"Basic {token}"}
+        self._opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=_context(ca_path, validate_certs)), _AsIs)
+
+    def look(self) -> Look:
+        system = self._system()
+        said = system.get("PowerState")
+        state = _STATES.get(said, "unknown") if isinstance(said, str) else "unknown"
+        problem = "" if state != "unknown" else f"its power state is {self._plain(said) if said else 'not reported'}"
+        return Look(state, problem, self._can(system))
+
+    def send(self, request: str) -> None:
+        try:
+            prepared = self._prepared(request)
+        except Uncertain as problem:
+            raise Unreached(f"{problem}; nothing was sent") from None
+        if prepared is not None:
+            self._call("POST", *prepared)
+
+    def close(self) -> None:
+        """End: there is no session."""
+
+    def _prepared(self, request: str) -> tuple[str, dict[str, str]] | None:
+        """Return the path and the body of a request; None if the power is so already."""
+        system = self._system()
+        if _STATES.get(system.get("PowerState", "")) == REQUESTS[request]:
+            return None
+        action = _action(system)
+        target = action.get("target")
+        if not isinstance(target, str):
+            raise Refused("it has no action that switches the power (#ComputerSystem.Reset); nothing was sent")
+        allowed = self._allowed(action)
+        fitting = [each for each in _RESET_TYPES[request] if not allowed or each in allowed]
+        if not fitting:
+            raise Refused(f"it cannot do {' or '.join(_RESET_TYPES[request])}, only {', '.join(sorted(allowed))}; nothing was sent")
+        return target, {"ResetType": fitting[0]}
+
+    def _can(self, system: Mapping[str, Any]) -> list[str] | None:
+        """Return the requests that the controller can do; None if it does not say."""
+        try:
+            allowed = self._allowed(_action(system))
+        except (Refused, Unreached, Uncertain, Busy):
+            # A request is never mapped to another one, so the controller itself refuses what it cannot do.
+            return None
+        return [request for request, types in _RESET_TYPES.items() if allowed & set(types)] if allowed else None
+
+    def _allowed(self, action: Mapping[str, Any]) -> set[str]:
+        """Return the reset types of each list that the controller has; empty if it has none."""
+        lists = [action.get(_ALLOWED)]
+        described = action.get("@Redfish.ActionInfo")
+        if isinstance(described, str):
+            parameters = self._get(described).get("Parameters")
+            for each in parameters if isinstance(parameters, list) else ():
+                if isinstance(each, dict) and each.get("Name") == "ResetType":
+                    lists.append(each.get("AllowableValues"))
+        sets = [{value for value in each if isinstance(value, str)} for each in lists if isinstance(each, list) and each]
+        return set.intersection(*sets) or {"nothing"} if sets else set()
+
+    def _system(self) -> dict[str, Any]:
+        members = dict(self._members())
+        names = ", ".join(members) or "none"
+        if self._resource_id:
+            if self._resource_id not in members:
+                raise Refused(f"it has no system {self._resource_id} (drover_power_resource_id); it has: {self._plain(names)}")
+            return self._get(members[self._resource_id])
+        if len(members) != 1:
+            raise Refused(
+                f"it has {len(members)} systems ({self._plain(names)}): set drover_power_resource_id to the id of the host"
+                if members
+                else "its list of systems is empty: see on its own page that it manages a machine"
+            )
+        return self._get(next(iter(members.values())))
+
+    def _members(self) -> Iterator[tuple[str, str]]:
+        """Return the id and the path of each system."""
+        root = self._get("/redfish/v1/")
+        path = _link(root.get("Systems"))
+        if path is None:
+            raise Refused("its service root has no list of systems (Systems)")
+        for _page in range(_PAGES):
+            collection = self._get(path)
+            members = collection.get("Members")
+            if not isinstance(members, list):
+                raise Refused(f"{self._plain(path)} is no list of systems{self._words(collection, ': it says ')}")
+            for each in members:
+                link = _link(each)
+                if link is None:
+                    raise Refused(f"an entry of {self._plain(path)} is no link")
+                yield urllib.parse.unquote(link.rstrip("/").rpartition("/")[2]), link
+            path = collection.get("Members@odata.nextLink")
+            if not isinstance(path, str):
+                return
+        raise Refused("its list of systems has no end")
+
+    def _get(self, path: str) -> dict[str, Any]:
+        found = self._call("GET", path)
+        if not isinstance(found, dict):
+            raise Refused(f"its answer to {self._plain(path)} is no object of Redfish")
+        return found
+
+    def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+        """Return the answer, read as JSON; None if it is empty or no JSON."""
+        for _redirect in range(5):
+            request = urllib.request.Request(self._url(path), method=method, headers=dict(self._headers))
+            if body is not None:
+                request.data = json.dumps(body).encode()
+                request.add_header("Content-Type", "application/json")
+            try:
+                with self._opener.open(request, timeout=self._timeout) as response:
+                    return _read(response)
+            except urllib.error.HTTPError as answer:
+                with answer:
+                    target = answer.headers.get("Location")
+                    if answer.code not in _REDIRECTS or not target:
+                        self._raise(method, path, answer)
+                path = urllib.parse.urljoin(path, target)
+            except urllib.error.URLError as problem:
+                self._unanswered(method, problem.reason if isinstance(problem.reason, Exception) else problem)
+            except (OSError, http.client.HTTPException) as problem:
+                self._unanswered(method, problem)
+        raise Refused(f"it redirects {self._plain(path)} again and again; nothing was done")
+
+    def _url(self, path: str) -> str:
+        url = urllib.parse.urljoin(f"{self._base}/", path)
+        parts, base = urllib.parse.urlsplit(url), urllib.parse.urlsplit(self._base)
+        try:
+            elsewhere = parts.scheme != "https" or parts.hostname != base.hostname or (parts.port or PORT) != base.port
+        except ValueError:
+            elsewhere = True
+        if elsewhere:
+            raise Refused(
+                f"it leads to {self._plain(url)}, and the password is not sent to another address than drover_power_address; nothing was done"
+            )
+        return url
+
+    def _unanswered(self, method: str, problem: Exception) -> NoReturn:
+        """Raise what a missing answer means, by the type of the error."""
+        if isinstance(problem, ssl.SSLCertVerificationError):
+            raise Refused(
+                f"its certificate is not trusted ({problem.verify_message}): set drover_power_ca_path to the CA that signed it"
+            ) from None
+        if isinstance(problem, socket.gaierror):
+            raise Refused("its name is not known here: correct drover_power_address") from None
+        if isinstance(problem, OSError) and problem.errno in _UNSENT:
+            raise Unreached(f"it cannot be reached ({os.strerror(problem.errno)})") from None
+        words = f"no answer within {self._timeout:.0f} s" if isinstance(problem, TimeoutError) else f"no whole answer ({_name(problem)})"
+        raise Uncertain(f"{words} to {method}") from None
+
+    def _raise(self, method: str, path: str, answer: urllib.error.HTTPError) -> NoReturn:
+        """Raise what a status means: 4xx was not done, 5xx may have been."""
+        try:
+            body = _read(answer)
+        except (OSError, http.client.HTTPException):
+            body = None
+        words = self._words(body if isinstance(body, dict) else {}, ": ")
+        said = f"HTTP {answer.code} {http.client.responses.get(answer.code, '')}".rstrip() + f" for {method} {self._plain(path)}{words}"
+        if answer.code in _BUSY:
+            raise Busy(f"it is busy, {said}", _retry_after(answer.headers))
+        if answer.code >= 500 and answer.code != 501:
+            raise Uncertain(f"{said}")
+        if answer.code == 303:
+            raise Uncertain(said)
+        if "PasswordChangeRequired" in _message_ids(body):
+            said += f". Change the password of {self._user} on the controller, and then drover_power_password"
+        elif answer.code == 401:
+            said += ". See that drover_power_user and drover_power_password are right"
+        elif answer.code == 403:
+            said += f". See that {self._user} may do this on the controller"
+        raise Refused(said)
+
+    def _words(self, body: Mapping[str, Any], before: str) -> str:
+        """Return the controller's own words."""
+        words = [str(each.get("Message") or each.get("MessageId") or "") for each in _messages(body)]
+        error = body.get("error")
+        if not any(words) and isinstance(error, dict):
+            words = [str(error.get("message") or error.get("code") or "")]
+        text = " ".join(dict.fromkeys(each.strip() for each in words if each.strip()))
+        return f"{before}{self._plain(text)}" if text else ""
+
+    def _plain(self, value: Any) -> str:
+        """Return what comes from outside on one line, short, and without the password."""
+        text = " ".join(str(value).split())
+        text = "".join(char if char.isprintable() else "?" for char in text)
+        text = text.replace(self._password, "********") if self._password else text
+        return (text if len(text) <= 400 else f"{text[:400]}...").rstrip(".")
+
+
+def _context(ca_path: str, validate_certs: bool) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(**{"capath" if os.path.isdir(ca_path) else "cafile": ca_path} if ca_path else {})
+    except (OSError, ssl.SSLError) as problem:
+        raise Refused(f"drover_power_ca_path {ca_path} cannot be read as certificates ({_name(problem)})") from None
+    if not validate_certs:
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+def _read(response: Any) -> Any:
+    text = response.read(_MOST)
+    try:
+        return json.loads(text) if text.strip() else None
+    except ValueError:
+        return None
+
+
+def _link(value: Any) -> str | None:
+    found = value.get("@odata.id") if isinstance(value, dict) else None
+    return found if isinstance(found, str) and found else None
+
+
+def _action(system: Mapping[str, Any]) -> dict[str, Any]:
+    actions = system.get("Actions")
+    action = actions.get(_RESET) if isinstance(actions, dict) else None
+    return action if isinstance(action, dict) else {}
+
+
+def _messages(body: Any) -> list[dict[str, Any]]:
+    error = body.get("error") if isinstance(body, dict) else None
+    found = []
+    for holder in (error, body):
+        messages = holder.get(_EXTENDED) if isinstance(holder, dict) else None
+        found += [each for each in messages if isinstance(each, dict)] if isinstance(messages, list) else []
+    return found
+
+
+def _message_ids(body: Any) -> set[str]:
+    """Return the keys of the messages, without their registry and its version."""
+    error = body.get("error") if isinstance(body, dict) else None
+    codes = [error.get("code")] if isinstance(error, dict) else []
+    return {str(each or "").rpartition(".")[2] for each in [*codes, *(each.get("MessageId") for each in _messages(body))]}
+
+
+def _retry_after(headers: Mapping[str, str]) -> float:
+    """Return the seconds until the controller wants to be asked again. A date of it counts by its own clock, which is often wrong."""
+    text = (headers.get("Retry-After") or "").strip()
+    if text.isdecimal():
+        return float(text)
+    until = _time(text)
+    if until is None:
+        return DELAY
+    now = _time(headers.get("Date") or "")
+    return until - (time.time() if now is None else now)
+
+
+def _time(text: str) -> float | None:
+    try:
+        return email.utils.parsedate_to_datetime(text).timestamp()
+    except (TypeError, ValueError, IndexError, OverflowError):
+        return None
+
+
+def _name(problem: BaseException) -> str:
+    """Name an error by its number where it has one: its text is of another language or of a library."""
+    number = getattr(problem, "errno", None)
+    return os.strerror(number) if isinstance(number, int) and number > 0 else type(problem).__name__
