@@ -108,7 +108,7 @@ class Line:
             try:
                 return self._call(name, function, args, kwargs)
             except Exception as exc:
-                pool = getattr(function, "__self__", None)
+                pool: Any = getattr(function, "__self__", None)
                 if name not in POOL_CALLS or not hasattr(pool, "isActive") or not self._busy(exc):
                     words = self._explain(name, exc, self._host, self._ask)
                     if words is not None:

@@ -49,7 +49,14 @@ class Busy(Exception):
 class Controller(Protocol):
     """The way to one management controller."""
 
-    #: Seconds in which a request waits for a controller that cannot be reached: it may be starting again.
+    def look(self) -> Look: ...
+
+    def send(self, request: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+#: Seconds in which a request waits for a controller that cannot be reached: it may be starting again.
 
 
 UNREACHED = 30.0

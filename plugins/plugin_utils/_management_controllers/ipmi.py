@@ -79,8 +79,10 @@ class Ipmi:
         """Return a session; a failed login has sent no request."""
         if self._session is not None:
             return self._session
+        if self._logins >= _LOGINS:
+            raise Refused("no session after several logins")
         try:
-            from pyghmi.ipmi import command
+            from pyghmi.ipmi import command  # type: ignore[import-untyped]  # it has none
         except ImportError:
             raise Refused(
                 "The power driver ipmi needs pyghmi in the Python that runs Ansible, and it is not there. Install it: pip install pyghmi"

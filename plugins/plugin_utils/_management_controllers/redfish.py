@@ -10,6 +10,7 @@ tell a lost answer from a refusal, and an error from an empty list. So this clie
 from __future__ import annotations
 
 import base64
+import email.message
 import email.utils
 import errno
 import http.client
@@ -81,8 +82,7 @@ class Redfish:
 
     def look(self) -> Look:
         system = self._system()
-        said = system.get("PowerState")
-        state = _STATES.get(said, "unknown") if isinstance(said, str) else "unknown"
+        said, state = system.get("PowerState"), _state(system)
         problem = "" if state != "unknown" else f"its power state is {self._plain(said) if said else 'not reported'}"
         return Look(state, problem, self._can(system))
 
@@ -100,7 +100,7 @@ class Redfish:
     def _prepared(self, request: str) -> tuple[str, dict[str, str]] | None:
         """Return the path and the body of a request; None if the power is so already."""
         system = self._system()
-        if _STATES.get(system.get("PowerState", "")) == REQUESTS[request]:
+        if _state(system) == REQUESTS[request]:
             return None
         action = _action(system)
         target = action.get("target")
@@ -114,11 +114,7 @@ class Redfish:
 
     def _can(self, system: Mapping[str, Any]) -> list[str] | None:
         """Return the requests that the controller can do; None if it does not say."""
-        try:
-            allowed = self._allowed(_action(system))
-        except (Refused, Unreached, Uncertain, Busy):
-            # A request is never mapped to another one, so the controller itself refuses what it cannot do.
-            return None
+        allowed = self._allowed(_action(system))
         return [request for request, types in _RESET_TYPES.items() if allowed & set(types)] if allowed else None
 
     def _allowed(self, action: Mapping[str, Any]) -> set[str]:
@@ -126,7 +122,11 @@ class Redfish:
         lists = [action.get(_ALLOWED)]
         described = action.get("@Redfish.ActionInfo")
         if isinstance(described, str):
-            parameters = self._get(described).get("Parameters")
+            try:
+                parameters = self._get(described).get("Parameters")
+            except (Refused, Uncertain):
+                # A request is never mapped to another one, so the controller itself refuses what it cannot do.
+                parameters = None
             for each in parameters if isinstance(parameters, list) else ():
                 if isinstance(each, dict) and each.get("Name") == "ResetType":
                     lists.append(each.get("AllowableValues"))
@@ -192,7 +192,8 @@ class Redfish:
                         self._raise(method, path, answer)
                 path = urllib.parse.urljoin(path, target)
             except urllib.error.URLError as problem:
-                self._unanswered(method, problem.reason if isinstance(problem.reason, Exception) else problem)
+                # Python wraps what goes wrong before the whole request is sent.
+                self._unanswered(method, problem.reason if isinstance(problem.reason, Exception) else problem, is_sent=False)
             except (OSError, http.client.HTTPException) as problem:
                 self._unanswered(method, problem)
         raise Refused(f"it redirects {self._plain(path)} again and again; nothing was done")
@@ -210,12 +211,14 @@ class Redfish:
             )
         return url
 
-    def _unanswered(self, method: str, problem: Exception) -> NoReturn:
+    def _unanswered(self, method: str, problem: Exception, is_sent: bool = True) -> NoReturn:
         """Raise what a missing answer means, by the type of the error."""
         if isinstance(problem, ssl.SSLCertVerificationError):
             raise Refused(
                 f"its certificate is not trusted ({problem.verify_message}): set drover_power_ca_path to the CA that signed it"
             ) from None
+        if isinstance(problem, ssl.SSLError) and not is_sent:
+            raise Unreached(f"it makes no TLS connection ({problem.reason or type(problem).__name__})") from None
         if isinstance(problem, socket.gaierror):
             raise Refused("its name is not known here: correct drover_power_address") from None
         if isinstance(problem, OSError) and problem.errno in _UNSENT:
@@ -264,7 +267,8 @@ class Redfish:
 
 def _context(ca_path: str, validate_certs: bool) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(**{"capath" if os.path.isdir(ca_path) else "cafile": ca_path} if ca_path else {})
+        is_folder = os.path.isdir(ca_path)
+        context = ssl.create_default_context(cafile=None if is_folder else ca_path or None, capath=ca_path if is_folder else None)
     except (OSError, ssl.SSLError) as problem:
         raise Refused(f"drover_power_ca_path {ca_path} cannot be read as certificates ({_name(problem)})") from None
     if not validate_certs:
@@ -283,6 +287,11 @@ def _read(response: Any) -> Any:
 def _link(value: Any) -> str | None:
     found = value.get("@odata.id") if isinstance(value, dict) else None
     return found if isinstance(found, str) and found else None
+
+
+def _state(system: Mapping[str, Any]) -> str:
+    said = system.get("PowerState")
+    return _STATES.get(said, "unknown") if isinstance(said, str) else "unknown"
 
 
 def _action(system: Mapping[str, Any]) -> dict[str, Any]:
@@ -307,7 +316,7 @@ def _message_ids(body: Any) -> set[str]:
     return {str(each or "").rpartition(".")[2] for each in [*codes, *(each.get("MessageId") for each in _messages(body))]}
 
 
-def _retry_after(headers: Mapping[str, str]) -> float:
+def _retry_after(headers: email.message.Message) -> float:
     """Return the seconds until the controller wants to be asked again. A date of it counts by its own clock, which is often wrong."""
     text = (headers.get("Retry-After") or "").strip()
     if text.isdecimal():
@@ -328,5 +337,5 @@ def _time(text: str) -> float | None:
 
 def _name(problem: BaseException) -> str:
     """Name an error by its number where it has one: its text is of another language or of a library."""
-    number = getattr(problem, "errno", None)
+    number = None if isinstance(problem, ssl.SSLError) else getattr(problem, "errno", None)
     return os.strerror(number) if isinstance(number, int) and number > 0 else type(problem).__name__

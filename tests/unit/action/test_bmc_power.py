@@ -76,6 +76,12 @@ def test_f04_brothers_on_and_off(bmc, missing, can):
     assert ask(server, request=wish)["begun"] is False and server.done == []
 
 
+def test_f04_a_broken_action_info_does_not_hold_back_a_fence(bmc):
+    server = bmc(described=("On",), redirects={"/redfish/v1/Systems/1/ResetActionInfo": (302, "http://elsewhere/")})
+    server.ways.described = ("On", "ForceOff", "GracefulShutdown")
+    assert ask(server)["can"] == ["on", "off", "shutdown"] and ask(server, request="off")["changed"]
+
+
 def test_f04_force_on_switches_on(bmc):
     server = bmc(allowed=("ForceOn", "ForceOff"))
     server.state = "Off"
