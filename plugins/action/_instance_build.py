@@ -36,6 +36,7 @@ class ActionModule(ConductorAction):
         "uri": {"type": "str", "default": "qemu:///system"},
         "timeout": {"type": "int", "default": 60},
         "alternates": {"type": "list", "elements": "dict", "default": []},
+        "looked_at": {"type": "float"},
         "expires": {"type": "int", "default": claims.LIFETIME},
         "message": {"type": "str", "default": "It was not built."},
         **STORE_SPEC,
@@ -44,11 +45,11 @@ class ActionModule(ConductorAction):
 
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         host = self.target(task_vars)
-        building = Building(self.store(args, task_vars), self.hand(args, task_vars), host, args["timeout"])
+        ports = self.ports(args, task_vars)
+        building = Building(ports, self.hand(args, task_vars), host, args["timeout"], args["looked_at"])
         try:
             if args["state"] != "built":
                 return self._settled(building, args)
-            ports = self.ports(args, task_vars)
             args["xml"] = self._with_fleet_cpu(FleetCpus(ports.store, ports.hosts), host, args)
             return self._built(building, host, args)
         finally:

@@ -22,6 +22,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.act
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.delegation import AnsibleHosts
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.peers import ring
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import starting
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import milestone
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import guest, hardware_fields
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Unreachable
@@ -277,7 +278,8 @@ class ActionModule(DroverAction):
         return shown
 
     def _forget(self, uri: str, uuids: list[str], task_vars: Mapping[str, Any]) -> set[str]:
-        answer = self.hand(self._store_args, task_vars).act("_domain_restart", {"uri": uri, "forget": uuids})
+        given = {"uri": uri, "forget": uuids}
+        answer = starting.order(self.hand(self._store_args, task_vars), self.target(task_vars), "_domain_restart", given)
         if answer.outcome != certainty.DONE:
             raise AnsibleActionFail(answer.message)
         return {each["uuid"] for each in answer.result["forgotten"] if each["status"] in ("forgotten", "absent")}

@@ -73,6 +73,9 @@ options:
     description: The libvirt URI of the hypervisor.
     type: str
     default: qemu:///system
+  looked_at:
+    description: When the hosts were read for what is new, as M(drover.compute._schedule) returns it. Without it they are read for this instance.
+    type: float
   timeout:
     description: Seconds for the start.
     type: int

@@ -14,6 +14,8 @@ author:
   - The drover.compute authors (@drover-compute)
 description:
   - A step of the role P(drover.compute.place#role). It picks hosts for O(requests) as M(drover.compute.schedule_info) does, and claims nothing.
+  - First it looks on all hosts for the names and uuids of O(requests). A domain that the store does not know is refused, because the instance may
+    be there already. Hosts that do not answer are named.
   - If there is no valid host, it records the reason in the store as a decision of the scheduler, and fails.
 options:
   requests:
@@ -62,6 +64,10 @@ selections:
   returned: success
   type: list
   elements: dict
+looked_at:
+  description: When the hosts were read (seconds since 1970); none if there are no requests.
+  returned: success
+  type: float
 lines:
   description: The selections as lines of text for people.
   returned: success

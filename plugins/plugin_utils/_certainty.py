@@ -73,6 +73,51 @@ def require(proof: object) -> None:
         raise TypeError(f"a Proof is needed, and this is none: {proof!r}")
 
 
+class StartProof(Proof):
+    """A proof that an instance may start on one host: no other host that may have it shows it."""
+
+    __slots__ = ("host", "uuid")
+
+    def __init__(self, sentence: str, host: str, uuid: str) -> None:
+        super().__init__(sentence)
+        self.host, self.uuid = host, uuid
+
+    def __repr__(self) -> str:
+        return f"StartProof({self.sentence!r}, {self.host!r}, {self.uuid!r})"
+
+
+def require_starts(proofs: Iterable[object], host: str, uuids: Iterable[str]) -> None:
+    """Raise TypeError where an instance would start on a host without a StartProof of its own for that host."""
+    proven = {each.uuid for each in proofs if isinstance(each, StartProof) and each.host == host}
+    missing = [uuid for uuid in uuids if uuid not in proven]
+    if missing:
+        raise TypeError(f"a StartProof for {host} is needed of {', '.join(missing)}")
+
+
+#: States of a domain whose guest runs its code now.
+RUNS = ("running", "blocked")
+
+
+def may_start(host: str, uuid: str, seen: Mapping[str, str | None], silent: Iterable[str]) -> StartProof | None:
+    """A StartProof of an instance, or None.
+
+    :param seen: the state of its domain on each host that was read, None where it has none.
+    :param silent: the hosts that may have it and were not read; none of them counts where it runs on the host already.
+    """
+    if any(state is not None for place, state in seen.items() if place != host):
+        return None
+    if seen.get(host) in RUNS:
+        return StartProof(f"It runs on {host} already, and no other host that was read shows it.", host, uuid)
+    if list(silent):
+        return None
+    return StartProof(f"No other host than {host} shows it.", host, uuid)
+
+
+def is_new(host: str, uuid: str) -> StartProof:
+    """A StartProof of an instance that the store has made: it was nowhere before, and the hosts were read for its name."""
+    return StartProof("It is new, and the hosts were read when it was placed.", host, uuid)
+
+
 def is_absent(host: str, look: Mapping[str, Any] | None) -> Proof | None:
     """A Proof that an instance is not on a host and that nothing brings it there any more, or None.
 

@@ -178,6 +178,7 @@ PREPARE = {
     ("module", "instance_snapshot"): web1,
     ("module", "_domain_migration"): two_guests,
     ("module", "_domain_order"): nothing,
+    ("module", "_domain_sightings"): nothing,
     ("module", "domain_power"): two_guests,
     ("module", "_domain_restart"): of_a_dead_host,
     ("module", "drain"): web1,

@@ -128,6 +128,16 @@ class SimulatedHosts:
         there = self.fleet.hosts[host]
         return host_answer.Answer(host_answer.LOGIN if there.on and there.answers else host_answer.SILENT)
 
+    def at_once(self, questions, limit):
+        """Looks that change nothing are no step at which a run ends."""
+        answers = {}
+        for host, question in questions.items():
+            try:
+                answers[host] = question(self.hand(host))
+            except DroverError as problem:
+                answers[host] = problem
+        return answers
+
     def variables(self, host):
         return {}
 
@@ -183,6 +193,14 @@ class SimulatedHand(Modules):
             return certainty.judge(problem.result)
         except (DroverError, Broken) as problem:
             return certainty.lost(str(problem))
+
+    def _domain_sightings(self, args):
+        """The domains of some uuids that it has."""
+        here = self._fleet.hosts[self.host]
+        if not here.libvirt:
+            return {"failed": True, "msg": "libvirt does not answer"}
+        found = {uuid: domain for uuid, domain in here.domains.items() if uuid in args["uuids"] or domain.name in args["names"]}
+        return {"domains": [{"uuid": uuid, "name": domain.name, "state": domain.state} for uuid, domain in found.items()]}
 
     def _domain_migration(self, args):
         start, abort = ([{"migration": None, **order, "source": self.host} for order in args.get(key) or ()] for key in ("start", "abort"))

@@ -51,6 +51,7 @@ WHERE = {
     ("module", "_domain_order"): (LAB,),
     ("module", "domain_power"): (HERE, LAB),
     ("module", "_domain_restart"): (LAB,),
+    ("module", "_domain_sightings"): (LAB,),
     ("module", "drain"): (LAB,),
     ("module", "evacuate"): (HERE,),
     ("module", "flavor"): (HERE,),

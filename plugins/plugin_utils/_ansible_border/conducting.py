@@ -24,12 +24,17 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain im
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.migrate import PATIENCE
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports, StartRules
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings, ResizeSettings
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, RunOver
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, RunOver, some
+from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import NewSize, Sizes
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, looks
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import read_whole
+
+#: The variables of ports.StartRules.
+ABSENT, MAX_AGE = "drover_absent_hosts", "drover_start_max_age"
 
 # Each spec has a fragment drover.compute.migration_options.<name>; the variable ``drover_<option>`` sets each option of LIMITS_SPEC too.
 
@@ -85,7 +90,27 @@ class ConductorAction(DroverAction):
         store, actor, go_on = self.store(args, task_vars), Actor.of_this_task(), refuse_orphan()
         given = {"store_url": args["store_url"]} if args.get("store_url") else {}
         hosts = AnsibleHosts(self, task_vars, go_on, self.warn, given)
-        return Ports(store, hosts, Leasing(store, actor, self.show), self.show, time)
+        return Ports(store, hosts, Leasing(store, actor, self.show), self.show, time, self._start_rules(store, hosts, task_vars))
+
+    def _start_rules(self, store: Store, hosts: AnsibleHosts, task_vars: Mapping[str, Any]) -> StartRules:
+        """Read what counts before an instance starts from drover_absent_hosts and drover_start_max_age.
+
+        :raises DroverError: a host is not known, or the age is no number.
+        """
+        variables = self.variables(task_vars)
+        given = {name: to_plain(self._templar.template(variables[name])) for name in (ABSENT, MAX_AGE) if name in variables}
+        absent = given.get(ABSENT) or []
+        names = [name.strip() for name in (absent.split(",") if isinstance(absent, str) else map(str, absent))]
+        absent_hosts = frozenset(name for name in names if name)
+        if absent_hosts:
+            with store.read() as connection:
+                unknown = sorted(absent_hosts - {*hosts.names(), *looks.hosts(connection)})
+            if unknown:
+                raise DroverError(
+                    f"{ABSENT} names {some(unknown)}, which is no host of the inventory or the store. Correct it; nothing was done."
+                )
+        age = read_whole(MAX_AGE, given[MAX_AGE], 1) if given.get(MAX_AGE) not in (None, "") else StartRules().max_age
+        return StartRules(absent_hosts, age)
 
     def warn(self, sentence: str) -> None:
         """Add a warning to the result of this task."""

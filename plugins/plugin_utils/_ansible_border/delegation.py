@@ -26,7 +26,7 @@ from ansible.utils.display import Display
 from ansible.utils.sentinel import Sentinel
 from ansible.utils.unsafe_proxy import wrap_var
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import answering
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import answering, at_once
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import variables_of
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import RemoteHand, plain_result
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Discovery
@@ -39,6 +39,8 @@ ANSWER = 30
 DEFAULT_CONNECTION = "ssh"
 #: The newest version of ansible-core that the tests of this file have seen.
 NEWEST_TESTED = (2, 21)
+#: How many hosts are asked at the same time where the task does not tell how many forks it has.
+FORKS = 5
 #: Keywords of the calling task that do not apply to the delegated tasks.
 RESET: dict[str, Any] = {
     "loop": None, "loop_with": None, "when": [], "until": [], "register": None, "delegate_facts": None,
@@ -232,6 +234,19 @@ class AnsibleHosts:
     def hand(self, host: str, limit: int | None = None) -> RemoteHand:
         """Return the connection that runs modules on a host."""
         return RemoteHand(self._delegation, host, self._machines, self._go_on, limit)
+
+    def at_once(
+        self, questions: Mapping[str, Callable[[RemoteHand], dict[str, Any]]], limit: int
+    ) -> dict[str, dict[str, Any] | DroverError]:
+        """Ask several hosts at the same time, as many as the task may have forks."""
+        self._go_on()
+
+        def asked(host: str, question: Callable[[RemoteHand], dict[str, Any]]) -> Callable[[], dict[str, Any]]:
+            # The new process has another parent than this one, by which go_on judges.
+            return lambda: question(RemoteHand(self._delegation, host, self._machines, lambda: None, limit))
+
+        given = {host: asked(host, question) for host, question in questions.items()}
+        return at_once.ask_each(given, int(self._task_vars.get("ansible_forks") or FORKS), limit)
 
     def answer(self, host: str) -> host_answer.Answer:
         """Find out how a host answers, see answering.answer()."""

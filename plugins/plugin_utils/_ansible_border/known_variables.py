@@ -17,7 +17,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._validation import 
 
 PREFIX = "drover_"
 _NAMES = """
-abort apply_changes audit audit_data audit_heal audit_release_expired audit_strict availability_zone awx_approval_timeout awx_approvers
+abort absent_hosts apply_changes audit audit_data audit_heal audit_release_expired audit_strict availability_zone awx_approval_timeout awx_approvers
 awx_audit_rrule awx_credentials awx_discover_forks awx_discover_rrule awx_discover_slices awx_hypervisors awx_image awx_inventory_variables
 awx_notifications awx_operators awx_organization awx_playbooks awx_power awx_prefix awx_project awx_project_branch awx_project_credential
 awx_metrics_push awx_project_url awx_report awx_report_host awx_report_rrule awx_roles awx_store_url awx_viewers backup_folder
@@ -37,8 +37,8 @@ rebalance_max_moves rebalance_result rebalance_threshold rebalance_weights reboo
 replay report_result reserved_host_cpus reserved_host_disk_mb reserved_host_memory_mb reserved_huge_pages resize rolling rolling_all_hosts
 rolling_batch_size rolling_blocked rolling_bring_back rolling_hooks rolling_reboot rolling_restart rolling_spare_hosts scheduler
 scheduler_file selector server_groups service_down_time shared_block_devices shared_pools shutdown_timeout simulation_page simulation_result
-snapshot_description snapshot_discard snapshot_name snapshot_state snapshot_timeout solver_seconds start_timeout storage_addresses storage_fence storage_pools
-store_export store_url unmovable uris vcpu_pin_set vcpus
+snapshot_description snapshot_discard snapshot_name snapshot_state snapshot_timeout solver_seconds start_max_age start_timeout storage_addresses storage_fence
+storage_pools store_export store_url unmovable uris vcpu_pin_set vcpus
 """
 KNOWN = frozenset(PREFIX + name for name in _NAMES.split())
 _YES_OR_NO = """

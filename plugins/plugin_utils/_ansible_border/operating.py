@@ -49,7 +49,7 @@ class OperatingAction(ConductorAction):
             everywhere = InstanceOperations(ports, self._task.check_mode)
             result, differences, failed = everywhere.run(wanted, state, options)
         else:
-            operations = Operations(store, self.hand(args, task_vars), host, ports.hosts.names(), self._task.check_mode)
+            operations = Operations(ports, self.hand(args, task_vars), host, self._task.check_mode)
             outcomes, differences, failed = operations.carry_out(wanted, state, options)
             result = {"changed": any(each["changed"] for each in outcomes), "host": host, "instances": outcomes}
         if self._task.diff:

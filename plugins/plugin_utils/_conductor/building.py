@@ -18,14 +18,14 @@ from ansible_collections.drover.compute.plugins.module_utils._domain_xml import 
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import starting, used_files
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Alternate, Claim
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, compute_nodes, instances, orders
 from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Store
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain, record, storage_pools
 
 #: Seconds more than the time limit of a build that a look waits for it to end.
@@ -89,11 +89,13 @@ class Building:
     """The builds on one host.
 
     :param timeout: seconds that a domain may take to run.
+    :param looked_at: when the hosts were read for what is new (seconds since 1970); None where they were not.
     :ivar left: sentences on what a build that was cut off has made and what stays on the host.
     """
 
-    def __init__(self, store: Store, hand: Hand, host: str, timeout: int) -> None:
-        self.store, self.hand, self.host, self.timeout = store, hand, host, timeout
+    def __init__(self, ports: Ports, hand: Hand, host: str, timeout: int, looked_at: float | None = None) -> None:
+        self.store, self.hand, self.host, self.timeout = ports.store, hand, host, timeout
+        self._proofs, self._clock, self._looked_at = Starting(ports), ports.clock, looked_at
         self.left: list[str] = []
 
     def build(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,6 +107,7 @@ class Building:
         """
         uuid, name, order = wanted["uuid"], wanted["name"], bulk.new_uuid()
         self._refuse_taken(wanted)
+        proof = self._prove(uuid, name)
         if not self._begin(wanted, order):
             return {"changed": False, "domain": None}
         try:
@@ -112,15 +115,15 @@ class Building:
         except DroverError as problem:
             self._close(uuid, order, certainty.never_begun(f"{self.host} was not reached, so nothing was begun there."))
             raise DroverError(f"Instance {name}: {problem}. Nothing was begun there.", host=self.host, uncertain=False) from None
-        answer = self._order(wanted, order)
+        answer = self._order(wanted, order, proof)
         if answer.outcome == certainty.DONE:
             self._record(uuid, order, answer.result["domain"])
             return {key: answer.result[key] for key in ("changed", "domain", "diff") if key in answer.result}
-        proof, seen = certainty.unable(self.host, answer), None
-        if proof is None:
-            proof, seen = self._look(uuid, wanted.get("uri"), order)
-        if proof is not None:
-            self._close(uuid, order, proof)
+        absent, seen = certainty.unable(self.host, answer), None
+        if absent is None:
+            absent, seen = self._look(uuid, wanted.get("uri"), order)
+        if absent is not None:
+            self._close(uuid, order, absent)
             raise DroverError(f"Instance {name} on {self.host}: {answer.message}", host=self.host, uncertain=False)
         if seen is not None and seen["state"] in BUILT:
             self._record(uuid, order, seen)
@@ -194,17 +197,24 @@ class Building:
             uncertain=False,
         )
 
-    def _order(self, wanted: Mapping[str, Any], order: str) -> certainty.Answer:
+    def _prove(self, uuid: str, name: str) -> certainty.StartProof:
+        """Prove that it may start here. One that an earlier run has begun to build may be on another host by now."""
+        with self.store.read() as connection:
+            row = orders.read(connection, uuid)
+        is_new = row is not None and self._looked_at is not None and (row.created_at or 0) >= self._looked_at
+        return self._proofs.prove_new(self.host, uuid, name, self._looked_at if is_new else None, self._clock.time())
+
+    def _order(self, wanted: Mapping[str, Any], order: str, proof: certainty.StartProof) -> certainty.Answer:
         """Have it built."""
         given = {**self._given(wanted), "order": order}
-        answer = self.hand.act("domain", given)
+        answer = starting.order(self.hand, self.host, "domain", given, [proof])
         if answer.outcome == certainty.NOTHING and answer.result.get("links"):
             try:
                 given = self._with_links(given, answer.result["links"])
             except DroverError as problem:
                 message = str(problem).removeprefix(f"Instance {wanted['name']} on {self.host}: ")
                 return dataclasses.replace(answer, message=message)
-            answer = self.hand.act("domain", given)
+            answer = starting.order(self.hand, self.host, "domain", given, [proof])
         return answer
 
     def _given(self, wanted: Mapping[str, Any]) -> dict[str, Any]:

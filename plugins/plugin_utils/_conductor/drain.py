@@ -15,7 +15,7 @@ import dataclasses
 from collections.abc import Collection, Iterator, Sequence
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state, starting
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion, count_disks
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
@@ -343,7 +343,8 @@ class Drain:
         # Before it is done: undrain starts what ran.
         self._set_state("draining", [host], shuts_down=[instance["uuid"]])
         self._say(f"{instance['name']}: shutting down on {host}, {instance.get('reason') or 'as its policy wants'}")
-        answer = self._hosts.hand(host).act("domain", {"uuid": instance["uuid"], "state": "stopped", "timeout": timeout})
+        given = {"uuid": instance["uuid"], "state": "stopped", "timeout": timeout}
+        answer = starting.order(self._hosts.hand(host), host, "domain", given)
         if answer.outcome != certainty.DONE:
             raise DroverError(
                 f"Instance {instance['name']} on {host} was not shut down: {answer.message} {host} stays disabled. Correct the "

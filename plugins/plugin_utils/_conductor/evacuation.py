@@ -20,6 +20,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuati
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_restarts import EvacuationRestarts
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_settling import EvacuationSettling
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing, host_answer
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import EvacuationResult, RestartOutcome
@@ -52,7 +53,8 @@ class Evacuation:
         self._show = ports.say
         #: Its instances, and the hosts that were read and not lost since.
         self._dead = DeadHost(ports.store, self.host, (), self._keep, request.lifted, ports.clock)
-        self._settling, self._restarts = EvacuationSettling(self._dead), EvacuationRestarts(self._dead)
+        self._settling = EvacuationSettling(self._dead)
+        self._restarts, self._proofs = EvacuationRestarts(self._dead), Starting(ports, lambda: self._dead.read)
         #: Where a start has failed: dict uuid -> {provider: why, in words}.
         self.failed: dict[str, dict[str, str]] = {}
         #: What is at its destination now.
@@ -292,6 +294,9 @@ class Evacuation:
 
     def _restart_all(self) -> None:
         """Start what is claimed, one destination after the other; where a start fails, the next round tries another."""
+        # Once more, as somebody may have started one meanwhile.
+        instances = {each["uuid"]: each["name"] for each in self.plan["restarts"]}
+        self._proofs.look(instances, {each["host"] for each in self.plan["restarts"]})
         for place in dict.fromkeys(each["host"] for each in self.plan["restarts"]):
             self._refuse_returned()
             self._refuse_let_in()
@@ -299,7 +304,7 @@ class Evacuation:
             # No start takes so long that all one after the other would take longer.
             timeout = self.request.start_timeout
             hand = self._hosts.hand(place, self.request.call_timeout + timeout * len(wanted))
-            done = self._restarts.start(place, wanted, hand, self.request.at_once, timeout)
+            done = self._restarts.start(place, wanted, hand, self.request.at_once, timeout, self._proofs)
             for each in done["restarted"]:
                 self._show(f"{each['name']}: {self.host} -> {place}, {each['state']} there{each['message']}")
             for each in done["failed"]:
@@ -313,6 +318,11 @@ class Evacuation:
                 # The request may be carried out all the same: it stays open in the store, and nothing more is begun there.
                 self._dead.read.discard(place)
             self.restarted += done["restarted"]
+        for name in sorted(self._restarts.elsewhere & self._dead.read):
+            # The next plan knows what it shows now.
+            if not self._is_read(name):
+                self._dead.read.discard(name)
+        self._restarts.elsewhere.clear()
 
     def _refuse_returned(self) -> None:
         """Ask the host itself right before a start: somebody may have switched it on since, and its instances with it.

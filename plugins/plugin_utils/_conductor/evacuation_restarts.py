@@ -14,10 +14,12 @@ from typing import Any, TypedDict
 from ansible_collections.drover.compute.plugins.module_utils._migration import passthrough
 from ansible_collections.drover.compute.plugins.module_utils._migration.rebinding import rebound
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import starting
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import LEAVE, LOST, RESTART, RESUME, DeadHost
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_settling import looked_at
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import columns_for_moves, read_all_columns
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claimed_cells, claimed_devices
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
@@ -40,10 +42,14 @@ class Starts(TypedDict):
 
 
 class EvacuationRestarts:
-    """Plans and carries out the restarts of one dead host's instances."""
+    """Plans and carries out the restarts of one dead host's instances.
+
+    :ivar elsewhere: hosts that showed an instance right before its start; their reports are old.
+    """
 
     def __init__(self, dead: DeadHost) -> None:
         self._dead, self._host, self._store = dead, dead.host, dead.store
+        self.elsewhere: set[str] = set()
 
     def plan(self, policy: Policy, service_down_time: int, failed: dict[str, dict[str, str]], claim: bool) -> EvacuationPlan:
         """Find destinations and, with ``claim``, claim them.
@@ -113,12 +119,13 @@ class EvacuationRestarts:
             return
         result["restarts"].append({**restart, "migration": opened["uuid"]})
 
-    def start(self, destination: str, migrations: Sequence[str], hand: Hand, at_once: int, timeout: int) -> Starts:
+    def start(self, destination: str, migrations: Sequence[str], hand: Hand, at_once: int, timeout: int, looked: Starting) -> Starts:
         """Start claimed instances at one destination and record what became of them.
 
         :param migrations: uuids of evacuations to it, in the order to start them.
         :param at_once: how many start at the same time.
         :param timeout: seconds that the start of one may take.
+        :param looked: makes the proofs. Hosts that do not answer were judged before, with the plan.
         """
         result: Starts = {"restarted": [], "failed": [], "uncertain": []}
         with self._store.read() as connection:
@@ -134,6 +141,7 @@ class EvacuationRestarts:
                 self._record(destination, order, answer, result)
             return result
         wanted = self._first(destination, wanted, looked_at([each for each in wanted if each["orders"]], hand, timeout), result)
+        wanted, proofs = self._proven(destination, wanted, looked, result)
         for order in wanted:
             order["order"] = bulk.new_uuid()
         with self._dead.step() as (connection, now):
@@ -149,9 +157,25 @@ class EvacuationRestarts:
                 "at_once": at_once,
                 "timeout": timeout,
             }
-            for found in _each(hand.act("_domain_restart", given), of_uri):
+            for found in _each(starting.order(hand, destination, "_domain_restart", given, proofs), of_uri):
                 self._record(destination, of_uri[found["uuid"]], found, result)
         return result
+
+    def _proven(
+        self, destination: str, wanted: Sequence[RestartOrder], looked: Starting, result: Starts
+    ) -> tuple[list[RestartOrder], list[certainty.StartProof]]:
+        """Return the orders of which no other host shows the instance now, with the proofs; end the others."""
+        instances = {order["uuid"]: order["name"] for order in wanted}
+        proofs, stay = looked.prove_each(destination, instances, lambda name: "it is not started", silent=False)
+        for order in wanted:
+            if order["uuid"] in stay:
+                places = looked.places(order["uuid"])
+                self.elsewhere |= places - {destination}
+                # What an earlier run has defined there holds its room there.
+                status = "uncertain" if destination in places else "failed"
+                answer: RestartAnswer = {"uuid": order["uuid"], "status": status, "message": stay[order["uuid"]]}
+                self._record(destination, order, answer, result)
+        return [order for order in wanted if order["uuid"] not in stay], proofs
 
     def _first(
         self, destination: str, wanted: Iterable[RestartOrder], found: Mapping[str, DomainLook | None], result: Starts

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import starting, used_files
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.migrate import NEWS, AskHypervisor, Mover
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.move_endings import UNDONE
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import Progress
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.restarting import ACTIVE, Restarts
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders as migration_orders
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations.options import Options
@@ -38,7 +39,7 @@ class HostMoves:
 
     def __init__(self, ports: Ports, host: str, settings: MoveSettings, hand: Hand | None = None, progress: Progress | None = None) -> None:
         self._store, self._leasing, self._say, self._clock = ports.store, ports.leasing, ports.say, ports.clock
-        self._host, self._settings, self._progress = host, settings, progress
+        self._host, self._settings, self._progress, self._proofs = host, settings, progress, Starting(ports)
         self._hand = hand or ports.hosts.hand(host)
 
     def carry_out(self, moves: Sequence[Move] = (), begin: bool = True) -> list[MoveOutcome]:
@@ -83,7 +84,7 @@ class HostMoves:
             self._say,
             settings.limits,
             lambda connection: self._leasing.renew(connection, host),
-            Restarts(self._look, self._switch, settings.shutdown_timeout, self._clock),
+            Restarts(self._look, self._switch, settings.shutdown_timeout, self._clock, self._foresee),
             settings.max_wait,
             self._leasing.begun(host),
             self._clock,
@@ -168,8 +169,22 @@ class HostMoves:
             "state": "running" if on else "stopped",
             "timeout": timeout,
         }
-        answer = self._hand.act("domain", given)
+        host, proofs = order["destination"] if there else order["source"], []
+        if on:
+            try:
+                proofs = [self._proofs.prove(host, order["uuid"], order["name"], "it is not started")]
+            except DroverError as problem:
+                return str(problem)
+        answer = starting.order(self._hand, host, "domain", given, proofs)
         return None if answer.outcome == certainty.DONE else answer.message
+
+    def _foresee(self, order: UnopenedOrder) -> str | None:
+        """Say why an instance could not be started again after its move; None where it can, see conductor.restarting."""
+        try:
+            self._proofs.foresee(order["source"], order["uuid"], order["name"], "It is not shut down for its move")
+        except DroverError as problem:
+            return str(problem)
+        return None
 
     def _module(self, given: dict[str, Any]) -> list[Any]:
         # A move has a record of its own on its host, which the next call reads: what fails here ends nothing.

@@ -9,9 +9,10 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.operations import DOING, Operations, refuse
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.operations import DOING, Operations, refuse, starts
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_removal import ResizeRemoval, is_resized
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import InstanceOutcome
@@ -27,7 +28,7 @@ class InstanceOperations:
     def __init__(self, ports: Ports, check_mode: bool = False) -> None:
         self._ports = ports
         self._store, self._hosts, self._leasing, self._say = ports.store, ports.hosts, ports.leasing, ports.say
-        self._check_mode = check_mode
+        self._check_mode, self._proofs = check_mode, Starting(ports)
         #: Of all instances; the differences that modules returned; sentences on what failed.
         self.outcomes: list[InstanceOutcome] = []
         self.differences: list[dict[str, Any]] = []
@@ -56,6 +57,8 @@ class InstanceOperations:
         for instance in resized:
             with self._noted():
                 self._remove_resized(instance, options["timeout"])
+        if starts(state, options):
+            self._look(others)
         for host in dict.fromkeys(each["host"] for each in others):
             there = [each for each in others if each["host"] == host]
             with self._noted():
@@ -71,6 +74,12 @@ class InstanceOperations:
             for outcome in removed:
                 self._say_removed(outcome)
         return result, self.differences, self.failed
+
+    def _look(self, found: Sequence[NamedInstance]) -> None:
+        """Read the hosts once for the instances of all hosts, where they are of several."""
+        hosts = {each["host"] for each in found if each["host"] is not None}
+        if len(hosts) > 1:
+            self._proofs.look({each["uuid"]: each["name"] for each in found}, hosts)
 
     def _refuse_unheard_of(self, names: Sequence[Any]) -> None:
         """Refuse to call instances gone that the store has never seen, while it has not read all hosts.
@@ -99,7 +108,7 @@ class InstanceOperations:
 
     def _work(self, host: str, wanted: Sequence[Any], state: str, options: Mapping[str, Any]) -> None:
         with self._held([host], state, len(wanted) * (options["timeout"] + SPARE) + SPARE_OF_HOST):
-            operations = Operations(self._store, self._hosts.hand(host), host, self._hosts.names(), self._check_mode)
+            operations = Operations(self._ports, self._hosts.hand(host), host, self._check_mode, self._proofs)
             outcomes, differences, failed = operations.carry_out(wanted, state, options)
         self.outcomes += outcomes
         self.differences += differences

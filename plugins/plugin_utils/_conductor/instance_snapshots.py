@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import starting, used_files
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import SnapshotOutcome
@@ -58,6 +59,7 @@ class InstanceSnapshots:
         self._store, self._hosts, self._leasing, self._clock, self._say = ports.store, ports.hosts, ports.leasing, ports.clock, ports.say
         self._request, self._check_mode = request, check_mode
         self._differences: list[dict[str, Any]] = []
+        self._proofs = Starting(ports)
 
     def run(self, wanted: Sequence[Any]) -> tuple[list[SnapshotOutcome], list[dict[str, Any]], list[str]]:
         """Carry it out.
@@ -135,12 +137,16 @@ class InstanceSnapshots:
         foreseen = hand.foretell(MODULE, given)
         if foreseen.get("failed"):
             raise DroverError(_sentence(instance, str(foreseen.get("msg"))), host=host)
+        proofs = []
+        if foreseen["changed"] and self._request.state == REVERTED:
+            refused = f"Instance {instance['name']}: {NOT_DONE[REVERTED]}"
+            proofs = [self._proofs.prove(host, uuid, instance["name"], refused)]
         if self._check_mode or not foreseen["changed"]:
             return self._noted(foreseen)
         order = bulk.new_uuid()
         with self._store.write() as connection:
             orders.begin(connection, uuid, orders.SNAPSHOTTING, order)
-        answer = hand.act(MODULE, {**given, "order": order})
+        answer = starting.order(hand, host, MODULE, {**given, "order": order}, proofs)
         if answer.outcome == certainty.DONE:
             self._close(instance, host, order, answer.result["domain"])
             return self._noted(answer.result)

@@ -6,19 +6,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NoReturn
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import starting, used_files
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import InstanceOutcome
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, continuity, drained, instance_lookup, orders
 from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Store
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain, record
 
 #: The states that the module domain_power brings domains to.
@@ -49,11 +49,12 @@ AGAIN = "Run drover.compute.instance_delete again, which finds out what became o
 class Operations:
     """The work on instances of one host; a failure stops no other instance.
 
-    :param fleet: the hypervisors of the inventory.
+    :param proofs: the proofs of the run; by default those of this work alone.
     """
 
-    def __init__(self, store: Store, hand: Hand, host: str, fleet: Collection[str], check_mode: bool = False) -> None:
-        self.store, self.hand, self.host, self.fleet, self.check_mode = store, hand, host, fleet, check_mode
+    def __init__(self, ports: Ports, hand: Hand, host: str, check_mode: bool = False, proofs: Starting | None = None) -> None:
+        self.store, self.hand, self.host, self.check_mode = ports.store, hand, host, check_mode
+        self.fleet, self._proofs = ports.hosts.names(), proofs or Starting(ports)
 
     def carry_out(
         self, wanted: Sequence[Any], state: str, options: Mapping[str, Any]
@@ -101,11 +102,10 @@ class Operations:
 
     def _refuse_unread(self, found: Sequence[NamedInstance], state: str, options: Mapping[str, Any]) -> None:
         """Refuse what a host that the store has never read may forbid: an instance may run there, or need the disks."""
-        starts = state == "running" or (state == "rebooted" and options["hard"])
         removes = state == "absent" and not options["keep_disks"]
         # What it holds is freed with it, of storage that all hosts share too; it may run on one that was not read.
         lost = state == "absent" and any(each["state"] == "missing" for each in found)
-        if found and (starts or removes or lost):
+        if found and (starts(state, options) or removes or lost):
             names = ", ".join(each["name"] for each in found)
             refused = f"Instance {names}: {NOT_DONE[state]}" if len(found) == 1 else f"Instances {names}: nothing was done"
             unknown = continuity.FILES if removes else continuity.RUNNING
@@ -121,8 +121,26 @@ class Operations:
         :param options: timeout (seconds), force, hard.
         :returns: (outcomes, differences).
         """
-        answers, differences = self._ask("domain_power", found, {**options, "state": state})
-        return [_outcome(each, "domain") for each in answers], differences
+        proofs: list[certainty.StartProof] = []
+        stay: dict[str, str] = {}
+        if starts(state, options):
+            instances = {each["uuid"]: each["name"] for each in found}
+            proofs, stay = self._proofs.prove_each(self.host, instances, lambda name: f"Instance {name}: {NOT_DONE[state]}")
+        given = {**options, "state": state}
+        answers, differences = self._ask("domain_power", [each for each in found if each["uuid"] not in stay], given, proofs)
+        refused: list[InstanceOutcome] = [
+            {
+                "uuid": each["uuid"],
+                "name": each["name"],
+                "changed": False,
+                "status": "failed",
+                "message": stay[each["uuid"]],
+                "domain": None,
+            }
+            for each in found
+            if each["uuid"] in stay
+        ]
+        return [*(_outcome(each, "domain") for each in answers), *refused], differences
 
     def settle(self, found: Sequence[NamedInstance], settings: Mapping[str, Any]) -> tuple[list[InstanceOutcome], list[dict[str, Any]]]:
         """Change settings of instances that need no work of their guests.
@@ -134,7 +152,7 @@ class Operations:
         return [_outcome(each, "labels") for each in answers], differences
 
     def _ask(
-        self, module: str, found: Sequence[NamedInstance], options: Mapping[str, Any]
+        self, module: str, found: Sequence[NamedInstance], options: Mapping[str, Any], proofs: Iterable[certainty.StartProof] = ()
     ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
         """Have a module change domains, and record how it shows them then.
 
@@ -145,7 +163,7 @@ class Operations:
         for uri in sorted({each["uri"] or DEFAULT_URI for each in found}):
             here = [each for each in found if (each["uri"] or DEFAULT_URI) == uri]
             wanted = [{"uuid": each["uuid"], "name": each["name"] if each["named"] else None} for each in here]
-            answer = self.hand.act(module, {**options, "uri": uri, "domains": wanted})
+            answer = starting.order(self.hand, self.host, module, {**options, "uri": uri, "domains": wanted}, proofs)
             if answer.outcome != certainty.DONE:
                 raise DroverError(f"Host {self.host}: {answer.message.rstrip('.')}. {UNCHECKED if self.check_mode else LOST}")
             self._write_down(answer.result["domains"], module == "domain_power")
@@ -221,7 +239,7 @@ class Operations:
         withdrawn = [each for each in (instance["order_uuid"],) if each]
         if withdrawn and self.hand.look(uri, {uuid: withdrawn}, options["timeout"])[uuid] is None:
             raise DroverError(f"an earlier run began to remove it, and {self.host} does not show what became of that. {AGAIN}")
-        answer = self.hand.act("domain", {**given, "order": order})
+        answer = starting.order(self.hand, self.host, "domain", {**given, "order": order})
         if answer.outcome != certainty.DONE:
             self._give_up(instance, order, answer)
         proof = certainty.is_not_shown(self.host)
@@ -241,6 +259,11 @@ class Operations:
                 orders.end(connection, instance["uuid"], order)
             raise DroverError(answer.message)
         raise DroverError(f"{answer.message.rstrip('.')}. It may be removed in part. {AGAIN}")
+
+
+def starts(state: str, options: Mapping[str, Any]) -> bool:
+    """Return whether a state is reached by a start: a soft reboot is of a guest that runs."""
+    return state == "running" or (state == "rebooted" and options["hard"])
 
 
 def refuse(instance: NamedInstance, state: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils._certainty import Answer
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import Occupants
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import DomainLook
@@ -78,6 +79,14 @@ class Hosts(Protocol):
         :param limit: seconds that each call may take.
         """
 
+    def at_once(self, questions: Mapping[str, Callable[[Hand], dict[str, Any]]], limit: int) -> dict[str, dict[str, Any] | DroverError]:
+        """Ask several hosts at the same time, each its question, which changes nothing.
+
+        :param questions: dict host -> function. It may run in another process, without the store, and returns plain types.
+        :param limit: seconds that each call of a host may take.
+        :returns: dict host -> what its function returned, or the DroverError of a host that does not answer.
+        """
+
     def answer(self, host: str) -> host_answer.Answer:
         """Find out how a host answers this controller, whatever its libvirt does."""
 
@@ -98,6 +107,17 @@ class Clock(Protocol):
     def sleep(self, seconds: float, /) -> None: ...
 
 
+class StartRules(NamedTuple):
+    """What counts before an instance starts.
+
+    - absent: hosts that do not answer and that a person names: nothing that starts may be there.
+    - max_age: seconds for which the last look at a host counts in a fleet of more than 100 hosts.
+    """
+
+    absent: frozenset[str] = frozenset()
+    max_age: int = 900
+
+
 class Ports(NamedTuple):
     """All of them, as a run has them. say: show a line to the person who watches."""
 
@@ -106,3 +126,4 @@ class Ports(NamedTuple):
     leasing: Leasing
     say: Callable[[str], None]
     clock: Clock
+    start_rules: StartRules = StartRules()

@@ -9,15 +9,16 @@ resize to the size that the instance has, on another host.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from ansible_collections.drover.compute.plugins.module_utils._migration import rebinding
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import refusals, used_files
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import refusals, starting, used_files
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_destination import find_destination, size_of, wanted_size
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import ResizeSettings
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import resizes
@@ -30,6 +31,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import decis
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain, record
 
+#: States of a domain that is off.
+OFF = ("shutoff", "crashed")
 LOST = "The resize stays open: run this again when the host is back, and it goes on."
 #: The way out where an instance is nowhere any more.
 REMOVE = "If it is really gone, remove what is left of it with drover.compute.instance_delete."
@@ -56,7 +59,7 @@ class ResizeSteps:
     def __init__(self, ports: Ports, settings: ResizeSettings, hand: Callable[[str], Hand] | None = None) -> None:
         self._store, self._clock, self._say, self._settings = ports.store, ports.clock, ports.say, settings
         self._hand, self._actor = hand or ports.hosts.hand, ports.leasing.holder
-        self._options = Options(settings.migration)
+        self._options, self._proofs = Options(settings.migration), Starting(ports)
 
     def find(self, wanted: str | Mapping[str, str]) -> tuple[NamedInstance, Resize | None]:
         """Find an instance and its resize.
@@ -121,12 +124,14 @@ class ResizeSteps:
             )
         if selection["host"] != instance["host"] and not cells:
             _refuse_bound(instance, selection["host"], facts)
+        if facts["state"] not in OFF:
+            self._proofs.foresee(instance["host"], instance["uuid"], instance["name"], f"Instance {instance['name']}: Nothing was done")
         old = {key: facts[key] for key in ("vcpus", "memory_mb")}
         there = {"vcpus": size["vcpus"], "memory_mb": size["memory_mb"], "disk_gb": size["disk_gb"]}
         wanted: ResizeTarget = {
             "flavor": size["flavor"],
             "resources": selection["resources"],
-            "running": facts["state"] not in ("shutoff", "crashed"),
+            "running": facts["state"] not in OFF,
             "sizes": {"old": old, "new": there},
         }
         if selection.get("host_request"):
@@ -169,6 +174,7 @@ class ResizeSteps:
         """Shut it down at its host, and give it the new size where it stays there."""
         if resize["status"] not in ("accepted", "running"):
             return Step(False, resize)
+        self._foresee(resize, resize["source"])
         return self._off(resize, resize["source"], resize["source_uri"], resize["new"], resize["migration"])
 
     def arrive(self, resize: Resize) -> Step:
@@ -270,6 +276,7 @@ class ResizeSteps:
         """Shut it down where it is now, and give it the old size where that is its host of before."""
         if resize["status"] != "finished":
             _refuse_unfinished(resize)
+        self._foresee(resize, resize["destination"])
         return self._off(resize, resize["destination"], resize["destination_uri"], resize["old"], None)
 
     def _refuse_gone(self, hand: Hand, resize: Resize) -> None:
@@ -319,6 +326,11 @@ class ResizeSteps:
 
     # Parts
 
+    def _foresee(self, resize: Resize, host: str) -> None:
+        """See that it may start again, before it is shut down."""
+        if resize["running"]:
+            self._proofs.foresee(host, resize["uuid"], resize["name"], f"Instance {resize['name']}: It is not shut down")
+
     def _off(self, resize: Resize, host: str, uri: str, size: Size, order: str | None) -> Step:
         """Shut it down. On its way to another host its definition stays as it is: that host has CPUs for the size, and not this one."""
         given = self._sized(resize, uri, size) if resize["same_host"] else self._named(resize, uri)
@@ -355,7 +367,9 @@ class ResizeSteps:
         given = {"uri": uri, "uuid": resize["uuid"], "timeout": self._settings.timeout}
         state = "running" if resize["running"] else "present"
         try:
-            return self._domain(hand, host, {**given, "state": state}, resize)["domain"]
+            uuid, name = resize["uuid"], resize["name"]
+            proofs = [self._proofs.prove(host, uuid, name, f"Instance {name}: It is not started")] if resize["running"] else []
+            return self._domain(hand, host, {**given, "state": state}, resize, proofs)["domain"]
         except DroverError as problem:
             raise DroverError(f"{problem} {note}") from None
 
@@ -381,8 +395,10 @@ class ResizeSteps:
         }
 
     @staticmethod
-    def _domain(hand: Hand, host: str, given: dict[str, Any], resize: Resize) -> dict[str, Any]:
-        answer = hand.act("domain", given)
+    def _domain(
+        hand: Hand, host: str, given: dict[str, Any], resize: Resize, proofs: Sequence[certainty.StartProof] = ()
+    ) -> dict[str, Any]:
+        answer = starting.order(hand, host, "domain", given, proofs)
         if answer.outcome != certainty.DONE:
             raise DroverError(
                 f"Instance {resize['name']} on {host}: {answer.message.rstrip('.')}. {'' if answer.result else LOST}".strip(),

@@ -41,6 +41,7 @@ class Restarts:
     :param switch: (order, there, on, seconds) -> None, or why it failed: starts the domain or shuts it down, at the
         destination (there) or the source.
     :param timeout: seconds that a guest may take to shut down.
+    :param foresee: (order) -> None, or why it could not be started again.
     """
 
     def __init__(
@@ -49,7 +50,9 @@ class Restarts:
         switch: Callable[[UnopenedOrder, bool, bool, int], str | None],
         timeout: int,
         clock: Clock = time,
+        foresee: Callable[[UnopenedOrder], str | None] = lambda order: None,
     ) -> None:
+        self._foresee = foresee
         self._look, self._switch, self._timeout, self._clock = look, switch, timeout, clock
 
     def runs(self, order: UnopenedOrder) -> bool:
@@ -65,6 +68,8 @@ class Restarts:
         deadline = self._clock.monotonic() + self._timeout
         state, there = self._look(order)
         why = ""
+        if state in ACTIVE and (problem := self._foresee(order)) is not None:
+            return StillUp(problem, "failed", state)
         while True:
             if state is None and there is None:
                 return StillUp("libvirt does not say whether it runs.", "lost", None)

@@ -17,6 +17,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.host_mov
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.operations import Operations
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, RunOver
 from ansible_collections.drover.compute.plugins.plugin_utils._store import drained, services
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import host_names
@@ -47,7 +48,7 @@ class Undrain:
     def __init__(self, ports: Ports, request: UndrainRequest) -> None:
         self._ports, self._request, self.hosts = ports, request, host_names(request.hosts)
         self._store, self._hosts, self._leasing, self._say = ports.store, ports.hosts, ports.leasing, ports.say
-        self.changed = False
+        self._proofs, self.changed = Starting(ports), False
         #: The states of the hosts that are back: a dict host and host_state.FIELDS for each.
         self.states: list[dict[str, Any]] = []
         #: Instances that were started.
@@ -93,6 +94,8 @@ class Undrain:
             self.states.append({"host": host, **state})
             message = _message(host, was_drained, state, to_start)
             self._say(message)
+            if to_start:
+                self._proofs.look({each["uuid"]: each["name"] for each in to_start}, [host])
             for instance in to_start:
                 failed += self._start(host, instance)
         if failed:
@@ -134,7 +137,7 @@ class Undrain:
             if not self._request.check_mode:
                 self._leasing.extend(host, self._request.timeout + SPARE)
             self._say(f"{instance['name']}: starting on {host}")
-            operations = Operations(self._store, self._hosts.hand(host), host, self._hosts.names(), self._request.check_mode)
+            operations = Operations(self._ports, self._hosts.hand(host), host, self._request.check_mode, self._proofs)
             outcomes, _differences, failed = operations.carry_out(
                 [instance["uuid"]], "running", {"timeout": self._request.timeout, "force": False, "hard": False}
             )

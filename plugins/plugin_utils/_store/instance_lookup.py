@@ -59,6 +59,12 @@ def find(connection: Connection, wanted: Iterable[Any], unknown: list[Any] | Non
     return [_described(row, shown.get(uuid, []), held.get(uuid), uuid in names) for uuid, row in chosen.items()]
 
 
+def known(connection: Connection, uuids: Collection[str]) -> set[str]:
+    """Return those of the uuids that are of instances of the store."""
+    table = tables.instances
+    return {row.uuid for row in bulk.among(connection, sa.select(table.c.uuid), table.c.uuid, uuids)}
+
+
 def as_named(instance: NamedInstance) -> dict[str, str]:
     """Reduce an instance to its uuid, and to its name if the operator gave that."""
     return {"uuid": instance["uuid"], **({"name": instance["name"]} if instance["named"] else {})}

@@ -73,7 +73,7 @@ def build(store, fleet, claimed, folder, **more):
     """Build it as the role does; return the last claim, and why each build failed."""
     failures = []
     while True:
-        building = Building(store, fleet.hand(claimed["host"]), claimed["host"], timeout=2)
+        building = Building(fleet.ports(store), fleet.hand(claimed["host"]), claimed["host"], timeout=2)
         try:
             building.build(wanted(claimed, folder, **more))
             return claimed, failures
@@ -138,7 +138,7 @@ def test_the_mediated_devices_of_an_uncertain_build_stay(store, fleet, tmp_path,
     claimed = claim(store, *HOSTS)
     each = {"uuid": made_for(claimed["uuid"], PARENT, KIND, 0), "parent": PARENT, "type": KIND}
     fleet.after.append(lambda host, module, result: setattr(fleet.hosts[host], "reached", False))
-    building = Building(store, fleet.hand("kvm1"), "kvm1", timeout=2)
+    building = Building(fleet.ports(store), fleet.hand("kvm1"), "kvm1", timeout=2)
     with pytest.raises(DroverError) as caught:
         building.build(wanted(claimed, tmp_path, mdevs=[each]))
     assert caught.value.details["uncertain"] is True and list(gpus.there()) == [each["uuid"]]

@@ -16,6 +16,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor import h
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import DeadHost
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_restarts import EvacuationRestarts
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_settling import EvacuationSettling
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.tests.unit import hypervisors
@@ -69,7 +70,8 @@ class Dead:
         return [each["migration"] for each in EvacuationRestarts(self.host()).plan(Policy.from_mapping({}), 0, {}, True)["restarts"]]
 
     def start(self, migrations, hand=None):
-        return EvacuationRestarts(self.host()).start("kvm2", migrations, hand or self.fleet.hand("kvm2"), 4, 2)
+        proofs = Starting(self.fleet.ports(Store.open(self.url)), lambda: {"kvm2"})
+        return EvacuationRestarts(self.host()).start("kvm2", migrations, hand or self.fleet.hand("kvm2"), 4, 2, proofs)
 
     def settle_returned(self):
         return EvacuationSettling(self.host()).settle_returned()

@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 import contextlib
+import time
 
 import pytest
 
 from ansible_collections.drover.compute.plugins.module_utils._domain_numa import parse_numa
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_restarts import EvacuationRestarts
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders, resizes
@@ -121,6 +124,13 @@ def test_an_evacuated_instance_is_started_on_cpus_of_its_new_host(url):
             given.append((module, arguments))
             raise DroverError("that was all")
 
+    class Hypervisors:
+        def names(self):
+            return ["kvm1", "kvm2"]
+
+        def at_once(self, questions, limit):
+            return {host: {"domains": []} for host in questions}
+
     class Dead:
         host, store = "kvm1", Store.open(url)
 
@@ -130,7 +140,9 @@ def test_an_evacuated_instance_is_started_on_cpus_of_its_new_host(url):
                 yield stack.enter_context(self.store.write(together=True)), NOW
 
     with pytest.raises(DroverError, match="that was all"):
-        EvacuationRestarts(Dead()).start("kvm2", [opened["uuid"]], Hypervisor(), 1, 60)
+        EvacuationRestarts(Dead()).start(
+            "kvm2", [opened["uuid"]], Hypervisor(), 1, 60, Starting(Ports(Dead.store, Hypervisors(), None, None, time))
+        )
     ((module, arguments),) = given
     assert module == "_domain_restart"
     found = parse_numa(parse(arguments["instances"][0]["xml"]))

@@ -1,0 +1,134 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: _domain_sightings
+short_description: See which of some domains a hypervisor has
+author:
+  - The drover.compute authors (@drover-compute)
+description:
+  - Looks for domains by their uuids and their names, running or only defined. Nothing is changed, no lock is waited for, and no storage is read.
+  - Instances are started after a look at the other hypervisors, which must not have them.
+  - A libvirt that does not take connections is tried again for some seconds, because it may be restarting.
+options:
+  uris:
+    description: The libvirt URIs of the hypervisor.
+    type: list
+    elements: str
+    default: [qemu:///system]
+  uuids:
+    description: The uuids to look for.
+    type: list
+    elements: str
+    default: []
+  names:
+    description: The names to look for.
+    type: list
+    elements: str
+    default: []
+  patience:
+    description: Seconds for which a libvirt that takes no connection is tried again.
+    type: int
+    default: 6
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+    details:
+      - Domains are not changed.
+  idempotent:
+    support: full
+extends_documentation_fragment:
+  - drover.compute.attributes
+  - drover.compute.attributes.platform
+seealso:
+  - module: drover.compute._domain_order
+"""
+
+EXAMPLES = r"""
+- name: See if this hypervisor has a domain
+  drover.compute._domain_sightings:
+    uuids: [5d3d4b9a-7a0c-4f7e-9d50-0d6c1a6a1a01]
+    names: [web1]
+  delegate_to: kvm2
+  register: seen
+"""
+
+RETURN = r"""
+domains:
+  description: The domains with one of the uuids or names, as dictionaries with C(uuid), C(name) and C(state).
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - {uuid: 5d3d4b9a-7a0c-4f7e-9d50-0d6c1a6a1a01, name: web1, state: running}
+"""
+
+import time
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _power
+from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
+
+#: Seconds between two tries to reach a libvirt that is restarting.
+AGAIN = 0.5
+
+
+def _sightings(uri: str, given: dict[str, Any]) -> list[dict[str, str]]:
+    conn = _libvirt.open_connection(uri)
+    try:
+        found: dict[str, Any] = {}
+        for kind in ("uuid", "name"):
+            for text in given[f"{kind}s"]:
+                domain = _power.find(conn, **{kind: text})
+                if domain is not None:
+                    found[domain.UUIDString()] = domain
+        return [{"uuid": uuid, "name": each.name(), "state": _power.state_of(each)} for uuid, each in found.items()]
+    finally:
+        _libvirt.close(conn)
+
+
+def _patiently(uri: str, given: dict[str, Any]) -> list[dict[str, str]]:
+    """Look, and look again where libvirt is restarted meanwhile."""
+    deadline = time.monotonic() + given["patience"]
+    while True:
+        try:
+            return _sightings(uri, given)
+        except (LibvirtProblem, libvirt.libvirtError):
+            if time.monotonic() >= deadline:
+                raise
+        time.sleep(AGAIN)
+
+
+def main() -> None:
+    """Run the module."""
+    texts = {"type": "list", "elements": "str", "default": []}
+    module = HostModule(
+        argument_spec={
+            "uris": {**texts, "default": ["qemu:///system"]},
+            "uuids": texts,
+            "names": texts,
+            "patience": {"type": "int", "default": 6},
+        },
+        supports_check_mode=True,
+    )
+    given = module.params
+    given["uuids"] = [_libvirt.domain_uuid(module, each, "looked for") for each in given["uuids"]]
+    _libvirt.require_binding(module)
+    try:
+        found = [each for uri in given["uris"] for each in _patiently(uri, given)]
+    except LibvirtProblem as exc:
+        module.fail_json(msg=str(exc))
+    except libvirt.libvirtError as exc:
+        module.fail_json(msg=f"libvirt on {_libvirt.host_name()} refused: {_libvirt.text_of(exc)}.")
+    module.exit_json(changed=False, domains=found)
+
+
+if __name__ == "__main__":
+    main()

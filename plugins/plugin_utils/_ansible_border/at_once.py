@@ -1,0 +1,107 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ask several hosts at the same time: each question is a process of its own, as Ansible's executor of tasks has one alarm for each process.
+
+A process gets a function and returns plain types. It must not touch the store: a connection of a database belongs to one process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, NoReturn
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Late
+
+#: Seconds beyond its own limit after which a process is ended.
+SPARE = 5
+
+
+class _Asked(NamedTuple):
+    host: str
+    pid: int
+    deadline: float
+    said: bytearray
+
+
+def ask_each(questions: Mapping[str, Callable[[], Any]], most: int, limit: int) -> dict[str, Any]:
+    """Ask each host its question.
+
+    :param most: how many at a time.
+    :param limit: seconds that each has, which the question itself keeps; a process that goes on is ended.
+    :returns: dict host -> what the question returned, or a DroverError.
+    """
+    waiting, asked = list(questions.items()), {}
+    answers: dict[str, Any] = {}
+    try:
+        while waiting or asked:
+            while waiting and len(asked) < max(1, most):
+                host, question = waiting.pop(0)
+                descriptor, pid = _begin(question)
+                asked[descriptor] = _Asked(host, pid, time.monotonic() + limit + SPARE, bytearray())
+            ready, _dummy, _dummy = select.select(list(asked), [], [], 1)
+            for descriptor in ready:
+                text = os.read(descriptor, 65536)
+                asked[descriptor].said.extend(text)
+                if not text:
+                    each = _end(asked, descriptor)
+                    answers[each.host] = _answer(each)
+            for descriptor in [one for one, each in asked.items() if time.monotonic() > each.deadline]:
+                each = _end(asked, descriptor)
+                answers[each.host] = Late(each.host, limit)
+    finally:
+        for descriptor in list(asked):
+            _end(asked, descriptor)
+    return answers
+
+
+def _begin(question: Callable[[], Any]) -> tuple[int, int]:
+    ours, theirs = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(ours)
+        _work(question, theirs)
+    os.close(theirs)
+    return ours, pid
+
+
+def _work(question: Callable[[], Any], descriptor: int) -> NoReturn:
+    """Answer in the new process, which ends here whatever happens: what its parent tidies up is the parent's."""
+    try:
+        # The alarm of the calling task stays with its own process.
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        try:
+            said = {"answer": question()}
+        except DroverError as problem:
+            said = {"problem": str(problem)}
+        except Exception as problem:  # pylint: disable=broad-exception-caught
+            said = {"problem": f"{type(problem).__name__}: {' '.join(str(problem).split())}"}
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(json.dumps(said).encode())
+    finally:
+        os._exit(0)
+
+
+def _end(asked: dict[int, _Asked], descriptor: int) -> _Asked:
+    """End a process that has answered, or is not to."""
+    each = asked.pop(descriptor)
+    os.close(descriptor)
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(each.pid, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(each.pid, 0)
+    return each
+
+
+def _answer(each: _Asked) -> Any:
+    try:
+        said = json.loads(each.said)
+    except ValueError:
+        return DroverError(f"Host {each.host} was not read: the process that read it has ended without an answer.", host=each.host)
+    return DroverError(said["problem"], host=each.host) if "problem" in said else said["answer"]

@@ -1,0 +1,232 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Start instances: nothing starts before the hosts that may have it were read for its uuid, and no other one shows it (rule S9).
+
+The proofs are made here and nowhere else, and all modules that may start a domain are called by order(), which requires them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from typing import Any, NamedTuple, NoReturn
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural, some
+from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, evacuations, instance_lookup, looks
+from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
+
+MODULE = "_domain_sightings"
+#: A start reads all hosts of a fleet of so many; of a larger one those of its cell that were not read lately.
+ALL = 100
+#: Seconds that a host may take for a look; and for which a look counts in the run that made it.
+LIMIT, COUNTS = 30, 60
+
+#: The modules that may start domains: (arguments) -> uuids of those that they may start.
+STARTING: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {
+    "domain": lambda given: [given["uuid"]] if given["state"] == "running" else [],
+    "domain_power": lambda given: (
+        [each["uuid"] for each in given["domains"]]
+        if given["state"] == "running" or (given["state"] == "rebooted" and given["hard"])
+        else []
+    ),
+    "_domain_restart": lambda given: [each["uuid"] for each in given.get("instances") or () if each["running"]],
+    # A snapshot may have the memory of a guest that runs.
+    "_domain_snapshot": lambda given: [given["uuid"]] if given.get("state") == "reverted" else [],
+}
+
+
+def order(hand: Hand, host: str, module: str, given: dict[str, Any], proofs: Iterable[certainty.StartProof] = ()) -> certainty.Answer:
+    """Call a module that may start domains on a host.
+
+    :param proofs: of Starting.prove(), one of each domain that it may start.
+    :raises TypeError: a proof is missing.
+    """
+    certainty.require_starts(proofs, host, STARTING[module](given))
+    return hand.act(module, given)
+
+
+class _Look(NamedTuple):
+    """What hosts said of some instances at one time.
+
+    - at: by the monotonic clock of the run. uuids: of the instances.
+    - seen: dict host -> {uuid: state of the domain} of the hosts that were read. named: dict host -> {name: uuid} of the names that were looked for.
+    - silent: dict host -> why, of those that do not answer.
+    """
+
+    at: float
+    uuids: frozenset[str]
+    seen: dict[str, dict[str, str]]
+    named: dict[str, dict[str, str]]
+    silent: dict[str, str]
+
+
+class Starting:
+    """The proofs of one run.
+
+    :param read: returns the hosts that are read, where the run has decided about all others; by default all.
+    """
+
+    def __init__(self, ports: Ports, read: Callable[[], Collection[str]] | None = None) -> None:
+        self._store, self._hosts, self._clock, self._rules, self._read = ports.store, ports.hosts, ports.clock, ports.start_rules, read
+        self._last: _Look | None = None
+        #: Hosts that did not have an instance before this run shut it down, by its uuid.
+        self._without: dict[str, set[str]] = {}
+
+    def look(self, instances: Mapping[str, str], hosts: Iterable[str], names: Collection[str] = ()) -> _Look:
+        """Read the hosts that may have instances, once for all of them; the look counts for COUNTS seconds.
+
+        :param instances: dict uuid -> name.
+        :param hosts: where they are to start.
+        :param names: names to look for besides.
+        """
+        targets = set(hosts)
+        with self._store.read() as connection:
+            known = looks.hosts(connection)
+            every = {*known, *self._hosts.names()} if self._read is None else {*self._read(), *targets}
+            wanted = self._to_read(every, known, targets, clock.now(connection))
+            recorded = evacuations.shown(connection, instances, "") if len(wanted) < len(every) else {}
+
+        def ask(host: str) -> Callable[[Hand], dict[str, Any]]:
+            uris = known[host].uris if host in known and known[host].uris else [DEFAULT_URI]
+            given = {"uris": uris, "uuids": sorted(instances), "names": sorted(names)}
+            return lambda hand: hand.read(MODULE, given)
+
+        at = self._clock.monotonic()
+        answers = self._hosts.at_once({host: ask(host) for host in wanted}, LIMIT)
+        seen: dict[str, dict[str, str]] = {}
+        named: dict[str, dict[str, str]] = {}
+        silent: dict[str, str] = {}
+        for host, answer in answers.items():
+            if isinstance(answer, DroverError) or answer.get("failed"):
+                silent[host] = str(answer if isinstance(answer, DroverError) else answer.get("msg"))
+                continue
+            found = answer["domains"]
+            seen[host] = {each["uuid"]: each["state"] for each in found if each["uuid"] in instances}
+            named[host] = {each["name"]: each["uuid"] for each in found if each["name"] in names}
+        for uuid, places in recorded.items():
+            for place in places:
+                if place["host"] not in answers and place["host"] in every:
+                    seen.setdefault(place["host"], {})[uuid] = place["state"]
+        off = {host for host, each in known.items() if each.is_off}
+        silent = {host: why for host, why in silent.items() if host not in off and host not in self._rules.absent}
+        self._last = _Look(at, frozenset(instances), seen, named, silent)
+        return self._last
+
+    def _to_read(self, every: AbstractSet[str], known: Mapping[str, looks.KnownHost], targets: Collection[str], now: float) -> list[str]:
+        """Return the hosts that a look reads."""
+        if len(every) > ALL:
+            cells = {cell for host in targets if host in known for cell in known[host].cells}
+            old = {host for host, each in known.items() if cells & each.cells and now - each.read_at > self._rules.max_age}
+            every = (every & old) | (every - set(known)) | (every & set(targets))
+        return sorted(every, key=natural)
+
+    def prove(self, host: str, uuid: str, name: str, refused: str, silent: bool = True) -> certainty.StartProof:
+        """Prove that an instance may start on a host.
+
+        :param refused: what is not done, the beginning of the sentence.
+        :param silent: a host that does not answer counts; otherwise the run has decided about these.
+        :raises DroverError: another host shows it, or does not answer and may have it.
+        """
+        look = self._fresh({uuid: name}, host)
+        may_have = {each for each in look.silent if silent and each != host and each not in self._without.get(uuid, ())}
+        proof = certainty.may_start(host, uuid, {place: domains.get(uuid) for place, domains in look.seen.items()}, may_have)
+        if proof is None:
+            _refuse(look, may_have, host, uuid, refused)
+        return proof
+
+    def prove_each(
+        self, host: str, instances: Mapping[str, str], refused: Callable[[str], str], silent: bool = True
+    ) -> tuple[list[certainty.StartProof], dict[str, str]]:
+        """Prove of several instances that they may start on a host.
+
+        :param instances: dict uuid -> name.
+        :param refused: (name) -> what is not done.
+        :returns: proofs, and dict uuid -> why, of those without.
+        """
+        proofs, stay = [], {}
+        if instances:
+            self._fresh(instances, host)
+        for uuid, name in instances.items():
+            try:
+                proofs.append(self.prove(host, uuid, name, refused(name), silent))
+            except DroverError as problem:
+                stay[uuid] = str(problem)
+        return proofs, stay
+
+    def foresee(self, host: str, uuid: str, name: str, refused: str) -> None:
+        """See that an instance may start again, before it is shut down on a host: a host that does not answer would leave it off.
+
+        :raises DroverError: as prove().
+        """
+        look = self._fresh({uuid: name}, host)
+        silent = [each for each in look.silent if each != host]
+        others = [place for place, domains in look.seen.items() if uuid in domains and place != host]
+        if others or silent:
+            _refuse(look, silent, host, uuid, refused)
+        self._without[uuid] = {place for place in look.seen if place != host}
+
+    def places(self, uuid: str) -> set[str]:
+        """Return the hosts that showed an instance in the last look."""
+        return {host for host, domains in self._last.seen.items() if uuid in domains} if self._last is not None else set()
+
+    def prove_new(self, host: str, uuid: str, name: str, looked_at: float | None, now: float) -> certainty.StartProof:
+        """Prove that an instance may be built on a host. The store knows where it was begun, so a host that does not answer has nothing of it.
+
+        :param looked_at: when refuse_namesakes() has looked for it (seconds since 1970); None where it has not.
+        :raises DroverError: another host shows it.
+        """
+        if looked_at is not None and 0 <= now - looked_at <= self._rules.max_age:
+            return certainty.is_new(host, uuid)
+        return self.prove(host, uuid, name, f"Instance {name}: It is not built", silent=False)
+
+    def refuse_namesakes(self, names: Mapping[str, str | None]) -> list[str]:
+        """Refuse to place what hosts have already: a domain of such a name or uuid that the store does not know.
+
+        :param names: dict name -> uuid, None where it gets a new one.
+        :returns: the hosts that do not answer.
+        """
+        by_uuid = {uuid: name for name, uuid in names.items() if uuid}
+        look = self.look(by_uuid, (), names)
+        found = {(host, by_uuid[uuid], uuid) for host, domains in look.seen.items() for uuid in domains}
+        found |= {(host, name, uuid) for host, domains in look.named.items() for name, uuid in domains.items()}
+        with self._store.read() as connection:
+            known = instance_lookup.known(connection, {uuid for _host, _name, uuid in found})
+        there = [f"{host} has {name} (uuid {uuid})" for host, name, uuid in sorted(found) if uuid not in known]
+        if there:
+            raise DroverError(
+                f"Nothing was placed, as hosts have domains that this store does not know, with the name or uuid of what is new: {'; '.join(there)}. Somebody "
+                "has defined them since the last discovery, or another store has placed them. Run drover.compute.discover, which records them, and "
+                "this again; or give what is new another name."
+            )
+        return sorted(look.silent, key=natural)
+
+    def _fresh(self, instances: Mapping[str, str], host: str) -> _Look:
+        """Return a look at instances that is not old."""
+        last = self._last
+        if last is None or not last.uuids >= set(instances) or self._clock.monotonic() - last.at > COUNTS:
+            return self.look(instances, [host])
+        return last
+
+
+def _refuse(look: _Look, silent: Collection[str], host: str, uuid: str, refused: str) -> NoReturn:
+    others = [f"{place} ({domains[uuid]})" for place, domains in look.seen.items() if uuid in domains and place != host]
+    if others:
+        here = look.seen.get(host, {}).get(uuid)
+        there = f"{host} ({here})" if here is not None else host
+        raise DroverError(
+            f"{refused} on {host}: it is on {' and '.join(others)} too, and would be there twice. Somebody has taken it there, or one of the two is "
+            f"an old definition. Look at both, {there} and {' and '.join(others)}, with virsh list --all; undefine the wrong one, but keep its "
+            "disks, which the other may use; run drover.compute.discover, and this again.",
+            host=host,
+        )
+    names = sorted(silent, key=natural)
+    why = "; ".join(f"{each}: {look.silent[each].rstrip('.')}" for each in names[:3])
+    raise DroverError(
+        f"{refused} on {host}: it may be on {some(names)}, where somebody may have taken it, and which does not answer ({why}). Bring "
+        f"{some(names)} back, or evacuate it. Where it is certain that it is not there: -e drover_absent_hosts={','.join(names)}, which counts "
+        "for these hosts alone.",
+        host=host,
+    )

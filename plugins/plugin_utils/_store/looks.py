@@ -1,0 +1,46 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The hosts that may have an instance, and when each was read last."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from ansible_collections.drover.compute.plugins.plugin_utils._store import power, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+
+
+@dataclasses.dataclass
+class KnownHost:
+    """A host of the store.
+
+    - uris: of its libvirts. cells: of its nodes.
+    - read_at: when it was read last (seconds since 1970).
+    - is_off: it was seen to be off, and not read since.
+    """
+
+    uris: list[str]
+    cells: set[str | None]
+    read_at: float
+    is_off: bool
+
+
+def hosts(connection: Connection) -> dict[str, KnownHost]:
+    """Read them, by name."""
+    table, nodes, off = tables.services, tables.compute_nodes, power.off_since(connection)
+    query = (
+        sa.select(table.c.host, table.c.last_seen_up, nodes.c.uri, nodes.c.cell)
+        .outerjoin(nodes, nodes.c.service_id == table.c.id)
+        .where(table.c.binary == services.BINARY)
+        .order_by(table.c.host, nodes.c.hypervisor_hostname)
+    )
+    found: dict[str, KnownHost] = {}
+    for row in connection.execute(query):
+        read_at = row.last_seen_up or 0
+        host = found.setdefault(row.host, KnownHost([], set(), read_at, off.get(row.host, 0) > read_at))
+        host.cells.add(row.cell)
+        if (uri := row.uri or DEFAULT_URI) not in host.uris:
+            host.uris.append(uri)
+    return found
