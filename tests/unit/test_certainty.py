@@ -66,6 +66,23 @@ def test_the_ends_of_a_move(status, here, there, opened):
         assert there is not None or here in ("running", "blocked") or opened
 
 
+PLACES = st.dictionaries(st.sampled_from(("kvm1", "kvm2", "kvm3")), st.none() | st.sampled_from(STATES[2:]))
+
+
+@given(PLACES, st.lists(st.sampled_from(("kvm2", "kvm3"))))
+def test_a_start(seen, silent):
+    proof = certainty.may_start("kvm1", "x", seen, silent)
+    if any(state for host, state in seen.items() if host != "kvm1"):
+        assert proof is None
+    elif seen.get("kvm1") not in ("running", "blocked"):
+        assert (proof is None) == bool(silent)
+    if proof is not None:
+        certainty.require_starts([proof], "kvm1", ["x"])
+        for host, uuids in (("kvm2", ["x"]), ("kvm1", ["x", "y"])):
+            with pytest.raises(TypeError):
+                certainty.require_starts([proof], host, uuids)
+
+
 @pytest.mark.parametrize("guess", [None, False, "it failed", {"sentence": "x"}, 0])
 def test_a_guess_is_no_proof(guess):
     with pytest.raises(TypeError):

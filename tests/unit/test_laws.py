@@ -14,6 +14,8 @@ import pathlib
 import pytest
 import yaml
 
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import starting
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLUGINS = ROOT / "plugins"
 
@@ -30,6 +32,23 @@ MAY_TAKE = {
         "plugin_utils/_placement/claims.py",
     },
     "is_off": {"plugin_utils/_conductor/evacuation_settling.py"},
+    # The proofs of a start.
+    "may_start": {"plugin_utils/_conductor/starting.py"},
+    "is_new": {"plugin_utils/_conductor/starting.py"},
+}
+#: Where modules that may start a domain are called, with a StartProof of each domain.
+STARTING = "plugin_utils/_conductor/starting.py"
+#: What may start a domain on a hypervisor, and the files that do: those of the modules that STARTING knows, and the end of a move of a guest
+#: that its source has shut down itself.
+STARTS = {"boot", "create", "createWithFlags", "resume", "revertToSnapshot", "pMWakeup"}
+STARTERS = {
+    "modules/domain.py",
+    "modules/domain_power.py",
+    "module_utils/_migration/worker.py",
+    "module_utils/_power.py",
+    "module_utils/_reboot.py",
+    "module_utils/_restart.py",
+    "module_utils/_snapshot_steps.py",
 }
 
 
@@ -67,7 +86,11 @@ def hypervisors_by_one_way(name, tree):
 
 def proofs_from_one_place(name, tree):
     """Only certainty makes a Proof, and only those who may take a word, or the journal, for one."""
-    found = [function for owner, function, dummy in calls_of(tree) if function == "Proof" and name != "plugin_utils/_certainty.py"]
+    found = [
+        function
+        for owner, function, dummy in calls_of(tree)
+        if function in ("Proof", "StartProof") and name != "plugin_utils/_certainty.py"
+    ]
     found += [
         f"certainty.{function}"
         for owner, function, dummy in calls_of(tree)
@@ -116,8 +139,28 @@ def modules_know_their_machine(name, tree):
 #: What runs on the controller.
 OWN = ("action/", "plugin_utils/", "modules/")
 
+def starts_with_a_proof(name, tree):
+    """Only starting calls a module that may start a domain; all others name a module that starts none."""
+    if name == STARTING:
+        return []
+    called = [call.args[0] for dummy, function, call in calls_of(tree) if function == "act" and len(call.args) == 2]
+    found = [each.value if isinstance(each, ast.Constant) else ast.unparse(each) for each in called]
+    # The one call of a plugin by its base class.
+    return [each for each in found if each in starting.STARTING or not (each.startswith(("_", "ansible.builtin.")) or each == "args")]
+
+
+def only_known_files_start_domains(name, tree):
+    """On hypervisors domains start in a few files, which the modules of starting use."""
+    if name in STARTERS or not name.startswith(("modules/", "module_utils/")):
+        return []
+    found = [f"{owner}.{function}" for owner, function, dummy in calls_of(tree) if function in STARTS]
+    return found + [f"{owner}.start" for owner, function, dummy in calls_of(tree) if function == "start" and owner == "_power"]
+
+
 RULES = {
     modules_know_their_machine: "hand = Hand(self, 'kvm1', {}, machines)",
+    starts_with_a_proof: "answer = hand.act('domain_power', given)",
+    only_known_files_start_domains: "_power.start(domain, 60)",
     hypervisors_by_one_way: "result = self._execute_module(module_name='drover.compute.domain')",
     proofs_from_one_place: "proof = certainty.word('nobody')",
     no_room_freed_without_a_proof: "migration_claims.undo(connection, uuid, None, 'it failed', now)",
@@ -131,9 +174,16 @@ def test_nothing_goes_around(rule):
     assert {name: found for name, found in broken.items() if found} == {}
 
 
+def test_the_module_of_a_start_is_known_by_its_constant():
+    """What names a module by a variable, or one that starts domains, goes around."""
+    for text in ("hand.act(MODULE, given)", "hand.act('_domain_restart', given)", "self._hand.act(module, {**given})"):
+        assert starts_with_a_proof("plugin_utils/_conductor/other.py", ast.parse(text)), text
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_each_rule_breaks(rule):
-    assert rule("action/other.py", ast.parse(RULES[rule]))
+    folder = "modules" if rule is only_known_files_start_domains else "action"
+    assert rule(f"{folder}/other.py", ast.parse(RULES[rule]))
 
 
 def tasks_of(data):

@@ -139,6 +139,16 @@ def sightings(connection: Connection, uuids: Iterable[str]) -> dict[str, set[int
     return found
 
 
+#: Seconds within which the reports of several hosts are of one look: a discovery reads each in 200 s.
+ONE_LOOK = 300
+
+
+def read_at(connection: Connection, node_ids: Iterable[int]) -> dict[int, float]:
+    """Read when nodes reported last: {node id: seconds since 1970}."""
+    table = tables.compute_nodes
+    return {row.id: row.updated_at for row in bulk.among(connection, sa.select(table.c.id, table.c.updated_at), table.c.id, node_ids)}
+
+
 def domain_states(connection: Connection, uuids: Iterable[str]) -> dict[tuple[str, int], str]:
     """Read the states of domains in the last reports of nodes: {(uuid, node id): state}."""
     table = tables.domains

@@ -44,12 +44,18 @@ class Findings(TypedDict):
 
 
 def reconcile(
-    reported: Reported, instances: Mapping[str, Any], sightings: Mapping[str, Collection[int]], moving: Collection[str], stale: Stale = ()
+    reported: Reported,
+    instances: Mapping[str, Any],
+    sightings: Mapping[str, Collection[int]],
+    moving: Collection[str],
+    stale: Stale = (),
+    old: Collection[int] = (),
 ) -> Findings:
     """Compare one discovery with the store.
 
     :param instances: dict uuid -> row (uuid, name, compute_node_id, state) of the instances concerned.
     :param sightings: dict uuid -> set of ids of nodes that showed it, those not reporting now included.
+    :param old: ids of nodes whose last report is of another look: what they showed then and others show now is no double, as it may have moved.
     """
     result: Findings = {"here": {}, "adopted": [], "moved": [], "missing": [], "stale": [], "doubled": []}
     where: dict[str, dict[int, DomainReport]] = {}
@@ -67,8 +73,9 @@ def reconcile(
             continue
         row = instances.get(uuid)
         nodes = set(places) | {node for node in sightings.get(uuid, ()) if node not in reported and (uuid, node) not in stale}
-        if len(nodes) > 1:
-            result["doubled"].append((uuid, nodes))
+        at_once = nodes - set(old)
+        if len(at_once) > 1:
+            result["doubled"].append((uuid, at_once))
         recorded = row.compute_node_id if row is not None else None
         if recorded in places:
             result["here"][uuid] = (recorded, places[recorded])

@@ -233,7 +233,9 @@ def _write_instances(
     if _end_moves_elsewhere(connection, migrations.values(), hosts, reported, now):
         migrations = migrations_open.holding(connection, uuids | set(known))
     seen = node_rows.sightings(connection, uuids | set(known))
-    result = reconcile(reported, known, seen, set(migrations) | _being_built(reported, known), stale)
+    others = {node for nodes in seen.values() for node in nodes} - set(reported)
+    old = {node for node, read_at in node_rows.read_at(connection, others).items() if abs(now - read_at) > node_rows.ONE_LOOK}
+    result = reconcile(reported, known, seen, set(migrations) | _being_built(reported, known), stale, old)
     leaving = [uuid for uuid, migration in migrations.items() if migration.status in migration_claims.UNDER_WAY]
     node_rows.write_domains(connection, reported, now, leaving)
     needs = {

@@ -209,8 +209,17 @@ def test_a_domain_on_two_hosts_names_both(fleet_url):
     show(fleet_url, "kvm3", "web", "shutoff")
     (found,) = look(fleet_url)["findings"]
     assert (found["kind"], found["host"]) == ("domain_doubled", "kvm1, kvm3")
-    assert found["why"] == "One domain is on several hosts: running on kvm1, shutoff on kvm3."
+    assert found["why"] == "One domain is on several hosts: running on kvm1 (read 0 s ago), shutoff on kvm3 (read 0 s ago)."
     assert "fence one by hand" in found["heal"]
+
+
+def test_hostile_c3_reports_of_different_times_are_no_double(fleet_url):
+    """The old report of one host beside the new one of another."""
+    show(fleet_url, "kvm3", "web")
+    write(fleet_url, sa.update(tables.compute_nodes).where(tables.compute_nodes.c.host == "kvm1").values(updated_at=NOW - 2400))
+    (found,) = look(fleet_url)["findings"]
+    assert (found["kind"], found["level"]) == ("domain_seen_twice", "information")
+    assert "running on kvm1 (read 40 min ago), running on kvm3 (read 0 s ago)" in found["why"]
 
 
 def test_a_move_under_way_is_no_finding(fleet_url):

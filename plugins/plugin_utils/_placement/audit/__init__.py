@@ -68,7 +68,7 @@ def audit(connection: Connection, now: float, mend: bool = False, release_expire
 def examine(seen: snapshot.Snapshot, now: float, release_expired: bool = False) -> Findings:
     """Find all that is wrong in a snapshot, with what would repair it."""
     found = Findings()
-    checks.examine_domains(seen, found)
+    checks.examine_domains(seen, found, now)
     checks.examine_instances(seen, found)
     checks.examine_consumers(seen, found, now, release_expired)
     checks.examine_providers(seen, found)

@@ -19,6 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit.sn
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.claims import BUILDING
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
 from ansible_collections.drover.compute.plugins.plugin_utils._store import orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import ONE_LOOK
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Row
 
 CPU, MEMORY, DISK = "VCPU", "MEMORY_MB", "DISK_GB"
@@ -159,8 +160,8 @@ def _words(seen: Snapshot, holding: Held) -> str:
     return "; ".join(f"{_amounts(amounts)} on {seen.place(key)}" for key, amounts in sorted(holding.items())) or "nothing"
 
 
-def examine_domains(seen: Snapshot, found: Findings) -> None:
-    """Find domains that are doubled, and strangers."""
+def examine_domains(seen: Snapshot, found: Findings, now: float) -> None:
+    """Find domains that are doubled, and strangers. Two hosts are compared within one look: between two looks a domain may move."""
     for uuid, places in seen.domains.items():
         if len(places) == 1 and uuid in seen.instances:
             continue
@@ -172,13 +173,22 @@ def examine_domains(seen: Snapshot, found: Findings) -> None:
         what = {"uuid": uuid, "name": row.name, "host": seen.hosts(places)}
         # On its way, a domain is at both ends of its migration.
         if len(places) > 1 and not set(places) <= ends:
-            states = ", ".join(f"{places[node].state} on {seen.host(node)}" for node in sorted(places))
-            found.add(
-                "domain_doubled",
-                f"One domain is on several hosts: {states}.",
-                "leaves it: no heal touches a domain that is on two hosts; fence one by hand",
-                what,
-            )
+            read_at = {node: seen.nodes[node].updated_at for node in places}
+            states = ", ".join(f"{places[node].state} on {seen.host(node)} (read {_ago(now - read_at[node])})" for node in sorted(places))
+            if max(read_at.values()) - min(read_at.values()) > ONE_LOOK:
+                found.add(
+                    "domain_seen_twice",
+                    f"Hosts showed one domain at different times: {states}. It may have moved meanwhile.",
+                    "leaves it: these hosts must be read together",
+                    what,
+                )
+            else:
+                found.add(
+                    "domain_doubled",
+                    f"One domain is on several hosts: {states}.",
+                    "leaves it: no heal touches a domain that is on two hosts; fence one by hand",
+                    what,
+                )
         if uuid not in seen.instances and not moving:
             found.add(
                 "stranger",
@@ -186,6 +196,14 @@ def examine_domains(seen: Snapshot, found: Findings) -> None:
                 "leaves it: only discovery adopts",
                 what,
             )
+
+
+def _ago(seconds: float) -> str:
+    """Return a time that has passed, for people."""
+    for unit, length in (("h", 3600), ("min", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds // length:.0f} {unit} ago"
+    return f"{max(0.0, seconds):.0f} s ago"
 
 
 #: Seconds after which an open migration whose record did not change is reported.

@@ -21,6 +21,11 @@ KINDS = {
         "reached), undefine it there and run drover.compute.discover. Two that run write to one disk. Are both hosts one machine "
         "under two names, then stop nothing, and take the wrong name out (docs/troubleshooting.md).",
     ),
+    "domain_seen_twice": (
+        "information",
+        "Run drover.compute.discover on these hosts, and the audit again. If a host cannot be read, it may still have the domain: see there "
+        "before anything is started or removed.",
+    ),
     "instance_missing": (
         "problem",
         "Run drover.compute.discover on all hosts. If the domain is really gone, remove what is left of it with "

@@ -107,7 +107,7 @@ def read(connection: Connection) -> Snapshot:
             connection,
             _columns(tables.instances, "uuid id name compute_node_id state order_uuid task_state vcpus memory_mb disk_gb project user"),
         ),
-        nodes=_by(connection, _columns(tables.compute_nodes, "id uuid host hypervisor_hostname service_id numa_cells")),
+        nodes=_by(connection, _columns(tables.compute_nodes, "id uuid host hypervisor_hostname service_id numa_cells updated_at")),
         services={row.id: row.host for row in connection.execute(_columns(tables.services, "id host"))},
         providers=_by(connection, _columns(tables.resource_providers, "id uuid name root_id")),
         inventories=_inventories(connection),
