@@ -59,6 +59,9 @@ SETTLE_BEFORE = 5
 #: Seconds to try to reach a libvirt again that was lost in the middle.
 RECONNECT = 60
 
+#: Seconds for which the source's own libvirt is tried again before something is decided: it may just be restarting.
+RESTART = 10
+
 #: What a worker takes over of the record of one that died.
 INHERITED = (
     "files",
@@ -212,7 +215,7 @@ class Worker:
         source = None
         try:
             # A new connection: this one may be what is broken.
-            source = _libvirt.open_connection(self.source_uri)
+            source = self._open_source(keepalive=False)
             here = state.look(source, self.uuid)
         except (LibvirtProblem, libvirt.libvirtError):
             return
@@ -260,8 +263,19 @@ class Worker:
 
     def _connect(self, shared: bool = False) -> None:
         """:param shared: whether the destination's may share its login with that of other moves."""
-        self.source = _libvirt.open_connection(self.source_uri, keepalive=True)
+        self.source = self._open_source(keepalive=True)
         self.destination = _libvirt.opened_again(self.move["destination_uri"], lambda: self._open_destination(shared))
+
+    def _open_source(self, keepalive: bool) -> Any:
+        """Open the source's libvirt; one that is away for the seconds of a restart decides nothing."""
+        deadline = time.monotonic() + min(RESTART, RECONNECT)
+        while True:
+            try:
+                return _libvirt.open_connection(self.source_uri, keepalive=keepalive)
+            except LibvirtProblem:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(POLL)
 
     def _open_destination(self, shared: bool) -> Any:
         uri = self.move["destination_uri"]

@@ -495,6 +495,15 @@ def test_a_moved_domain_seen_from_one_side_at_a_time(prepared_url):
     assert fleets.used(prepared_url) == {"kvm2": 1}
 
 
+def test_hostile_c3_the_old_report_of_one_host_beside_the_new_one_of_another_is_no_double(prepared_url):
+    """Moved by hand since kvm1 was read; who still has it is known when kvm1 is read too."""
+    fleets.discover(prepared_url, host("kvm1", domain("web")), host("kvm2"))
+    assert fleets.discover(prepared_url, host("kvm2", domain("web")), now=LATER)["doubled"] == []
+    assert fleets.where(prepared_url) == {"web": "kvm1"}
+    (found,) = fleets.discover(prepared_url, host("kvm1", domain("web")), now=LATER + 5)["doubled"]
+    assert found["nodes"] == ["kvm1", "kvm2"]
+
+
 def test_a_domain_on_two_hosts_is_told_and_its_record_stays(prepared_url):
     fleets.discover(prepared_url, host("kvm1", domain("web")), host("kvm2"))
     both = [host("kvm1", domain("web")), host("kvm2", domain("web"))]
