@@ -147,6 +147,11 @@ devices_there:
       both hosts have the same device. A domain with any other device cannot be moved.
   type: dict
   default: {}
+addresses_there:
+  description: The addresses of the destination, as C(addresses) of M(drover.compute.hypervisor_info); empty where they are not known.
+  type: list
+  elements: str
+  default: []
 images_there:
   description:
     - Checksums of images at the destination, as C(images) of M(drover.compute.hypervisor_info). Other images are read over the

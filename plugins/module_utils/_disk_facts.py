@@ -16,18 +16,31 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _backing, _block_devices, _digests, _files
+from ansible_collections.drover.compute.plugins.module_utils._bindings import gone
 from ansible_collections.drover.compute.plugins.module_utils._mounts import Mount
 from ansible_collections.drover.compute.plugins.module_utils._shared_storage import FOLDER_POOLS, real_path_id
 
 #: Seconds that one discovery spends on reading images for their digests; the next one goes on from there.
 READING = 20
 
+#: States of a guest that has its files open.
+RUNNING = ("running", "blocked", "paused", "pmsuspended")
+
+#: The mode of what is not there.
+GONE = 0
+
+
+def _disks(domain: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [*domain["disks"], *domain.get("running_disks", ())]
+
 
 def _place_of(path: str, kind: str, mounts: Sequence[Mount]) -> tuple[str | None, str, int | None]:
-    """(the text of the storage that it is on or None, its real path, the mode of what is there or None)."""
+    """(the text of the storage that it is on or None, its real path, the mode of what is there or None; GONE where nothing is)."""
     real = _files.real_path(path)
     try:
-        mode = os.stat(real).st_mode
+        mode: int | None = os.stat(real).st_mode
+    except FileNotFoundError:
+        mode = GONE
     except OSError:
         mode = None
     found = _block_devices.identity(path) if kind == "block" or (mode is not None and stat.S_ISBLK(mode)) else None
@@ -45,10 +58,14 @@ class DiskFacts:
 
     def __init__(self, mounts: Sequence[Mount], pools: Iterable[Mapping[str, Any]], conn: Any, declared: Iterable[str] = ()) -> None:
         self._mounts, self._conn = mounts, conn
+        # The guests of libvirt's test driver have disks in their definitions only.
+        self._has_files = conn is not None and conn.getType() != "Test"
         self._folders = {pool["name"]: pool["path"] for pool in pools if pool["type"] in FOLDER_POOLS and pool["path"]}
         self._declared = [os.path.normpath(self._folders[name]) for name in declared if name in self._folders]
         self._places: dict[str, tuple[str | None, str | None, int | None]] = {}
         self._references: dict[str, Any] = {}
+        # The files behind an image, as far as they are known.
+        self._behind: dict[str, list[str]] = {}
         # The images of this host alone that are behind disks, and whether one of these is on shared storage.
         self._local: dict[str, bool] = {}
 
@@ -57,7 +74,7 @@ class DiskFacts:
 
         An other file that is a folder gets the type dir. Left out is what no other host can use, such as sockets, and what is known of a disk.
         """
-        self.add([each for domain in domains for each in [*domain["disks"], *domain["other_files"]]])
+        self.add([each for domain in domains for each in [*_disks(domain), *domain["other_files"]]])
         for domain in domains:
             known = {
                 name for disk in domain["disks"] for each in (disk, *(disk["chain"] or ())) for name in (each["path"], each["real_path"])
@@ -68,10 +85,28 @@ class DiskFacts:
                 dummy, dummy2, mode = self._places.get(each["path"], (None, None, None))
                 if mode is not None and stat.S_ISDIR(mode):
                     each["type"] = "dir"
-                is_file = mode is None or stat.S_ISREG(mode) or stat.S_ISBLK(mode) or stat.S_ISDIR(mode)
+                is_file = not mode or stat.S_ISREG(mode) or stat.S_ISBLK(mode) or stat.S_ISDIR(mode)
                 if is_file and (each["written"] or each["path"] not in known):
                     kept.append(each)
             domain["other_files"] = kept
+            if self._has_files:
+                domain["bindings"] = [*(domain.get("bindings") or ()), *self._gone(domain)]
+
+    def _gone(self, domain: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return what binds a domain as a file of it is gone."""
+        runs = domain.get("state") in RUNNING
+        found = []
+        for disk in _disks(domain):
+            if disk["path"] is None or (disk.get("only") == "next_start" and not runs):
+                continue
+            layers = [(path, f"the image {path} behind its disk {disk['target']}") for path in self._behind.get(disk["path"], ())]
+            has_medium = disk["device"] in ("cdrom", "floppy")
+            what = "medium in" if has_medium else "disk"
+            for path, name in [(disk["path"], f"its {what} {disk['target']} ({disk['path']})"), *layers]:
+                if self._places.get(path, (None, None, None))[2] == GONE:
+                    held = runs and disk.get("only") != "next_start"
+                    found.append(gone.binding(domain, disk, name, has_medium and path == disk["path"], held))
+        return found
 
     def add(self, disks: Sequence[dict[str, Any]]) -> None:
         """Give each disk its ``path``, ``real_path``, ``shared_id`` and ``chain``; each None where it is not known.
@@ -87,6 +122,7 @@ class DiskFacts:
         for disk, chain in zip(there, chains):
             disk["shared_id"], disk["real_path"], dummy = self._places[disk["path"]]
             disk["behind_on_network"] = chain.rbd
+            self._behind[disk["path"]] = chain.files
             if not chain.troubles:
                 disk["chain"] = [self._layer(path) for path in chain.files]
                 self._note_local(disk)

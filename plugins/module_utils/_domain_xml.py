@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -40,6 +40,9 @@ SOURCE_ALIAS = "ua-drover-attached-source-"
 
 #: Bytes of a password that VNC uses.
 VNC_PASSWORD = 8
+
+#: The attribute of a disk's source that names it, by the type of the disk.
+_SOURCES = {"file": "file", "block": "dev", "dir": "dir", "volume": "volume", "network": "name"}
 
 #: The modes of a guest's CPU.
 CPU_MODES = ("custom", "host-model", "host-passthrough", "maximum")
@@ -111,16 +114,30 @@ def is_source(element: Element) -> bool:
 
 
 def source_of(element: Element) -> str | None:
-    """What a disk's ``<source>`` names: a path, ``pool/volume`` or ``protocol:name``; None if empty."""
+    """What a disk's ``<source>`` names: a path, ``pool/volume`` or ``protocol:name``; None if the drive is empty.
+
+    A drive can be empty where its source could be a file, a device or a folder. One of another type never is: its source is its type, and what
+    that names.
+    """
     source = element.find("source")
+    kind = element.get("type", "file")
+    if kind not in _SOURCES:
+        return _named_source(kind, source)
     if source is None:
         return None
-    kind = element.get("type", "file")
     if kind == "volume":
         return f"{source.get('pool')}/{source.get('volume')}"
     if kind == "network":
         return f"{source.get('protocol')}:{source.get('name') or ''}"
-    return source.get({"file": "file", "block": "dev", "dir": "dir"}.get(kind, "file"))
+    return source.get(_SOURCES[kind])
+
+
+def _named_source(kind: str, source: Element | None) -> str:
+    address = source.find("address") if source is not None else None
+    if kind == "nvme" and source is not None and address is not None:
+        return f"nvme:{pci_address(address)}/{source.get('namespace')}"
+    names = [source.get(key) for key in ("path", "dev", "name", "socket")] if source is not None else []
+    return ":".join([kind, *(each for each in names if each)])
 
 
 def backing_files(element: Element) -> list[str]:
@@ -205,32 +222,6 @@ def parse_metadata(root: Element) -> dict[str, str]:
     if _labels.ELEMENT in found:
         found[_labels.ELEMENT] = _labels.text_of(instance.findall(prefix + _labels.ELEMENT))
     return found
-
-
-def devices_that_hold(text: str, but: Collection[str] = ()) -> list[str]:
-    """What ties a domain to its host, each in a few words: pass-through, vDPA, local file systems.
-
-    :param but: PCI addresses, and uuids of mediated devices, that do not.
-    """
-    root = parse(text)
-    reasons = []
-    for device in root.findall("devices/hostdev"):
-        found = parse_hostdev(device)
-        if found["type"] not in ("pci", "mdev") or found["address"] not in but:
-            reasons.append(f"the host's {found['type']} device {found['address']} is passed through to it")
-    for nic in root.findall("devices/interface"):
-        address = nic.find("source/address")
-        is_free = nic.get("type") == "hostdev" and address is not None and pci_address(address) in but
-        if nic.get("type") in ("hostdev", "vdpa") and not is_free:
-            reasons.append(f"its interface {parse_interface(nic)['mac']} is a device of the host ({nic.get('type')})")
-    for tpm in root.findall("devices/tpm/backend"):
-        if tpm.get("type") == "passthrough":
-            reasons.append("the host's TPM is passed through to it")
-    for shared in root.findall("devices/filesystem"):
-        source = shared.find("source")
-        folder = source.get("dir") if source is not None else None
-        reasons.append(f"a folder of the host is shared with it ({folder or shared.get('type')})")
-    return reasons
 
 
 def without_passwords(text: str) -> str:

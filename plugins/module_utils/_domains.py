@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _files, _libvirt, _snapshots
+from ansible_collections.drover.compute.plugins.module_utils._bindings import reading
 from ansible_collections.drover.compute.plugins.module_utils._disk_facts import DiskFacts
 from ansible_collections.drover.compute.plugins.module_utils._domain_numa import pinned_cpus
 from ansible_collections.drover.compute.plugins.module_utils._domain_texts import texts_of
@@ -78,7 +79,7 @@ def read_domain(domain: Any, local: bool) -> dict[str, Any]:
     entry = _entry(domain, stats, [None, None, None])
     if local:
         conn, mounts = domain.connect(), read_mounts("/")
-        far = any(each["type"] in ("volume", "network") for each in [*entry["disks"], *entry["other_files"]])
+        far = any(each["type"] in ("volume", "network") for each in [*_disks(entry), *entry["other_files"]])
         pools = read_pools(conn, mounts) if far else []
         _add_sizes([(entry, domain, stats)], local, pools=pools, conn=conn if far else None)
         DiskFacts(mounts, pools, conn).add_domains([entry])
@@ -168,18 +169,31 @@ def _entry(
     entry["state"] = state_name(stats.get("state.state", 0))
     if active:
         _add_live(entry, texts[1])
+        entry["bindings"] = reading.as_facts(reading.read(texts[0], texts[1]))
     return entry
 
 
 def _add_live(entry: dict[str, Any], text: str) -> None:
-    """Put in what the running guest has: its pins, its pages, and devices beside those of the definition.
+    """Put in what the running guest has: its pins, its pages, and disks and devices beside those of the definition.
 
-    A pin that was changed on the running domain alone, or a device that was attached so, is not in the inactive form.
+    A pin that was changed on the running domain alone, or a device that was attached so, is not in the inactive form. A disk that is in one form
+    alone says so: ``only`` is running (of ``running_disks``) or next_start.
     """
     live = parse_domain(text)
     entry["next_start_cpus"] = sorted(pinned_cpus(entry["numa"]) - pinned_cpus(live["numa"]))
     entry["numa"] = live["numa"]
     entry["hostdevs"] += [each for each in live["hostdevs"] if each not in entry["hostdevs"]]
+    here, later = ({_identity(disk) for disk in each["disks"]} for each in (live, entry))
+    for disk in entry["disks"]:
+        if disk["source"] is not None and _identity(disk) not in here:
+            disk["only"] = "next_start"
+    entry["running_disks"] = [
+        {**disk, "only": "running"} for disk in live["disks"] if disk["source"] is not None and _identity(disk) not in later
+    ]
+
+
+def _identity(disk: Mapping[str, Any]) -> tuple[Any, ...]:
+    return (disk["target"], disk["type"], disk["source"])
 
 
 def _from_text(texts: Sequence[str]) -> dict[str, Any]:
@@ -197,7 +211,9 @@ def _from_text(texts: Sequence[str]) -> dict[str, Any]:
         "fixed_snapshots": [],
         **parsed,
         "next_start_cpus": [],
+        "running_disks": [],
         "other_files": other_files(texts, parsed["disks"]),
+        "bindings": reading.as_facts(reading.read(texts[0])),
         "xml": texts[0],
     }
 
@@ -214,12 +230,16 @@ def _add_sizes(
     :param conn: for bulk statistics of those whose files do not tell; None for one call for each.
     """
     silent = _add_sizes_of_files([entry for entry, dummy, dummy in found], warn, pools) if local else set()
-    found = [each for each in found if each[0]["uuid"] not in silent and any(_is_unknown(disk) for disk in each[0]["disks"])]
+    found = [each for each in found if each[0]["uuid"] not in silent and any(_is_unknown(disk) for disk in _disks(each[0]))]
     more = _block_stats(conn, [domain for dummy, domain, dummy2 in found]) if local and conn is not None and found else {}
     for entry, domain, reported in found:
-        _add_reported_sizes(entry["disks"], domain, more.get(entry["uuid"], reported), local)
+        _add_reported_sizes(_disks(entry), domain, more.get(entry["uuid"], reported), local)
         if conn is not None:
-            _add_sizes_of_volumes(entry["disks"], conn, pools)
+            _add_sizes_of_volumes(_disks(entry), conn, pools)
+
+
+def _disks(entry: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [*entry["disks"], *entry["running_disks"]]
 
 
 def _is_unknown(disk: Mapping[str, Any]) -> bool:
@@ -231,7 +251,7 @@ def _add_sizes_of_files(
 ) -> set[str]:
     """The sizes that this machine sees by itself; returns the uuids of domains with storage that does not answer."""
     folders = {pool["name"]: pool["path"] for pool in pools if pool["type"] in FOLDER_POOLS and pool["path"]}
-    seen = [(entry, disk, _path(disk, folders)) for entry in entries for disk in entry["disks"] if _is_unknown(disk)]
+    seen = [(entry, disk, _path(disk, folders)) for entry in entries for disk in _disks(entry) if _is_unknown(disk)]
     seen = [each for each in seen if each[2] is not None]
     silent: set[str] = set()
     failed: dict[str | None, list[Exception]] = {}

@@ -15,10 +15,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _distribution, _files, _libvirt, _mdevs, _orders, _ownership, _power
+from ansible_collections.drover.compute.plugins.module_utils._bindings import reading, table, there
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
     VNC_PASSWORD,
-    devices_that_hold,
-    has_emulated_tpm,
     is_locked_out,
     with_password,
 )
@@ -111,11 +110,13 @@ def _refuse(conn: Any, order: Mapping[str, Any], surroundings: Surroundings) -> 
     if others:
         raise LibvirtProblem("; ".join(others))
     _mdevs.check(conn, order["mdevs"], order["uuid"])
-    held = devices_that_hold(order["xml"], {*order["pci_devices"], *(each["uuid"] for each in order["mdevs"])})
-    if has_emulated_tpm(order["xml"]):
-        held.append("its emulated TPM keeps its state in a folder of the dead host")
+    bindings = reading.read(order["xml"], but={*order["pci_devices"], *(each["uuid"] for each in order["mdevs"])})
+    held = [each.what for each in bindings if each.evacuation == table.LOST and each.move != table.LOOKED_UP]
     if held:
         raise LibvirtProblem(f"{'; '.join(held)}: take it out of the XML and start it by hand")
+    lacking = there.reasons_here(conn, bindings, where, order["uuid"])
+    if lacking:
+        raise LibvirtProblem("; ".join(lacking))
 
 
 def _locked(text: str) -> str:

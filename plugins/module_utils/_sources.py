@@ -115,16 +115,28 @@ def missing_secrets(conn: Any, text: str, where: str) -> list[str]:
         name = f"{uuid or usage}" + (f" ({kind})" if kind else "")
         try:
             if uuid:
-                conn.secretLookupByUUIDString(uuid)
+                secret = conn.secretLookupByUUIDString(uuid)
             else:
                 usages = [_USAGES[kind]] if kind in _USAGES else sorted(set(_USAGES.values()))
-                _look_up(conn, [getattr(libvirt, f"VIR_SECRET_USAGE_TYPE_{each}") for each in usages], usage)
+                secret = _look_up(conn, [getattr(libvirt, f"VIR_SECRET_USAGE_TYPE_{each}") for each in usages], usage)
+            if has_value(secret) is False:
+                reasons.append(f"the secret {name} of its disks has no value on {where}: set it there (virsh secret-set-value)")
         except libvirt.libvirtError as exc:
             if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_SECRET:
                 reasons.append(f"the secret {name} of its disks does not exist on {where}: define it there (virsh secret-define)")
             else:
                 reasons.append(f"libvirt of {where} does not tell about the secret {name}: {_libvirt.text_of(exc)}")
     return reasons
+
+
+def has_value(secret: Any) -> bool | None:
+    """Whether a secret has a value; None where libvirt does not tell, as of a private one."""
+    try:
+        secret.value(0)
+    except libvirt.libvirtError as exc:
+        # NO_SECRET: "does not have a value". A private one, and a connection that only reads, are refused with other codes.
+        return False if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_SECRET else None
+    return True
 
 
 def _look_up(conn: Any, kinds: Sequence[int], usage: str | None) -> Any:

@@ -411,6 +411,12 @@ hypervisor:
           storage, C(origin) where a disk comes from that QEMU reaches by the network, and C(chain) its backing chain, as read from the headers
           of the images. Unknown values are null. C(behind_on_network) are the images of Ceph that a file is backed by. A
           local backing image of a disk on shared storage is in RV(hypervisor.images).
+        - C(disks) are those of its next start, C(running_disks) those that only the running domain has. C(only) is V(next_start) of a disk that
+          the running domain does not have.
+        - C(bindings) is what binds it to its host, by both of its definitions. C(what) says it in words, C(way_out) what a person can do.
+          C(move) is V(never), V(off) or V(live), as it moves not at all, only while it is off, or only while it runs; V(looked_up) with the
+          C(address) that its destination has to have. C(evacuation) is V(lost) if no other host can start it, else V(starts). C(only) is
+          V(running) or V(next_start) if one of its definitions has it, else empty. C(keep_running) says that a shutdown loses something.
         - C(snapshots) says if it has snapshots; C(fixed_snapshots) are the names of those with which it cannot be moved, as they are in its image
           or have its memory. It is null if the snapshots cannot be read.
         - C(other_files) has the files, folders and volumes that the domain uses beside the disks of its definition, such as UEFI variables,
@@ -460,6 +466,7 @@ hypervisor:
           # The addresses that a network of libvirt's own gave it.
           interfaces: [{addresses: [192.168.122.5], mac: "52:54:00:00:00:01", model: virtio, source: default, target: vnet0, type: network}]
           hostdevs: [{type: pci, address: "0000:3b:02.1"}]
+          bindings: []
           numa:
             cells: [{cpus: [0, 1], id: 0, memory_mb: 2048, mode: strict, nodes: [0]}]
             cpuset: null

@@ -15,7 +15,14 @@ from typing import Any, NamedTuple
 
 from ansible.module_utils.basic import AnsibleModule
 
-from ansible_collections.drover.compute.plugins.module_utils import _attached_files, _backing, _files, _images, _libvirt
+from ansible_collections.drover.compute.plugins.module_utils import (
+    _attached_files,
+    _backing,
+    _files,
+    _image_contents,
+    _images,
+    _libvirt,
+)
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._mounts import all_mounts, mount_of
 from ansible_collections.drover.compute.plugins.module_utils._needs import folder_of
@@ -93,25 +100,18 @@ def _find(conn: Any, name: str) -> Any:
         raise LibvirtProblem(f"There is no storage pool {name} on {host_name()}: correct the name, or define the pool there.") from exc
 
 
-def image(module: AnsibleModule, path: str, image_format: str, is_device: bool, whole: bool = False) -> Image:
+def image(module: AnsibleModule, path: str, image_format: str, is_device: bool, whole: bool = False, runs: bool = False) -> Image:
     """Read the image of a disk.
 
     :param whole: its copy has no image behind it.
+    :param runs: the guest runs, and libvirt copies it.
     :raises LibvirtProblem: it is of no kind that can be copied; or what ImageProblem is for.
     """
     info = _images.image_info(module, path, image_format)
     data = (info.get("format-specific") or {}).get("data") or {}
-    if data.get("data-file"):
-        raise LibvirtProblem(
-            f"The image {path} on {host_name()} keeps its data in another file, {data['data-file']}, which is not moved with it: convert it with "
-            "qemu-img convert first."
-        )
-    if info.get("encrypted"):
-        raise LibvirtProblem(f"The image {path} on {host_name()} is encrypted, and a copy of it would not be: it is not moved.")
-    if info.get("snapshots"):
-        raise LibvirtProblem(
-            f"The image {path} on {host_name()} has snapshots inside, which are not copied: delete them with qemu-img snapshot -d."
-        )
+    lost = _image_contents.left_out(info, _image_contents.RUNNING if runs else _image_contents.CONVERTED)
+    if lost:
+        raise LibvirtProblem(f"The image {path} on {host_name()} {lost[0]}.")
     _attached_files.refuse_unknown_format(module, path, info)
     behind = info.get("full-backing-filename") or info.get("backing-filename")
     kept = behind if behind and not whole and _is_file(behind) else None

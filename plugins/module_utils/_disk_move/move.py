@@ -299,7 +299,9 @@ class DiskMove:
         facts = disk.facts
         if facts["type"] == "network":
             return destinations.image_on_network(self.domain, disk.target, str(facts["source"]))
-        return destinations.image(self.module, str(facts["source"]), facts["format"], facts["type"] == "block", self.params["whole"])
+        return destinations.image(
+            self.module, str(facts["source"]), facts["format"], facts["type"] == "block", self.params["whole"], bool(self.domain.isActive())
+        )
 
     # -- while the guest runs --------------------------------------------------------------------
 

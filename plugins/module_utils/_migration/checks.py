@@ -9,16 +9,15 @@ Private to the collection. The order and the rules follow Nova's live-migration 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _cpus, _libvirt
+from ansible_collections.drover.compute.plugins.module_utils._bindings import reading
+from ansible_collections.drover.compute.plugins.module_utils._bindings.reading import Binding
 from ansible_collections.drover.compute.plugins.module_utils._capabilities import parse_capabilities
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
     boot_files,
-    devices_that_hold,
-    has_emulated_tpm,
-    network_filters_of,
     networks_of,
 )
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
@@ -50,33 +49,12 @@ def state_reasons(domain: Any, move: Mapping[str, Any], seen: Seen) -> list[str]
         reasons.append("it is transient, so that libvirt forgets it once it is shut off: define it first (virsh define), or move it live")
     if not seen["active"] and not live and domain.hasManagedSaveImage(0):
         reasons.append("it has a managed save image, which cannot be moved: start it, or remove the image (virsh managedsave-remove)")
-    if live and seen["active"]:
-        reasons += job_reasons(domain)
     return reasons
 
 
-def job_reasons(domain: Any) -> list[str]:
-    """Reasons in the jobs of libvirt that copy or commit its disks."""
-    reasons = []
-    for disk in parse(domain.XMLDesc(0)).findall("devices/disk"):
-        target = disk.find("target")
-        if disk.find("mirror") is not None and target is not None:
-            reasons.append(
-                f"a block job works on its disk {target.get('dev')}, with which libvirt migrates nothing: wait for the end of the job (run "
-                "drover.compute.instance_disk_move again, if that has begun it), or end it with virsh blockjob"
-            )
-    return reasons
-
-
-def device_reasons(text: str, live: bool, moving: Collection[str] = ()) -> list[str]:
-    """Reasons in the instance's devices.
-
-    :param moving: devices of its host for which others were claimed at the destination, see passthrough.names().
-    """
-    reasons = [f"{reason}: take it away or move the instance by hand" for reason in devices_that_hold(text, moving)]
-    if not live and has_emulated_tpm(text):
-        reasons.append("its emulated TPM keeps its state in a folder of this host, which a cold move does not take along: move it live")
-    return reasons
+def device_reasons(bindings: Sequence[Binding], live: bool) -> list[str]:
+    """Reasons in what binds the instance to its host."""
+    return [": ".join(each for each in (found.words, found.way_out) if each) for found in reading.in_the_way(bindings, live)]
 
 
 def host_reasons(source: Any, destination: Any, move: Mapping[str, Any]) -> list[str]:
@@ -177,14 +155,6 @@ def network_reasons(destination: Any, text: str, where: str) -> list[str]:
     """Whether the networks, bridges and devices that its interfaces plug into are at the destination."""
     needs = networks_of(text)
     reasons = _inactive(needs["network"], "network", destination.networkLookupByName, libvirt.VIR_ERR_NO_NETWORK, "virsh net-start", where)
-    for name in network_filters_of(text):
-        try:
-            destination.nwfilterLookupByName(name)
-        except libvirt.libvirtError as exc:
-            if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_NWFILTER:
-                reasons.append(f"the network filter {name} does not exist on {where}: define it there (virsh nwfilter-define)")
-            else:
-                reasons.append(f"libvirt of {where} does not tell about the network filter {name}: {_libvirt.text_of(exc)}")
     devices = needs["bridge"] + needs["dev"]
     if devices:
         known = _host_devices(destination)

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _detach, _libvirt
+from ansible_collections.drover.compute.plugins.module_utils._bindings import gone
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration import shared_ssh, state
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records, new_record
@@ -100,6 +101,7 @@ def _check(move: Mapping[str, Any], uri: str, records: Records, source: Any, des
         "reached": True,
         "copies_disk_mib": None,
         "copied_disks": {},
+        "bindings": [],
     }
     where = move["destination_uri"]
     if where not in destinations:
@@ -142,6 +144,13 @@ def _check_reachable(
         return answer
     if verdict == state.MOVING:
         answer["message"] = "A job is under way on it at the source already: wait for its end."
+        answer["bindings"] = [
+            gone.held(
+                "a job is under way on it already",
+                f"wait for its end (virsh domjobinfo {uuid}), or abort it (virsh domjobabort {uuid})",
+                True,
+            )
+        ]
         return answer
     if verdict != state.HERE or here is None:
         answer["message"] = (
@@ -155,6 +164,7 @@ def _check_reachable(
     storage = Storage(record, source, destination, lambda **changes: None)
     reasons = precheck(source, destination, source.lookupByUUIDString(uuid), move, here, storage)
     answer.update(
+        bindings=[gone.held(each, "correct that on its host") for each in storage.record["at_source"]],
         ok=not reasons,
         would_start=not reasons,
         storage=storage.word() if not reasons else None,

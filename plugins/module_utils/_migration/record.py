@@ -185,6 +185,8 @@ def new_record(move: Mapping[str, Any], source_uri: str) -> dict[str, Any]:
         "message": "",
         "storage": None,
         "files": [],
+        # What is wrong with them at the source, whatever the destination.
+        "at_source": [],
         "probes": [],
         "temporary": None,
         "earlier": [],

@@ -23,6 +23,7 @@ from ansible_collections.drover.compute.plugins.module_utils import (
     _backing,
     _block_volumes,
     _files,
+    _image_contents,
     _libvirt,
     _ownership,
     _programs,
@@ -49,23 +50,41 @@ from ansible_collections.drover.compute.plugins.module_utils._shared_storage imp
     mount_of,
     read_mounts,
 )
-from ansible_collections.drover.compute.plugins.module_utils._xml import parse
+from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
 MIB = 2**20
 
 #: Pools whose volumes are on the network; libvirt finds them by the pool at each host.
 
 
-def survey(source: Any, domain: Any, text: str) -> tuple[list[dict[str, Any]], list[str]]:
+def survey(source: Any, domain: Any, text: str, next_start: str | None = None) -> tuple[list[dict[str, Any]], list[str]]:
     """The files and devices of the instance, as ``(files, reasons)``.
 
+    :param next_start: the definition of the next start of a guest that runs; what it alone has is surveyed too.
+
     A file is ``{target, path, kind (disk|media|nvram|log|network), type (file|block), format, cache, shareable, volume,
-    backing, capacity, inode, attached, block_pool, named, key, key_there, mode}``; ``attached`` says that the file was there before it was
+    backing, capacity, inode, encrypted, attached, block_pool, named, key, key_there, next_start, mode}``; ``next_start`` says that the running guest does
+    not have it; ``attached`` says that the file was there before it was
     attached, ``mode`` is None until :meth:`Storage.decide` sets it to shared, copied, carried or present. ``block_pool`` is the pool and the
     name of a volume that is a device of this host, ``named`` says that its name is of the instance, and the keys are libvirt's of it here and there.
     """
-    files, reasons = [], []
-    for element in parse(text).findall("devices/disk"):
+    files, reasons = _files_of(source, domain, text)
+    if next_start is None:
+        return files, reasons
+    known = {each["path"] for each in files}
+    later, more = _files_of(source, None, next_start)
+    files += [{**each, "next_start": True} for each in later if each["path"] not in known]
+    return files, reasons + [f"as it starts next time, {each}" for each in more if each not in reasons]
+
+
+def _files_of(source: Any, domain: Any, text: str) -> tuple[list[dict[str, Any]], list[str]]:
+    """
+    :param domain: None where the definition is not that of a guest that runs, so that libvirt does not know these disks.
+    """
+    files: list[dict[str, Any]] = []
+    reasons: list[str] = []
+    root = parse(text)
+    for element in root.findall("devices/disk"):
         disk = parse_disk(element)
         if disk["type"] == "network":
             server = _sources.server_here(element)
@@ -73,7 +92,7 @@ def survey(source: Any, domain: Any, text: str) -> tuple[list[dict[str, Any]], l
                 reasons.append(_from_here(disk, server))
         elif disk["source"] is not None:
             try:
-                files.append(_surveyed(source, domain, element, disk, reasons))
+                files.append(_surveyed(source, domain, child_text(root, "uuid"), element, disk, reasons))
             except LibvirtProblem as exc:
                 reasons.append(str(exc))
     nvram = nvram_path(text, _libvirt.is_system(source))
@@ -97,21 +116,24 @@ def _file(target: str, path: str, kind: str, **more: Any) -> dict[str, Any]:
         "backing": [],
         "capacity": None,
         "inode": _inode(path),
+        "encrypted": False,
         "attached": False,
         "block_pool": None,
         "named": False,
         "key": None,
         "key_there": None,
         "mode": None,
+        "next_start": False,
         "made": "no",
         "removed": False,
         **more,
     }
 
 
-def _surveyed(source: Any, domain: Any, element: Element, disk: Mapping[str, Any], reasons: list[str]) -> dict[str, Any]:
+def _surveyed(source: Any, domain: Any, uuid: str | None, element: Element, disk: Mapping[str, Any], reasons: list[str]) -> dict[str, Any]:
     """One disk.
 
+    :param uuid: of the domain.
     :param reasons: takes up what speaks against the move.
     :raises LibvirtProblem: it cannot move at all.
     """
@@ -130,15 +152,16 @@ def _surveyed(source: Any, domain: Any, element: Element, disk: Mapping[str, Any
         format=disk["format"] or "raw",
         cache=disk["cache"],
         shareable=disk["shareable"],
+        encrypted=element.find(".//encryption") is not None,
         volume=place["volume"],
         backing=list(dict.fromkeys([*chain.files, *backing_files(element)])),
         capacity=_capacity(domain, target, place["path"], disk["format"]),
         attached=_ownership.was_there_before(element),
-        **(_volume_of(source, domain, place["path"]) if place["kind"] == "block" else {}),
+        **(_volume_of(source, uuid, place["path"]) if place["kind"] == "block" else {}),
     )
 
 
-def _volume_of(source: Any, domain: Any, path: str) -> dict[str, Any]:
+def _volume_of(source: Any, uuid: str | None, path: str) -> dict[str, Any]:
     """What is noted of a device that is a volume of a pool of this host; nothing of another one."""
     try:
         volume = _block_volumes.at(source, path)
@@ -146,7 +169,7 @@ def _volume_of(source: Any, domain: Any, path: str) -> dict[str, Any]:
         volume = None
     if volume is None:
         return {}
-    named = _volumes.is_named_for(volume[1], domain.UUIDString())
+    named = uuid is not None and _volumes.is_named_for(volume[1], uuid)
     return {"block_pool": list(volume), "named": named, "key": _block_volumes.key_of(source, *volume)}
 
 
@@ -199,11 +222,13 @@ def _inode(path: str) -> list[int] | None:
 
 
 def _capacity(domain: Any, target: str, path: str, image_format: str | None) -> int | None:
-    try:
-        return int(domain.blockInfo(target)[0])
-    except libvirt.libvirtError:
-        size = image_size(path, image_format)
-        return size[0] if size else None
+    if domain is not None:
+        try:
+            return int(domain.blockInfo(target)[0])
+        except libvirt.libvirtError:
+            pass
+    size = image_size(path, image_format)
+    return size[0] if size else None
 
 
 def _allocated(path: str) -> int:
@@ -303,7 +328,7 @@ class Storage:
 
     def _decide(self, entry: dict[str, Any], live: bool) -> str | None:
         path = entry["path"]
-        if (entry["kind"] == "nvram" and live) or entry["kind"] == "log":
+        if (entry["kind"] == "nvram" and live and not entry.get("next_start")) or entry["kind"] == "log":
             # QEMU carries the variables over with the guest; the file at the destination is made by libvirt, as a log is.
             entry["mode"] = "shared" if self.same.file(path) else "carried"
             return None
@@ -313,10 +338,10 @@ class Storage:
         elif entry["type"] == "block":
             reason = self.same.device(path)
             shared = reason is None or not entry.get("block_pool")
-            reason = (reason or self._backing_reason(entry)) if shared else self._copy_reason(entry)
+            reason = (reason or self._backing_reason(entry)) if shared else self._copy_reason(entry, live)
         else:
             shared = self.same.file(path)
-            reason = self._backing_reason(entry) if shared else self._copy_reason(entry)
+            reason = self._backing_reason(entry) if shared else self._copy_reason(entry, live)
         volume = entry["volume"] or (None if shared else entry.get("block_pool"))
         if reason is None and volume and entry["kind"] != "network":
             reason = self.same.volume(volume[0], volume[1], path, shared)
@@ -346,7 +371,7 @@ class Storage:
             "other": f"the image {behind} behind its disk {path} is another one on {self.where} (its content differs): copy the right one there",
         }.get(self.same.content(behind))
 
-    def _copy_reason(self, entry: dict[str, Any]) -> str | None:
+    def _copy_reason(self, entry: dict[str, Any], live: bool) -> str | None:
         """Why a file that the destination does not see cannot be copied; else its mode is set."""
         path = entry["path"]
         copying = self.move.get("copy_storage") or "auto"
@@ -366,7 +391,25 @@ class Storage:
             return f"its disk {path} is a device with a {entry['format']} image, and only raw ones are copied"
         if entry["capacity"] is None:
             return f"the size of its {entry['kind']} {path} cannot be read"
+        lost = self._left_out(entry, live)
+        if lost:
+            self.record["at_source"].append(lost)
+            return lost
         return self._needed_reason(entry) or self._way_to_copy(entry)
+
+    def _left_out(self, entry: Mapping[str, Any], live: bool) -> str | None:
+        """What is in an image and would not be in its copy."""
+        if entry["kind"] != "disk":
+            return None
+        filled = not live or entry.get("next_start")
+        way = _image_contents.RUNNING if not filled else _image_contents.CONVERTED if entry["backing"] else _image_contents.WHOLE
+        # A raw image has nothing but what the guest sees.
+        info = {} if entry["format"] == "raw" else _image_contents.read(entry["path"], entry["format"])
+        lost = _image_contents.left_out(info, way, bool(entry.get("encrypted")))
+        if not lost:
+            return None
+        cold = " (a cold move takes all of the file along)" if way == _image_contents.RUNNING and not entry["backing"] else ""
+        return f"its disk {entry['path']} {'; it '.join(lost)}{cold if not _image_contents.left_out(info, _image_contents.WHOLE) else ''}"
 
     def _shared_here(self, path: str) -> str | None:
         """What shared storage a file is on, in words; None when it is on none as far as is known."""
@@ -472,7 +515,7 @@ class Storage:
                 self._drop_there(entry)
             entry["made"], entry["key_there"] = "intent", None
             self.save()
-            fill = not live or entry["kind"] != "disk"
+            fill = not live or entry["kind"] != "disk" or entry.get("next_start")
             plain = self._flat(entry) if fill else None
             path = plain or entry["path"]
             try:

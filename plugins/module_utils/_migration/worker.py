@@ -28,6 +28,7 @@ from ansible_collections.drover.compute.plugins.module_utils import (
     _power,
     _snapshot_records,
 )
+from ansible_collections.drover.compute.plugins.module_utils._bindings import reading, there
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration import checks, passthrough, rebinding, shared_ssh, snapshots, state
 from ansible_collections.drover.compute.plugins.module_utils._migration.certificates import certificate_reasons
@@ -592,7 +593,7 @@ class Worker:
             self._shut_down(domain)
             text = domain.XMLDesc(0)
             self.record["files"], reasons = survey(self.source, domain, text)
-            reasons += checks.device_reasons(text, False, passthrough.names(self.devices)) + storage.decide(False)
+            reasons += checks.device_reasons(reading.read(text, but=passthrough.names(self.devices)), False) + storage.decide(False)
             reasons += snapshots.reasons(domain, storage)
             if reasons:
                 raise LibvirtProblem("; ".join(reasons))
@@ -661,9 +662,11 @@ class Worker:
             more, asked = flags_and_parameters(self.options, self.destination)
             flags |= more
             parameters.update(asked)
-            if copied:
+            # What only the next start has was copied before, as libvirt does not see it.
+            running = [entry["target"] for entry in copied if not entry.get("next_start")]
+            if running:
                 flags |= libvirt.VIR_MIGRATE_NON_SHARED_DISK
-                parameters[libvirt.VIR_MIGRATE_PARAM_MIGRATE_DISKS] = [entry["target"] for entry in copied]
+                parameters[libvirt.VIR_MIGRATE_PARAM_MIGRATE_DISKS] = running
         else:
             flags |= libvirt.VIR_MIGRATE_OFFLINE
         if live and proven_safe(storage) and any(entry["mode"] == "shared" for entry in storage.files):
@@ -919,16 +922,18 @@ def _present(seen: Seen | None, side: str) -> Seen:
 def precheck(source: Any, destination: Any, domain: Any, move: Mapping[str, Any], here: Seen, storage: Storage) -> list[str]:
     """All the reasons against a move, each a few words; ``storage`` knows the files afterwards."""
     text = domain.XMLDesc(0)
+    # A guest that runs has two definitions, and both go along.
+    next_start = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE) if here["persistent"] and here["active"] else None
     live = checks.is_live(move, here)
     reasons = checks.state_reasons(domain, move, here)
     reasons += checks.host_reasons(source, destination, move)
     reasons += checks.twin_reasons(destination, move, here, move["destination"])
     devices = move.get("devices") or passthrough.NONE
-    reasons += checks.device_reasons(text, live, passthrough.names(devices))
+    bindings = reading.read(next_start or text, text if next_start else None, passthrough.names(devices))
+    reasons += checks.device_reasons(bindings, live)
+    reasons += there.reasons(destination, bindings, storage.same, move.get("addresses_there") or (), live, move["uuid"])
     if move.get("numa") is not None and not move.get("resized"):
-        next_start = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE) if here["persistent"] else text
-        found = rebinding.reasons(text, move["numa"])
-        reasons += found or [f"as it starts next time, {reason}" for reason in rebinding.reasons(next_start, move["numa"])]
+        reasons += _by_both(lambda each: rebinding.reasons(each, move["numa"]), text, next_start)
     if live:
         reasons += passthrough.live_reasons((source, destination), devices, merged(move))
         reasons += checks.cpu_reasons(source, destination, text)
@@ -938,15 +943,20 @@ def precheck(source: Any, destination: Any, domain: Any, move: Mapping[str, Any]
             reasons += certificate_reasons(destination, move["destination"])
         if move.get("on_timeout") == "shutdown" and not here["persistent"]:
             reasons.append("on_timeout is shutdown, but it is transient and would be gone once it is shut down: choose another on_timeout")
-    reasons += _offered.reasons(destination, text, move["destination"])
-    reasons += checks.network_reasons(destination, passthrough.with_devices_there(text, devices), move["destination"])
-    reasons += missing_secrets(destination, text, move["destination"])
-    files, storage_reasons = survey(source, domain, text)
+    where = move["destination"]
+    reasons += _by_both(lambda each: _offered.reasons(destination, each, where), text, next_start)
+    reasons += _by_both(
+        lambda each: checks.network_reasons(destination, passthrough.with_devices_there(each, devices), where), text, next_start
+    )
+    reasons += _by_both(lambda each: missing_secrets(destination, each, where), text, next_start)
+    files, storage_reasons = survey(source, domain, text, next_start)
     storage.record["files"] = files
+    # What is wrong with the files here is so for each destination.
+    storage.record["at_source"] = storage_reasons
     reasons += storage_reasons
     reasons += storage.decide(live)
     reasons += snapshots.reasons(domain, storage)
-    reasons += checks.boot_reasons(storage.same, text)
+    reasons += _by_both(lambda each: checks.boot_reasons(storage.same, each), text, next_start)
     if live and move.get("tunnelled") and storage.copied("disk"):
         reasons.append(
             "its disks are on storage of this host only, and tunnelled carries memory, not disks: leave tunnelled out (tls encrypts both)"
@@ -954,12 +964,22 @@ def precheck(source: Any, destination: Any, domain: Any, move: Mapping[str, Any]
     return reasons
 
 
+def _by_both(reasons: Callable[[str], list[str]], text: str, next_start: str | None) -> list[str]:
+    """Return the reasons in both definitions of a guest; those of its next start alone say so.
+
+    :param next_start: None for a guest that has one definition.
+    """
+    found = reasons(text)
+    later = reasons(next_start) if next_start is not None else []
+    return found + [f"as it starts next time, {each}" for each in later if each not in found]
+
+
 def proven_safe(storage: Storage) -> bool:
     """Whether each writable disk is copied, or was proven shared and bypasses the host's cache."""
     return all(
         entry["mode"] == "copied" or (entry["mode"] == "shared" and entry["cache"] in ("none", "directsync"))
         for entry in storage.files
-        if entry["kind"] == "disk"
+        if entry["kind"] == "disk" and not entry.get("next_start")
     )
 
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
+from ansible_collections.drover.compute.plugins.module_utils._bindings import reading
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import is_written
 from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Clock
@@ -184,6 +185,9 @@ def sort_out(
     if instance["task_state"] == orders.SNAPSHOTTING:
         # Which image is the newest is not known: an older one may look like it.
         return LEAVE, None, "its disks were changed for a snapshot: run drover.compute.instance_snapshot again when its host is back"
+    if instance.get("bindings") is None and instance["xml"]:
+        # Its host was last read by a drover that did not tell them.
+        instance = {**instance, "bindings": reading.as_facts(reading.read(instance["xml"]))}
     reason = why_lost(instance, node)
     if reason:
         return LOST, None, reason

@@ -22,7 +22,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.staged_moves import StagedMoves
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, RunOver
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import Occupant, Occupants
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceSummary
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import Binding, InstanceSummary
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import DrainedHost, DrainResult, MoveOutcome, PrecheckReport
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import DrainMove, DrainPlan, UnmovableInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._report import drain as report
@@ -69,6 +69,8 @@ class Drain:
         self.excluded: dict[str, dict[str, str]] = {}
         #: Where nothing of a host can go, as it does not reach it: dict host -> {provider: why in words}.
         self.unreached: dict[str, dict[str, str]] = {}
+        #: What their hosts have found to bind instances, whatever the destination: dict uuid -> bindings.
+        self.held: dict[str, list[Binding]] = {}
         #: Uuids of instances whose move somebody aborted: they stay.
         self.aborted: set[str] = set()
         #: Sentences on what did not go well, each with the host that it is about; None for all.
@@ -232,6 +234,8 @@ class Drain:
                     count_disks(connection, self.plan, reports)
                 return
             for each in refused:
+                if each["bindings"]:
+                    self.held[each["uuid"]] = each["bindings"]
                 self._exclude(each, each["why"] or each["message"], each["reached"])
             if not self.request.plan_only:
                 with self._store.write() as connection:
@@ -248,7 +252,13 @@ class Drain:
     def _planned(self) -> DrainPlan:
         with self._store.read() as connection:
             return self.request.question.plan(
-                connection, self._left(), self.excluded, self.unreached, closed=list(self.problems), inventory=self._hosts.names()
+                connection,
+                self._left(),
+                self.excluded,
+                self.unreached,
+                closed=list(self.problems),
+                inventory=self._hosts.names(),
+                held=self.held,
             )
 
     def _helpers(self, settled: set[str]) -> set[str] | None:
@@ -294,6 +304,9 @@ class Drain:
             self.excluded.setdefault(move["uuid"], {})[provider] = why
 
     def _refuse_unmovable(self) -> None:
+        kept = [each for each in self.staying if each["keep_running"]]
+        if self.request.unmovable == SHUTDOWN and kept:
+            raise DroverError(report.not_to_shut_down(self.hosts, kept), staying=self.staying)
         if not self.staying or self.request.unmovable != FAIL:
             return
         raise DroverError(report.cannot_move(self.hosts, self.staying, self._said()), staying=self.staying)
@@ -330,7 +343,8 @@ class Drain:
 
     def _shut_down(self) -> None:
         """Shut down the instances that their policy, or the operator, wants to be shut down instead of moved."""
-        for instance in [*self.stopping, *(self.staying if self.request.unmovable == SHUTDOWN else ())]:
+        unmovable = self.staying if self.request.unmovable == SHUTDOWN else []
+        for instance in [*self.stopping, *(each for each in unmovable if not each["keep_running"])]:
             if instance["host"] not in self.problems:
                 with self._apart(instance["host"]):
                     self._shut_one_down(instance)

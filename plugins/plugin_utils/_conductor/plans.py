@@ -19,7 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._planner.rebalance 
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.return_home import plan_return
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.rolling import plan_rolling
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import PlannedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import Binding, PlannedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import PrecheckReport
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import (
@@ -43,7 +43,15 @@ from ansible_collections.drover.compute.plugins.plugin_utils._report.plans impor
     rolling_lines,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, clock, continuity, local_disks, measured_moves, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    addresses,
+    bulk,
+    clock,
+    continuity,
+    local_disks,
+    measured_moves,
+    services,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import (
     moved_since,
@@ -95,6 +103,7 @@ class DrainQuestion:
         unreached: Mapping[str, Mapping[str, str]] | None = None,
         closed: Collection[str] = (),
         inventory: Collection[str] = (),
+        held: Mapping[str, list[Binding]] | None = None,
     ) -> DrainPlan:
         """Plan how to empty hosts, all in one plan.
 
@@ -102,6 +111,7 @@ class DrainQuestion:
         :param unreached: dict host -> {provider: why in words}: no instance of this host can go there.
         :param closed: hosts that are left alone: nothing goes there, and nothing leaves them.
         :param inventory: the hosts of the inventory: those that a new store has never read count as unread.
+        :param held: dict uuid of an instance -> what its host has found to bind it.
         :raises PlanError: an unknown host.
         """
         there: list[PlannedInstance] = read_instances(connection, hosts)
@@ -112,7 +122,11 @@ class DrainQuestion:
                 each["may_run_elsewhere"] = unread
         others: list[PlannedInstance] | None = None
         excluded, unreached = dict(excluded or {}), unreached or {}
+        without = addresses.nodes_without(connection, {each["uuid"]: _addresses(each) for each in there})
         for each in there:
+            each["bindings"] = [*(each["bindings"] or ()), *(held or {}).get(each["uuid"], ())]
+            if each["uuid"] in without:
+                excluded[each["uuid"]] = {**without[each["uuid"]], **excluded.get(each["uuid"], {})}
             if each["host"] in unreached:
                 excluded[each["uuid"]] = {**unreached[each["host"]], **excluded.get(each["uuid"], {})}
         plan, columns = self._plan(connection, there, None, hosts, excluded, closed)
@@ -243,6 +257,15 @@ class RebalanceQuestion:
         estimate(connection, plan, instances)
         plan["lines"] = rebalance_lines(plan)
         return plan
+
+
+def _addresses(instance: PlannedInstance) -> dict[str, str]:
+    """Return the addresses of its host on which an instance listens: {address: what does, and what a person can do}."""
+    return {
+        each["address"]: f"{each['what']}: {each['way_out']}"
+        for each in instance["bindings"] or ()
+        if each["address"] and each["move"] == "looked_up"
+    }
 
 
 def homes_of(instances: Iterable[Any]) -> dict[str, tuple[str, str]]:

@@ -80,6 +80,9 @@ def why_lost(instance: EvacuatedInstance, node: NodeStorage) -> str | None:
     if instance["own_devices"]:
         names = ", ".join(f"{each.get('type')} {each.get('address')}" for each in instance["own_devices"])
         return f"it uses devices of the dead host that no claim gave it ({names}); define it elsewhere by hand without them"
+    bound = [each["what"] for each in instance.get("bindings") or () if each["evacuation"] == "lost" and each["only"] != "running"]
+    if bound:
+        return f"{'; '.join(bound)}; define it elsewhere by hand without that"
     if instance["managed_save"]:
         return "its saved memory image (managed save) is on the dead host alone; it waits there, untouched"
     return None
@@ -108,6 +111,7 @@ def as_shut_off(instances: Iterable[PlannedInstance]) -> list[PlannedInstance]:
             "snapshots": False,
             "fixed_snapshots": [],
             "managed_save": False,
+            "bindings": [],
             "persistent": True,
             "backs": [],
         }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.pinning import UNKNOWN, topology_of
 from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import request_of_data
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import MOVING_DISK, HostDevice, PlannedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import MOVING_DISK, Binding, HostDevice, PlannedInstance
 
 #: States of a domain that moves without being stopped (N9.2: running or paused).
 LIVE_STATES = ("running", "blocked", "paused")
@@ -36,7 +36,19 @@ def is_live(instance: PlannedInstance) -> bool:
 
 def is_to_shut_down(instance: PlannedInstance) -> bool:
     """Return whether the instance is shut down at its host instead of moved."""
-    return instance.get("move_policy") == "shutdown" and instance["state"] != "missing" and not instance.get("move_policy_error")
+    return (
+        instance.get("move_policy") == "shutdown"
+        and instance["state"] != "missing"
+        and not instance.get("move_policy_error")
+        and why_keep_running(instance) is None
+    )
+
+
+def why_keep_running(instance: PlannedInstance) -> str | None:
+    """Return why a shutdown of the instance would lose something, None if it would not."""
+    if instance.get("state") not in LIVE_STATES:
+        return None
+    return next((_clause(each) for each in instance.get("bindings") or () if each["keep_running"]), None)
 
 
 def why_policy_keeps(policy: str | None, error: str | None, state: str | None, cold: bool = False) -> str | None:
@@ -89,6 +101,9 @@ def why_unmovable(instance: PlannedInstance) -> str | None:
             f"it uses devices of its host ({', '.join(_device(each) for each in instance['hostdevs'])}), with which it cannot move while it runs; "
             "shut it down, or give it the migration policy 'cold': then it moves to a host with such devices"
         )
+    kept = _why_bound(instance)
+    if kept:
+        return kept
     cells = instance.get("cells")
     if cells is not None and topology_of(cells, instance["vcpus"] or 0) is None:
         return f"it {UNKNOWN}".rstrip(".")
@@ -110,6 +125,16 @@ def why_unmovable(instance: PlannedInstance) -> str | None:
         if instance.get("persistent") is False:
             return "it is shut off but not persistent, so nothing is left to move; run drover.compute.discover"
     return None
+
+
+def _why_bound(instance: PlannedInstance) -> str | None:
+    """Return what binds an instance to its host, by both of its definitions; None if nothing does."""
+    kept = ("never", "off" if is_live(instance) else "live")
+    return "; ".join(_clause(each) for each in instance.get("bindings") or () if each["move"] in kept) or None
+
+
+def _clause(binding: Binding) -> str:
+    return ": ".join(each for each in (binding["what"], binding["way_out"]) if each)
 
 
 def _why_snapshots_keep(instance: PlannedInstance) -> str | None:

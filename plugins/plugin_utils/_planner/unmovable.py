@@ -13,6 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._errors import natu
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import greedy, infeasibility, packing, relocation_search
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain_solver import DrainSolver, Solution, undo_all
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.migration_candidates import MigrationCandidate, Unit
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import why_keep_running
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceSummary, PlannedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import (
     Exclusions,
@@ -42,7 +43,13 @@ def summary(instance: PlannedInstance) -> InstanceSummary:
 def unmovable_instance(
     instance: PlannedInstance, reason: str, nearest: NearestHost | None = None, way_out: str | None = None
 ) -> UnmovableInstance:
-    return {**summary(instance), "reason": reason, "nearest": nearest, "way_out": way_out}
+    return {
+        **summary(instance),
+        "reason": reason,
+        "nearest": nearest,
+        "way_out": way_out,
+        "keep_running": why_keep_running(instance) is not None,
+    }
 
 
 class Explainer:

@@ -48,6 +48,25 @@ class Disk(TypedDict, total=False):
     shared_id: str | None
     #: The images behind it, the nearest first; None where they are not known.
     chain: list[DiskLayer] | None
+    #: running or next_start, where one of the two definitions of its domain has it.
+    only: str
+
+
+class Binding(TypedDict):
+    """What binds a guest to its host, as the module hypervisor_info reports it.
+
+    what, way_out: clauses. move: never, off or live, where a guest moves not at all, only off, only while it runs; looked_up, where its
+    destination decides. evacuation: starts or lost. only: running or next_start, where one of its definitions has it; else empty. address: the
+    address of a host that it listens on. keep_running: whether a shutdown loses something.
+    """
+
+    what: str
+    way_out: str
+    move: str
+    evacuation: str
+    only: str
+    address: str | None
+    keep_running: bool
 
 
 class HostDevice(TypedDict, total=False):
@@ -195,11 +214,15 @@ class PlannedInstance(InstanceAmounts):
     persistent: bool
     autostart: bool
     disks: list[Disk]
+    #: Those that only the running guest has.
+    running_disks: list[Disk]
     hostdevs: list[HostDevice]
     #: Those of hostdevs that no claim gave it.
     own_devices: list[HostDevice]
     #: What its claim asked of the PCI devices of its host, as in HostRequest.as_data(); empty where it has none of them.
     pci_requests: list[dict[str, Any]]
+    #: None where its host has not told.
+    bindings: list[Binding] | None
     managed_save: bool
     snapshots: bool
     #: The names of the snapshots with which it cannot be moved; None where that is not known.

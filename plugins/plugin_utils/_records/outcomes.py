@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict
 
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import InstanceSummary
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import Binding, InstanceSummary
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import (
     DrainPlan,
     EvacuationPlan,
@@ -92,6 +92,7 @@ class PrecheckReport(TypedDict):
     - storage: as in MoveOutcome. copies_disk_mib: MiB of its files that are copied, None where that is not known. copied_disks: MiB of each of its
       disks that is copied, by target.
     - source_state, destination_state: as in MoveAnswer.
+    - bindings: what holds it at its host, whatever the destination.
     """
 
     uuid: str
@@ -99,6 +100,7 @@ class PrecheckReport(TypedDict):
     source: str
     destination: str
     provider: str | None
+    bindings: list[Binding]
     ok: bool
     would_start: bool
     message: str

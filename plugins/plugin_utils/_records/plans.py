@@ -165,6 +165,8 @@ class UnmovableInstance(InstanceSummary):
     nearest: NearestHost | None
     #: What would let it move, in words.
     way_out: str | None
+    #: Whether a shutdown would lose something of it.
+    keep_running: bool
 
 
 class StayingInstance(TypedDict):

@@ -21,10 +21,22 @@ def cannot_move(hosts: Sequence[str], staying: Sequence[UnmovableInstance], said
     for each in staying:
         name = f"{each['name']} on {each['host']}" if len(hosts) > 1 else each["name"]
         reasons.append(f"{name}: {each['reason']}." + (f" Way out: {each['way_out']}." if each["way_out"] else ""))
+    shutdown = ", drover_unmovable=shutdown shuts them down" if not any(each["keep_running"] for each in staying) else ""
     return (
         f"{len(staying)} of the instances of {', '.join(hosts)} cannot move, so nothing was changed. {' '.join([*reasons, *said])} "
-        "Correct that, or say what to do about them: drover_unmovable=skip leaves them where they are, drover_unmovable=shutdown "
-        "shuts them down."
+        f"Correct that, or say what to do about them: drover_unmovable=skip leaves them where they are{shutdown}."
+    )
+
+
+def not_to_shut_down(hosts: Sequence[str], staying: Sequence[UnmovableInstance]) -> str:
+    """Say which instances cannot move and must not be shut down.
+
+    :param hosts: the hosts of the drain.
+    """
+    reasons = " ".join(f"{each['name']} on {each['host']}: {each['reason']}." for each in staying)
+    return (
+        f"{len(staying)} of the instances of {', '.join(hosts)} cannot move, and must not be shut down, so nothing was changed. {reasons} "
+        "Correct that, or leave them where they are: drover_unmovable=skip."
     )
 
 

@@ -33,6 +33,12 @@ LONGEST_NAME, LONGEST_TEXT, LONGEST_XML = 255, 4096, 2**22
 DEEPEST = 8
 # Files that one domain uses beside its disks; those of many snapshots are some hundred.
 MOST_FILES = 10_000
+#: The words of what binds a guest to its host.
+BINDING_WORDS = {
+    "move": ("harmless", "looked_up", "off", "live", "never"),
+    "evacuation": ("starts", "lost"),
+    "only": ("", "running", "next_start"),
+}
 # Those of the module hypervisor_info.
 STATES = ("nostate", "running", "blocked", "paused", "shutdown", "shutoff", "crashed", "pmsuspended")
 POOL_STATES = ("inactive", "building", "running", "degraded", "inaccessible", "unknown")
@@ -175,7 +181,8 @@ def domain(facts: Any, where: str, seen: set[str] | None = None) -> Checked:
         _clean(key, f"{place}: metadata", LONGEST_NAME)
         if value is not None:
             _clean(value, f"{place}: metadata, {key}", LONGEST_TEXT * 16)
-    for key in ("disks", "other_files", "interfaces", "hostdevs"):
+    _bindings(facts, place)
+    for key in ("disks", "running_disks", "other_files", "interfaces", "hostdevs"):
         for number, each in enumerate(_list(facts, key, place), start=1):
             if not isinstance(each, dict):
                 raise DroverError(f"{place}: {key} must be a list of mappings, not of {shown(each)}.")
@@ -185,7 +192,9 @@ def domain(facts: Any, where: str, seen: set[str] | None = None) -> Checked:
             for word in ("target", "device", "type", "source", "format", "mac"):
                 if each.get(word) is not None:
                     _clean(each[word], f"{place}: {key}, item {number}: {word}", LONGEST_TEXT)
-            for layer in (each, *_layers(each, f"{place}: {key}, item {number}")) if key in ("disks", "other_files") else ():
+            for layer in (
+                (each, *_layers(each, f"{place}: {key}, item {number}")) if key in ("disks", "running_disks", "other_files") else ()
+            ):
                 _place(layer, f"{place}: {key}, item {number}")
     _other_files(_list(facts, "other_files", place), f"{place}: other_files")
     hardware_facts.of_domain(facts, place)
@@ -346,6 +355,22 @@ def _other_files(found: list[dict[str, Any]], where: str) -> None:
         text(each, "source", where, LONGEST_TEXT)
         if each.get("type") not in FILE_TYPES or not isinstance(each.get("written"), bool):
             raise DroverError(f"{where}: an item must have a type ({', '.join(FILE_TYPES)}) and say if it is written, not {shown(each)}.")
+
+
+def _bindings(facts: Mapping[str, Any], where: str) -> None:
+    if facts.get("bindings") is None:
+        return
+    for number, each in enumerate(_list(facts, "bindings", where), start=1):
+        place = f"{where}: bindings, item {number}"
+        if not isinstance(each, dict) or not isinstance(each.get("keep_running"), bool):
+            raise DroverError(f"{where}: bindings must be a list of mappings as hypervisor_info returns them, not of {shown(each)}.")
+        text(each, "what", place, LONGEST_TEXT)
+        for key, words in BINDING_WORDS.items():
+            if each.get(key) not in words:
+                raise DroverError(f"{place}: {key} must be one of {', '.join(words)}, not {shown(each.get(key))}.")
+        for key in ("way_out", "address"):
+            if each.get(key) is not None:
+                _clean(each[key], f"{place}: {key}", LONGEST_TEXT)
 
 
 def _layers(disk: Mapping[str, Any], where: str) -> list[dict[str, Any]]:

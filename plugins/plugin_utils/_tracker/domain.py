@@ -18,9 +18,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils._tracker import che
 # Kept as facts of the domain; what is not here has a column of its own.
 DOMAIN_FACTS = (
     "disks",
+    "running_disks",
     "other_files",
     "interfaces",
     "hostdevs",
+    "bindings",
     "numa",
     "next_start_cpus",
     "metadata",
@@ -30,6 +32,8 @@ DOMAIN_FACTS = (
     "title",
 )
 GIB = 1024**3
+#: Types of disks that are on no storage of the host.
+ELSEWHERE = ("network", "nvme", "vhostuser", "vhostvdpa")
 
 
 class DomainReport(TypedDict):
@@ -66,7 +70,7 @@ def describe(facts: Any) -> DomainReport:
         },
         "resources": {
             **resource_classes.to_resources(facts),
-            "DISK_GB": _disk_gb(facts.get("disks") or [], facts.get("disk_gb")),
+            "DISK_GB": _disk_gb([*(facts.get("disks") or ()), *(facts.get("running_disks") or ())], facts.get("disk_gb")),
             **{
                 name: facts[each.key]
                 for name, each in resource_classes.DISCOVERED.items()
@@ -80,7 +84,9 @@ def describe(facts: Any) -> DomainReport:
 
 
 def _is_empty_answer(facts: Mapping[str, Any], key: str) -> bool:
-    """Whether a fact is empty, and says more than one that is missing: none of its snapshots keeps it from being moved."""
+    """Whether a fact is empty, and says more than one that is missing: none of its snapshots keeps it from being moved, nothing binds it."""
+    if key == "bindings":
+        return facts.get(key) == []
     return key == "fixed_snapshots" and bool(facts.get("snapshots")) and facts.get(key) == []
 
 
@@ -121,12 +127,15 @@ def _in_folder(folder: str, shared_id: str | None, node: Mapping[str, Any]) -> l
 
 
 def _disk_gb(disks: Iterable[Mapping[str, Any]], reported: int | None) -> int | None:
-    """Sum of the virtual sizes of the writable disks in GiB, rounded up once. What is on the network takes nothing of the host."""
+    """Sum of the virtual sizes of the writable disks in GiB, rounded up once.
+
+    What is on the network, or is a device by itself, takes nothing of the host's storage.
+    """
     if reported is not None:
         return reported
     sizes = [
         disk.get("capacity_bytes")
         for disk in disks
-        if disk.get("device", "disk") == "disk" and not disk.get("readonly") and disk.get("source") and disk.get("type") != "network"
+        if disk.get("device", "disk") == "disk" and not disk.get("readonly") and disk.get("source") and disk.get("type") not in ELSEWHERE
     ]
     return None if None in sizes else math.ceil(sum(size or 0 for size in sizes) / GIB)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.drover.compute.plugins.module_utils._bindings import reading
 from ansible_collections.drover.compute.plugins.module_utils._domain_numa import parse_numa
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import devices_that_hold, parse_domain
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_domain
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
 # The elements that Nova 34 writes for a guest of two cells with pinned CPUs, 2 MiB pages and an isolated emulator.
@@ -93,4 +94,4 @@ def test_interfaces_that_are_devices_of_the_host():
         {"type": "pci", "address": "0000:3b:02.1"},
         {"type": "vdpa", "address": "/dev/vhost-vdpa-0"},
     ]
-    assert len(devices_that_hold(NICS)) == 3
+    assert len(reading.in_the_way(reading.read(NICS), live=True)) == 3

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.drover.compute.plugins.module_utils._bindings import reading
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
     backing_files,
     console_logs,
-    devices_that_hold,
     has_emulated_tpm,
     is_locked_out,
     networks_of,
@@ -68,7 +68,7 @@ def test_what_a_move_must_know():
     assert nvram_path(FULL) == "/var/lib/libvirt/qemu/nvram/db_VARS.fd"
     assert has_emulated_tpm(FULL)
     assert networks_of(FULL) == {"network": ["default"], "bridge": ["br0"], "dev": ["eth1"]}
-    reasons = "; ".join(devices_that_hold(FULL))
+    reasons = "; ".join(each.what for each in reading.in_the_way(reading.read(FULL), live=True))
     assert "0000:3b:00.1" in reasons
     assert "/srv/x" in reasons
 

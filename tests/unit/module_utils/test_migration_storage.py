@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+import types
 
 import pytest
 
@@ -465,7 +466,8 @@ def test_storage_secrets_are_at_the_destination(place):
     text = place.refused()
     assert f"the secret {secret} (passphrase) of its disks does not exist on kvm2" in text
     assert "the secret the ceph (ceph) of its disks does not exist on kvm2" in text
-    place.far.secrets = {secret: 1, (libvirt.VIR_SECRET_USAGE_TYPE_CEPH, "the ceph"): 1}
+    has_value = types.SimpleNamespace(value=lambda flags: b"x")
+    place.far.secrets = {secret: has_value, (libvirt.VIR_SECRET_USAGE_TYPE_CEPH, "the ceph"): has_value}
     place.moved()
 
 

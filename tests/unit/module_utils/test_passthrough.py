@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import devices_that_hold, parse_hostdevs
+from ansible_collections.drover.compute.plugins.module_utils._bindings import reading
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_hostdevs
 from ansible_collections.drover.compute.plugins.module_utils._migration import checks, passthrough
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
@@ -68,10 +69,10 @@ def test_each_device_is_replaced_and_all_else_stays():
 
 
 def test_only_devices_without_another_one_hold_a_domain():
-    assert checks.device_reasons(TEXT, True, passthrough.names(DEVICES)) == []
-    assert len(devices_that_hold(TEXT)) == 4
-    (left,) = devices_that_hold(TEXT, passthrough.names(DEVICES) - {"0000:3b:02.2"})
-    assert "0000:3b:02.2" in left
+    assert checks.device_reasons(reading.read(TEXT, but=passthrough.names(DEVICES)), True) == []
+    assert len(reading.in_the_way(reading.read(TEXT), live=True)) == 4
+    (left,) = reading.in_the_way(reading.read(TEXT, but=passthrough.names(DEVICES) - {"0000:3b:02.2"}), live=True)
+    assert "0000:3b:02.2" in left.what
 
 
 class End:

@@ -92,7 +92,9 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
         "managed_save",
         "snapshots",
         "fixed_snapshots",
+        "bindings",
         "disks",
+        "running_disks",
         "other_files",
         "interfaces",
         "hostdevs",
@@ -277,6 +279,7 @@ def test_all_files_of_a_domain_are_told(run_module, domain_xml, fake_host, monke
     monkeypatch.setattr(libvirt.virDomain, "XMLDesc", describe)
     (told,) = run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]
     assert [each["source"] for each in told["disks"]] == [str(tmp_path / "vda")]
+    assert [(each["path"], each["only"]) for each in told["running_disks"]] == [(hot, "running")]
     files = {os.path.relpath(each["path"], tmp_path): (each["type"], each["written"]) for each in told["other_files"]}
     assert files == {
         ".": ("dir", True),

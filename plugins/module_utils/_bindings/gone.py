@@ -1,0 +1,52 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Files of a domain that are gone: what that means for it, and what a person can do.
+
+Private to the collection. QEMU keeps a deleted file for as long as the guest runs. A shutdown loses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.module_utils._bindings.table import NEVER, STARTS
+
+
+def binding(domain: Mapping[str, Any], disk: Mapping[str, Any], name: str, is_medium: bool, runs: bool) -> dict[str, Any]:
+    """Return the fact of a file that is gone, as reading.as_facts() has it.
+
+    :param name: the words for the file. is_medium: it is what is in a drive. runs: the guest runs, and has it open.
+    """
+    keep_running = False
+    if is_medium:
+        what = f"{name} does not exist any more"
+        way_out = f"eject it with drover.compute.instance_cdrom (drover_instance={domain['name']}), or bring the file back"
+    elif runs:
+        keep_running = True
+        what = f"{name} is not there any more, and only the running guest has what is in it"
+        way_out = (
+            f"save it with virsh blockcopy {domain['name']} {disk['target']} --dest NEW_FILE --transient-job --wait --pivot on its host; a shutdown "
+            "loses it"
+        )
+    else:
+        what = f"{name} does not exist"
+        way_out = "bring the file back, or detach the disk with drover.compute.instance_disk"
+    only = disk.get("only") or ""
+    return {**held(f"as it starts next time, {what}" if only == "next_start" else what, way_out, keep_running), "only": only}
+
+
+def held(what: str, way_out: str, keep_running: bool = False) -> dict[str, Any]:
+    """Return the fact of something that holds a domain at its host."""
+    return {
+        "what": what,
+        "way_out": way_out,
+        "move": NEVER,
+        # The destination looks for the files itself, and may have what the dead host did not see.
+        "evacuation": STARTS,
+        "only": "",
+        "address": None,
+        "keep_running": keep_running,
+    }

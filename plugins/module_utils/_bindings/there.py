@@ -1,0 +1,170 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""Whether another host has what binds a guest: looked up through its libvirt for a move, and on the machine itself for a start.
+
+Private to the collection. Of an open port of another host only libvirt's own guests are seen; a start tries the port itself.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.module_utils import _files, _host_addresses, _libvirt
+from ansible_collections.drover.compute.plugins.module_utils._bindings import reading
+from ansible_collections.drover.compute.plugins.module_utils._bindings.reading import Binding
+from ansible_collections.drover.compute.plugins.module_utils._folder import folder_is_seen
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._sameness import Sameness
+from ansible_collections.drover.compute.plugins.module_utils._sources import is_here
+from ansible_collections.drover.compute.plugins.module_utils._xml import integer, parse
+
+#: What only a guest that runs needs.
+_OF_RUNNING = (reading.PORT, reading.CID, reading.PAGES)
+
+
+class Taken:
+    """What the running guests of a host have that only one of them can have.
+
+    :param conn: libvirt of that host.
+    :param but: the uuid of the domain that does not count.
+    """
+
+    def __init__(self, conn: Any, but: str) -> None:
+        self._ports: dict[int, list[tuple[str, str]]] = {}
+        self._others: dict[tuple[str, Any], str] = {}
+        for domain in conn.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
+            try:
+                if domain.UUIDString() != but:
+                    self._add(domain.name(), domain.XMLDesc(0))
+            except libvirt.libvirtError as exc:
+                if _libvirt.code_of(exc) != libvirt.VIR_ERR_NO_DOMAIN:
+                    raise
+
+    def _add(self, name: str, text: str) -> None:
+        for console in parse(text).findall("devices/graphics"):
+            for key in ("port", "tlsPort", "websocket"):
+                if integer(console.get(key), 0) > 0:
+                    self._ports.setdefault(integer(console.get(key), 0), []).append((console.get("listen") or "", name))
+        for each in reading.read(text):
+            if each.kind == reading.PORT:
+                self._ports.setdefault(each.value[1], []).append((each.value[0], name))
+            elif each.kind in (reading.UNIX, reading.CID):
+                self._others[each.kind, each.value[0]] = name
+
+    def user(self, binding: Binding) -> str | None:
+        """Return the name of the guest that has what a binding needs; None where none has."""
+        if binding.kind == reading.PORT:
+            address = binding.value[0]
+            return next((name for other, name in self._ports.get(binding.value[1], ()) if _overlap(address, other)), None)
+        return self._others.get((binding.kind, binding.value[0])) if binding.value else None
+
+
+def _overlap(one: str, other: str) -> bool:
+    """Whether one port of two addresses is one; a local address is taken for all of them."""
+    return one == other or is_here(one or "localhost") or is_here(other or "localhost")
+
+
+def reasons(destination: Any, bindings: Sequence[Binding], same: Sameness, addresses: Collection[str], live: bool, but: str) -> list[str]:
+    """Return the reasons in what a guest needs of a destination, before it moves there.
+
+    :param addresses: of the destination; empty where they are not known.
+    :param live: it moves while it runs.
+    :param but: its uuid.
+    """
+    wanted = [each for each in bindings if each.kind and (each.kind not in _OF_RUNNING or (live and each.only != reading.NEXT_START))]
+    taken = Taken(destination, but) if any(each.kind in (reading.PORT, reading.UNIX, reading.CID) for each in wanted) else None
+    found = []
+    for each in wanted:
+        try:
+            lack = _lack_there(destination, each, same, addresses) or _of_taken(taken, each, same.where)
+        except LibvirtProblem as exc:
+            lack = f"whether {same.where} has that cannot be found out ({exc})"
+        if lack:
+            found.append(f"{each.words}, and {lack}: {each.way_out}")
+    return found
+
+
+def _of_taken(taken: Taken | None, binding: Binding, where: str) -> str | None:
+    user = taken.user(binding) if taken is not None else None
+    return f"{user} has that on {where}" if user else None
+
+
+def _lack_there(destination: Any, binding: Binding, same: Sameness, addresses: Collection[str]) -> str | None:
+    """Return what a destination lacks, in words."""
+    kind, value, where = binding.kind, binding.value, same.where
+    if kind == reading.ADDRESS and addresses and value[0] not in addresses:
+        return f"{where} does not have it"
+    if kind in (reading.FOLDER, reading.UNIX):
+        folder = value[0] if kind == reading.FOLDER else os.path.dirname(value[0])
+        return None if folder_is_seen(destination, folder) else f"the folder {folder} does not exist on {where}"
+    if kind == reading.FILE and not same.exists(value[0]):
+        return f"it does not exist on {where}"
+    if kind == reading.SAME_FILE and not same.file(value[0]):
+        return f"{where} does not see that file"
+    return _lack_of_libvirt(destination, binding, where)
+
+
+def _lack_of_libvirt(conn: Any, binding: Binding, where: str) -> str | None:
+    try:
+        if binding.kind == reading.FILTER:
+            conn.nwfilterLookupByName(binding.value[0])
+        if binding.kind == reading.PAGES:
+            free = conn.getFreePages([binding.value[0]], 0, len(parse(conn.getCapabilities()).findall("host/topology/cells/cell")) or 1)
+            if not any(count for cell in free.values() for count in cell.values()):
+                return f"none is free on {where}"
+    except libvirt.libvirtError as exc:
+        if _libvirt.code_of(exc) == libvirt.VIR_ERR_NO_NWFILTER:
+            return f"that does not exist on {where}"
+        # A hypervisor without the driver of filters starts no guest that has one; other connections, such as test:///, have none.
+        if _libvirt.code_of(exc) != libvirt.VIR_ERR_NO_SUPPORT or (binding.kind == reading.FILTER and conn.getType() == "QEMU"):
+            return f"libvirt of {where} does not have it ({_libvirt.text_of(exc)})"
+    return None
+
+
+def reasons_here(conn: Any, bindings: Iterable[Binding], where: str, but: str) -> list[str]:
+    """Return the reasons in what a guest needs of this machine, before it is started here.
+
+    :param conn: libvirt of this host; :param where: its name; :param but: the uuid of the guest.
+    """
+    wanted = [each for each in bindings if each.kind and each.kind != reading.DEVICE]
+    taken = Taken(conn, but) if wanted else None
+    found = []
+    for each in wanted:
+        lack = _lack_here(each, where) or _lack_of_libvirt(conn, each, where) or _of_taken(taken, each, where)
+        if lack:
+            found.append(f"{each.what}, and {lack}: {each.way_out}")
+    return found
+
+
+def _lack_here(binding: Binding, where: str) -> str | None:
+    kind, value = binding.kind, binding.value
+    if kind == reading.ADDRESS and value[0] not in _host_addresses.read():
+        return f"{where} does not have it"
+    if kind == reading.PORT:
+        return _port_here(value[0], value[1], where)
+    path = os.path.dirname(value[0]) if kind == reading.UNIX else value[0]
+    if kind in (reading.FOLDER, reading.UNIX, reading.FILE):
+        try:
+            return None if _files.call(os.path.exists, path) else f"{path} does not exist on {where}"
+        except _files.Unresponsive as exc:
+            return str(exc)
+    return None
+
+
+def _port_here(address: str, port: int, where: str) -> str | None:
+    """Try a TCP port of this machine."""
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        with socket.socket(family, socket.SOCK_STREAM) as tried:
+            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            tried.bind((address, port))
+    except OSError as exc:
+        if exc.errno == errno.EADDRINUSE:
+            return f"that is taken on {where}"
+    return None
