@@ -315,6 +315,51 @@ class DrainTwo(Drain):
     hosts = ("kvm1", "kvm2")
 
 
+class DrainTwoDefinitions(Drain):
+    """The same while web has a disk that only its next start has."""
+
+    def prepare(self, world):
+        super().prepare(world)
+        connection = world.fleet.hosts["kvm1"].connection
+        (disk,) = hypervisors.disks_of(world.fleet.hosts["kvm1"].domains()[uuid_of("web")])
+        self.disks = [disk, world.disk("later")]
+        connection.defineXML(hypervisors.xml("web", uuid_of("web"), self.disks))
+        world.discover()
+
+    def check(self, world):
+        """It runs with one disk, and has two at its next start."""
+        super().check(world)
+        ((host, _state),) = world.fleet.where()["web"]
+        domain = world.fleet.hosts[host].domains()[uuid_of("web")]
+        assert hypervisors.disks_of(domain, 0) == self.disks[:1]
+        assert hypervisors.disks_of(domain, libvirt.VIR_DOMAIN_XML_INACTIVE) == self.disks
+
+
+class DrainUnknownDevice(Drain):
+    """The same while web has a device that drover does not know, which its next start has alone: it stays, and the others go."""
+
+    place = "kvm1"
+
+    def prepare(self, world):
+        super().prepare(world)
+        connection = world.fleet.hosts["kvm1"].connection
+        text = hypervisors.xml("web", uuid_of("web"), hypervisors.disks_of(world.fleet.hosts["kvm1"].domains()[uuid_of("web")]))
+        device = "<shmem name='both'><model type='ivshmem-plain'/><size unit='M'>4</size></shmem>"
+        connection.defineXML(text.replace("</devices>", f"{device}</devices>"))
+        world.discover()
+
+    def run(self, run):
+        limits = {"max_migrations": 1, "max_migrations_overall": 1, "max_wait": 2, "shutdown_timeout": 1}
+        result = run.task("localhost", "drain", host=["kvm1"], unmovable="skip", **limits)
+        assert [each["name"] for each in result["staying"]] == ["web"]
+
+    def check(self, world):
+        where = world.fleet.where()
+        assert where["web"] == [("kvm1", "running")] and where["beside"][0][0] != "kvm1", where
+        with Store.open(world.url).read() as connection:
+            assert services.get(connection, "kvm1").disabled
+
+
 class Evacuate(Operation):
     """The module evacuate, and between its halves the role power, which cuts the power of kvm1: all that ran there runs elsewhere."""
 
@@ -816,6 +861,8 @@ OPERATIONS = {
     "rolling": Rolling,
     "drain": Drain,
     "drain of two hosts": DrainTwo,
+    "drain with two definitions": DrainTwoDefinitions,
+    "drain with an unknown device": DrainUnknownDevice,
     "evacuate": Evacuate,
     "resize": Resize,
     "resize on the same host": ResizeHere,

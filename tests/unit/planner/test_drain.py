@@ -115,6 +115,44 @@ def test_what_cannot_move_is_named_and_the_rest_is_planned(more, says):
     assert any("stuck" in line and says in line for line in plan["lines"])
 
 
+def bound(move="never", **more):
+    return [
+        {
+            **{"what": "its shared memory s is memory that it shares", "way_out": "take it away", "move": move, "evacuation": "lost"},
+            **{"only": "", "address": None, "keep_running": False},
+            **more,
+        }
+    ]
+
+
+@pytest.mark.parametrize(
+    ("move", "state", "policy", "stays"),
+    [
+        ("never", "running", None, True),
+        ("never", "shutoff", None, True),
+        ("off", "running", None, True),
+        ("off", "running", "cold", False),
+        ("off", "shutoff", None, False),
+        ("live", "running", None, False),
+        ("live", "running", "cold", True),
+        ("live", "shutoff", None, True),
+        ("looked_up", "running", None, False),
+    ],
+)
+def test_f12_what_binds_an_instance_is_a_reason_of_the_plan(move, state, policy, stays):
+    plan, _columns = drain(THREE, [guest("a", state=state, move_policy=policy, bindings=bound(move))])
+    assert reasons(plan) == ({"a": "its shared memory s is memory that it shares: take it away"} if stays else {})
+
+
+def test_f09_a_guest_that_a_shutdown_would_lose_is_not_shut_down_by_its_policy():
+    plan, _columns = drain(
+        THREE, [guest("a", move_policy="shutdown", bindings=bound(keep_running=True)), guest("b", move_policy="shutdown")]
+    )
+    assert [each["name"] for each in plan["shutdowns"]] == ["b"]
+    (stays,) = plan["unmovable"]
+    assert stays["name"] == "a" and stays["keep_running"]
+
+
 @pytest.mark.parametrize("more", [{"persistent": False}, {"managed_save": True}])
 def test_running_ones_do_not_mind(more):
     assert targets(drain(THREE, [guest("a", **more)])[0]) == {"a": "kvm2"}

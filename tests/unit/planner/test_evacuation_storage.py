@@ -92,3 +92,15 @@ def test_safety_05_what_a_destination_is_to_find():
         },
         {"target": "vdb", "identity": "nfs:a:/x/old", "behind": None},
     ]
+
+
+@pytest.mark.parametrize(
+    ("evacuation_of_it", "only", "lost"),
+    [("lost", "", True), ("lost", "next_start", True), ("lost", "running", False), ("starts", "", False)],
+)
+def test_f02_what_binds_an_instance_is_lost_with_its_host(evacuation_of_it, only, lost):
+    """Another host starts the definition of the next start: what only the running guest had does not hold it back."""
+    here = node(mounts=[mount("/srv/nfs", "nfs:filer:/vms")])
+    bindings = [{"what": "its disk vda is an NVMe device", "move": "never", "evacuation": evacuation_of_it, "only": only}]
+    why = evacuation.why_lost({**instance(file("/srv/nfs/vm.qcow2")), "bindings": bindings}, here)
+    assert why == ("its disk vda is an NVMe device; define it elsewhere by hand without that" if lost else None)
