@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from ansible_collections.drover.compute.plugins.module_utils import _cpus, _host_addresses, _kvm_probe, _missing_drivers
+from ansible_collections.drover.compute.plugins.module_utils import _cpus, _host_addresses, _kvm_probe, _missing_drivers, _sources
 from ansible_collections.drover.compute.plugins.module_utils._capabilities import parse_capabilities
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import network_filters_of
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
@@ -45,14 +45,20 @@ def read(conn: Any, local: bool) -> dict[str, Any]:
         "pools": sorted(each["name"] for each in pools if each["active"]),
         "pools_free_gib": {each["name"]: each["free_gib"] for each in pools if each["active"] and each["type"] not in _NO_ROOM},
         "pools_stopped": sorted(each["name"] for each in pools if each["autostart"] and not each["active"]),
-        # Without their values, which are nobody's business here.
-        "secrets": _distinct(
-            name for secret in _missing_drivers.listed(conn.listAllSecrets, 0) for name in (secret.UUIDString(), secret.usageID())
-        ),
+        **_secrets(conn),
         **_missing_drivers.read(conn, local),
         "pool_types": {each["name"]: each["type"] for each in pools},
         "nwfilters": _distinct(each.name() for each in _missing_drivers.listed(conn.listAllNWFilters, 0)),
         "guests": [found for found in (_guest(conn, domain) for domain in conn.listAllDomains(0)) if found],
+    }
+
+
+def _secrets(conn: Any) -> dict[str, list[str]]:
+    """Return the names of the secrets that have a value, or may have one; and of those of which libvirt does not tell. No value is kept."""
+    found = [(_sources.has_value(secret), (secret.UUIDString(), secret.usageID())) for secret in _missing_drivers.listed(conn.listAllSecrets, 0)]
+    return {
+        "secrets": _distinct(name for has, names in found for name in names if has is not False),
+        "secrets_unknown": _distinct(name for has, names in found for name in names if has is None),
     }
 
 

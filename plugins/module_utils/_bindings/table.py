@@ -56,7 +56,7 @@ SOCKET = Verdict(LOOKED_UP, STARTS)
 CLAIMED = Verdict(LOOKED_UP, STARTS)
 
 #: What a person can do about most things.
-BY_HAND = "take it away (virsh detach-device), or move the instance by hand"
+BY_HAND = "take it away or move the instance by hand"
 #: Why of a name about which the type of its element says all.
 BY_TYPE = "by its type"
 
@@ -207,7 +207,7 @@ KINDS = (
             "emulator": Verdict(
                 LIVE,
                 LOST,
-                "its emulated TPM keeps its state in a folder of its host, which a cold move does not take along",
+                "its emulated TPM keeps its state in a folder of this host, which a cold move does not take along",
                 "move it live",
             ),
         },

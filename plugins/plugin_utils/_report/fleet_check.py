@@ -77,7 +77,7 @@ def findings(answers: Mapping[str, Mapping[str, Any]]) -> list[Finding]:
             Finding(name, ERROR, sentence.rstrip("."), "Run the playbook drover.compute.migration_trust")
             for sentence in answer.get("unreached") or ()
         ]
-    found += [*_lacking(hosts), *_cpus(hosts, answers), *_versions(hosts), *_security(hosts)]
+    found += [*_lacking(hosts), *_secrets_unknown(hosts), *_cpus(hosts, answers), *_versions(hosts), *_security(hosts)]
     found += [*_same_machine(hosts), *_migration_addresses(hosts, answers)]
     return sorted(set(found), key=lambda each: (each.severity != ERROR, each))
 
@@ -284,6 +284,19 @@ def _advice(has: str, name: str, host: Mapping[str, Any], hosts: Mapping[str, Ma
     types = host.get("missing_pool_types") or {}
     kinds = [each["pool_types"][name] for each in hosts.values() if has == "pools" and name in (each.get("pool_types") or {})]
     return next((drivers.pool_remedy((), types, kind) for kind in kinds if kind in types), None)
+
+
+def _secrets_unknown(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
+    """Secrets that guests use, and of which a host does not tell if they have a value."""
+    used = {each for host in hosts.values() for guest in host["guests"] for each in _names(guest, "secrets") or ()}
+    for name, host in hosts.items():
+        for each in sorted(used.intersection(host.get("secrets_unknown") or ())):
+            yield Finding(
+                name,
+                WARNING,
+                f"it is not known if the secret {each}, which guests use, has a value there: libvirt does not tell of private ones",
+                "Set it once more if in doubt: virsh secret-set-value",
+            )
 
 
 def _some(guests: Iterable[str]) -> str:

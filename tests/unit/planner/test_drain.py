@@ -118,8 +118,13 @@ def test_what_cannot_move_is_named_and_the_rest_is_planned(more, says):
 def bound(move="never", **more):
     return [
         {
-            **{"what": "its shared memory s is memory that it shares", "way_out": "take it away", "move": move, "evacuation": "lost"},
-            **{"only": "", "address": None, "keep_running": False},
+            "what": "its shared memory s is memory that it shares",
+            "way_out": "take it away",
+            "move": move,
+            "evacuation": "lost",
+            "only": "",
+            "address": None,
+            "keep_running": False,
             **more,
         }
     ]

@@ -333,3 +333,12 @@ def test_a_pool_whose_type_needs_a_package():
 def test_the_filters_of_a_guest():
     text = XML.replace("<interface type='user'/>", "<interface type='user'><filterref filter='clean'/></interface>")
     assert _host_check.of_xml(text)["nwfilters"] == ["clean"]
+
+
+def test_f14_a_secret_of_which_libvirt_does_not_tell():
+    secret = "3d5a4b1c-0000-4000-8000-000000000001"
+    told = check(
+        {"kvm1": host(guest("vault", secrets=[secret]), secrets=[secret]), "kvm2": host(secrets=[secret], secrets_unknown=[secret])}
+    )
+    (found,) = [each for each in told["findings"] if "secret" in each["what"]]
+    assert found["host"] == "kvm2" and f"it is not known if the secret {secret}, which guests use, has a value there" in found["what"]
