@@ -65,7 +65,8 @@ host:
   description:
     - What the host has, and what its guests use, in C(guests).
     - C(machines) are architectures and machine types, C(security) the security drivers, C(interfaces) the network interfaces (null if the
-      hypervisor is another machine), C(secrets) uuids of those that have a value, or may have one, C(secrets_unknown) of those of which libvirt does not tell, C(free_gib) the free space of O(instances_path) (null if there is no such folder),
+      hypervisor is another machine), C(secrets) uuids of those that have a value, or may have one, C(secrets_unknown) of those of which
+      libvirt does not tell, C(free_gib) the free space of O(instances_path) (null if there is no such folder),
       C(pools_free_gib) the same of storage pools in which volumes can be made, C(pools_stopped) those that should run and do not,
       C(pool_types) the types of the pools, C(nwfilters) the network filters, C(why_no_kvm) why a guest does not start with KVM (null if it does,
       or if that is not known), C(clock) the time in seconds since 1970.
