@@ -97,7 +97,7 @@ def read_domain(domain: Any, local: bool) -> dict[str, Any]:
 def domain_from_xml(text: str, state: str) -> dict[str, Any]:
     """What :func:`read_domain` would say of a domain that is not defined yet (for check mode)."""
     # libvirt leaves passwords out of the XML of a domain too.
-    entry = _from_text([without_passwords(text)])
+    entry = _from_text([without_passwords(text)], None)
     entry.update(state=state, persistent=True, autostart=False, managed_save=False, snapshots=False, fixed_snapshots=[])
     return entry
 
@@ -163,13 +163,12 @@ def _entry(
         # It is there, and most of its files are in its own XML.
         texts, snapshots = texts_of(domain, active, False, False), []
         _warn(warn, f"The files of the snapshots and of the saved memory of {domain.name()} are not known: {_libvirt.text_of(exc)}.")
-    entry = _from_text(texts)
+    entry = _from_text(texts, texts[1] if active else None)
     entry["snapshots"], entry["fixed_snapshots"] = bool(snapshots) or bool(known[1]), fixed
     entry["uuid"] = domain.UUIDString()
     entry["state"] = state_name(stats.get("state.state", 0))
     if active:
         _add_live(entry, texts[1])
-        entry["bindings"] = reading.as_facts(reading.read(texts[0], texts[1]))
     return entry
 
 
@@ -196,7 +195,7 @@ def _identity(disk: Mapping[str, Any]) -> tuple[Any, ...]:
     return (disk["target"], disk["type"], disk["source"])
 
 
-def _from_text(texts: Sequence[str]) -> dict[str, Any]:
+def _from_text(texts: Sequence[str], running: str | None) -> dict[str, Any]:
     # The inactive form is what a host needs to run the domain again after this one is lost.
     parsed = parse_domain(texts[0])
     parsed.pop("type")
@@ -213,7 +212,7 @@ def _from_text(texts: Sequence[str]) -> dict[str, Any]:
         "next_start_cpus": [],
         "running_disks": [],
         "other_files": other_files(texts, parsed["disks"]),
-        "bindings": reading.as_facts(reading.read(texts[0])),
+        "bindings": reading.as_facts(reading.read(texts[0], running)),
         "xml": texts[0],
     }
 

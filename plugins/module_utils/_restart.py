@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _distribution, _files, _libvirt, _mdevs, _orders, _ownership, _power
-from ansible_collections.drover.compute.plugins.module_utils._bindings import reading, table, there
+from ansible_collections.drover.compute.plugins.module_utils._bindings import reading, table
+from ansible_collections.drover.compute.plugins.module_utils._bindings.there import reasons_here
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
     VNC_PASSWORD,
     is_locked_out,
@@ -114,7 +115,7 @@ def _refuse(conn: Any, order: Mapping[str, Any], surroundings: Surroundings) -> 
     held = [each.what for each in bindings if each.evacuation == table.LOST and each.move != table.LOOKED_UP]
     if held:
         raise LibvirtProblem(f"{'; '.join(held)}: take it out of the XML and start it by hand")
-    lacking = there.reasons_here(conn, bindings, where, order["uuid"])
+    lacking = reasons_here(conn, bindings, where, order["uuid"])
     if lacking:
         raise LibvirtProblem("; ".join(lacking))
 

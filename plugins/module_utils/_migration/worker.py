@@ -28,7 +28,8 @@ from ansible_collections.drover.compute.plugins.module_utils import (
     _power,
     _snapshot_records,
 )
-from ansible_collections.drover.compute.plugins.module_utils._bindings import reading, there
+from ansible_collections.drover.compute.plugins.module_utils._bindings import reading
+from ansible_collections.drover.compute.plugins.module_utils._bindings import there as far
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration import checks, passthrough, rebinding, shared_ssh, snapshots, state
 from ansible_collections.drover.compute.plugins.module_utils._migration.certificates import certificate_reasons
@@ -931,7 +932,7 @@ def precheck(source: Any, destination: Any, domain: Any, move: Mapping[str, Any]
     devices = move.get("devices") or passthrough.NONE
     bindings = reading.read(next_start or text, text if next_start else None, passthrough.names(devices))
     reasons += checks.device_reasons(bindings, live)
-    reasons += there.reasons(destination, bindings, storage.same, move.get("addresses_there") or (), live, move["uuid"])
+    reasons += far.reasons(destination, bindings, storage.same, move.get("addresses_there") or (), live, move["uuid"])
     if move.get("numa") is not None and not move.get("resized"):
         reasons += _by_both(lambda each: rebinding.reasons(each, move["numa"]), text, next_start)
     if live:
