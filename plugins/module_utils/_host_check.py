@@ -55,7 +55,9 @@ def read(conn: Any, local: bool) -> dict[str, Any]:
 
 def _secrets(conn: Any) -> dict[str, list[str]]:
     """Return the names of the secrets that have a value, or may have one; and of those of which libvirt does not tell. No value is kept."""
-    found = [(_sources.has_value(secret), (secret.UUIDString(), secret.usageID())) for secret in _missing_drivers.listed(conn.listAllSecrets, 0)]
+    found = [
+        (_sources.has_value(secret), (secret.UUIDString(), secret.usageID())) for secret in _missing_drivers.listed(conn.listAllSecrets, 0)
+    ]
     return {
         "secrets": _distinct(name for has, names in found for name in names if has is not False),
         "secrets_unknown": _distinct(name for has, names in found for name in names if has is None),

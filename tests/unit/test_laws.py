@@ -139,6 +139,7 @@ def modules_know_their_machine(name, tree):
 #: What runs on the controller.
 OWN = ("action/", "plugin_utils/", "modules/")
 
+
 def starts_with_a_proof(name, tree):
     """Only starting calls a module that may start a domain; all others name a module that starts none."""
     if name == STARTING:
