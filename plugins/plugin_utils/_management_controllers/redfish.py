@@ -107,10 +107,10 @@ class Redfish:
         if not isinstance(target, str):
             raise Refused("it has no action that switches the power (#ComputerSystem.Reset); nothing was sent")
         allowed = self._allowed(action)
-        fitting = [each for each in _RESET_TYPES[request] if not allowed or each in allowed]
-        if not fitting:
+        possible = [each for each in _RESET_TYPES[request] if not allowed or each in allowed]
+        if not possible:
             raise Refused(f"it cannot do {' or '.join(_RESET_TYPES[request])}, only {', '.join(sorted(allowed))}; nothing was sent")
-        return target, {"ResetType": fitting[0]}
+        return target, {"ResetType": possible[0]}
 
     def _can(self, system: Mapping[str, Any]) -> list[str] | None:
         """Return the requests that the controller can do; None if it does not say."""
@@ -222,7 +222,7 @@ class Redfish:
         if isinstance(problem, socket.gaierror):
             raise Refused("its name is not known here: correct drover_power_address") from None
         if isinstance(problem, OSError) and problem.errno in _UNSENT:
-            raise Unreached(f"it cannot be reached ({os.strerror(problem.errno)})") from None
+            raise Unreached(f"it takes no connection ({os.strerror(problem.errno)})") from None
         words = f"no answer within {self._timeout:.0f} s" if isinstance(problem, TimeoutError) else f"no whole answer ({_name(problem)})"
         raise Uncertain(f"{words} to {method}") from None
 

@@ -190,7 +190,7 @@ def test_wrong_password_certificate_and_nobody_there(bmc, tmp_path):
     assert "drover_power_ca_path" in ask(server, ca_path="/nonexistent")["problem"]
     server.close()
     result = ask(server, request="off", timeout=1)
-    assert result["begun"] is False and "cannot be reached" in result["msg"]
+    assert result["begun"] is False and "takes no connection" in result["msg"]
 
 
 @pytest.mark.parametrize("form", ["[::1]:{port}", "https://[::1]:{port}", "https://[::1]:{port}/", "https://localhost:{port}"])
