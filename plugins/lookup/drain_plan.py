@@ -87,7 +87,8 @@ _raw:
     unmovable:
       description:
         - Instances that cannot move, each with C(uuid), C(name), C(host), C(state), C(vcpus), C(memory_mb), C(disk_gb), C(reason),
-          C(nearest) (the host with the least missing capacity, and the missing amount) and C(way_out).
+          C(nearest) (the host with the least missing capacity, and the missing amount), C(way_out) and C(keep_running) (a shutdown would lose
+          something).
       type: list
       elements: dict
       returned: always
