@@ -301,18 +301,15 @@ def is_locked_out(text: str) -> bool:
     return PASSWORD_KEY in parse_metadata(root) and any(not console.get("passwd") for console in consoles)
 
 
-def has_emulated_tpm(text: str) -> bool:
-    """Whether the domain has a swtpm, whose state is a folder of the host."""
-    return any(b.get("type") == "emulator" for b in parse(text).findall("devices/tpm/backend"))
-
-
 def boot_files(text: str) -> list[tuple[str, bool]]:
     """What a domain is started from beside its disks: a list of (path, whether it is firmware of the system that nobody writes to)."""
     root, found = parse(text), []
-    for name in ("loader", "kernel", "initrd", "dtb", "acpi/table"):
+    for name in ("loader", "kernel", "initrd", "dtb", "shim", "acpi/table"):
         for element in root.findall(f"os/{name}"):
             path = (element.text or "").strip()
             unwritten = element.get("readonly") == "yes" or element.get("type") == "rom"
             if path.startswith("/"):
                 found.append((path, name == "loader" and unwritten and path.startswith("/usr/")))
+    # What the firmware gives to the guest (fw_cfg).
+    found += [(str(each.get("file")), False) for each in root.findall("sysinfo/entry") if (each.get("file") or "").startswith("/")]
     return found

@@ -77,7 +77,9 @@ def reasons(destination: Any, bindings: Sequence[Binding], same: Sameness, addre
     :param live: it moves while it runs.
     :param but: its uuid.
     """
-    wanted = [each for each in bindings if each.kind and (each.kind not in _OF_RUNNING or (live and each.only != reading.NEXT_START))]
+    # Packet filters are looked up with the networks.
+    kinds = [each for each in bindings if each.kind and each.kind != reading.FILTER]
+    wanted = [each for each in kinds if each.kind not in _OF_RUNNING or (live and each.only != reading.NEXT_START)]
     taken = Taken(destination, but) if any(each.kind in (reading.PORT, reading.UNIX, reading.CID) for each in wanted) else None
     found = []
     for each in wanted:

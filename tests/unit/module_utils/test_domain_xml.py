@@ -12,7 +12,6 @@ from ansible_collections.drover.compute.plugins.module_utils._bindings import re
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import (
     backing_files,
     console_logs,
-    has_emulated_tpm,
     is_locked_out,
     networks_of,
     nvram_path,
@@ -66,7 +65,6 @@ def test_everything_at_once():
 def test_what_a_move_must_know():
     assert backing_files(parse(FULL).find("devices/disk")) == ["/b/base.qcow2", "/b/root.img"]
     assert nvram_path(FULL) == "/var/lib/libvirt/qemu/nvram/db_VARS.fd"
-    assert has_emulated_tpm(FULL)
     assert networks_of(FULL) == {"network": ["default"], "bridge": ["br0"], "dev": ["eth1"]}
     reasons = "; ".join(each.what for each in reading.in_the_way(reading.read(FULL), live=True))
     assert "0000:3b:00.1" in reasons
