@@ -234,7 +234,7 @@ class Drain:
                     count_disks(connection, self.plan, reports)
                 return
             for each in refused:
-                if each["bindings"]:
+                if each.get("bindings"):
                     self.held[each["uuid"]] = each["bindings"]
                 self._exclude(each, each["why"] or each["message"], each["reached"])
             if not self.request.plan_only:

@@ -23,7 +23,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations.options
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MoveOrder, UnopenedOrder
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MoveAnswer, MoveOutcome, PrecheckReport
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
-from ansible_collections.drover.compute.plugins.plugin_utils._store import migrations_open
+from ansible_collections.drover.compute.plugins.plugin_utils._store import addresses, migrations_open
 
 AnyOrder = TypeVar("AnyOrder", bound=UnopenedOrder)
 
@@ -153,8 +153,9 @@ class HostMoves:
             return
         with self._store.read() as connection:
             found = used_files.of_moves(connection, orders)
+            seen = addresses.of_hosts(connection, {order["destination"] for order in orders})
         for order in orders:
-            order["files"] = found[order["uuid"]]
+            order["files"] = {**found[order["uuid"]], "addresses_there": sorted(seen.get(order["destination"], ()))}
 
     def _look(self, order: UnopenedOrder) -> tuple[str | None, str | None]:
         """Return the states of a domain at its source and destination, see conductor.restarting."""

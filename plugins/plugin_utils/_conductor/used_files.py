@@ -12,7 +12,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils import _storage_ide
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NodeStorage
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import UnopenedOrder
-from ansible_collections.drover.compute.plugins.plugin_utils._store import addresses, files
+from ansible_collections.drover.compute.plugins.plugin_utils._store import files
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
 #: The path of a file, and its identity on shared storage; None for a file of its host alone.
@@ -109,14 +109,13 @@ def of_ways(connection: Connection, ways: Mapping[str, tuple[str, str]]) -> dict
     """Collect what the sources of moves have to know of their destinations and of the store.
 
     :param ways: dict uuid of an instance -> (source, destination).
-    :returns: dict uuid -> arguments of the module _domain_migration: used_elsewhere, shared_folders, devices_there, addresses_there, images_there.
+    :returns: dict uuid -> arguments of the module _domain_migration: used_elsewhere, shared_folders, devices_there, images_there.
     """
     needed = files.of_instances(connection, list(ways))
     own, rows = _own(connection, needed, needed), {}
     for source in sorted({source for source, _there in ways.values()}):
         disks = [own[uuid] for uuid, way in ways.items() if way[0] == source]
         rows[source] = files.needed(connection, set().union(*disks), source)
-    seen = addresses.of_hosts(connection)
     hosts = files.nodes_of(connection, {(host, None) for way in ways.values() for host in way})
     found = {}
     for uuid, (source, destination) in ways.items():
@@ -126,7 +125,6 @@ def of_ways(connection: Connection, ways: Mapping[str, tuple[str, str]]) -> dict
             "used_elsewhere": _meant(own[uuid], rows[source], uuid),
             "shared_folders": sorted({pool["path"] for pool in here["pools"] if pool.get("path") and pool.get("shared_id")}),
             "devices_there": _devices(paths, here, there),
-            "addresses_there": sorted(seen.get(destination, ())),
             "images_there": [image for image in there["images"] if image["path"] in paths],
         }
     return found

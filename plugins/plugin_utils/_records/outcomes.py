@@ -100,7 +100,7 @@ class PrecheckReport(TypedDict):
     source: str
     destination: str
     provider: str | None
-    bindings: list[Binding]
+    bindings: NotRequired[list[Binding]]
     ok: bool
     would_start: bool
     message: str

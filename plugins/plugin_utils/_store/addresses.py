@@ -5,17 +5,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
 
 
-def of_hosts(connection: Connection) -> dict[str, set[str]]:
-    """Read the addresses of all hosts that have told them: {host: addresses}."""
+def of_hosts(connection: Connection, hosts: Collection[str] | None = None) -> dict[str, set[str]]:
+    """Read the addresses of hosts that have told them: {host: addresses}.
+
+    :param hosts: None for all hosts.
+    """
     table = tables.compute_nodes
+    query = sa.select(table.c.host, table.c.facts)
     found: dict[str, set[str]] = {}
-    for row in connection.execute(sa.select(table.c.host, table.c.facts)):
+    for row in connection.execute(query) if hosts is None else bulk.among(connection, query, table.c.host, hosts):
         if (row.facts or {}).get("addresses"):
             found.setdefault(row.host, set()).update(row.facts["addresses"])
     return found
