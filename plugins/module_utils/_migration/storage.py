@@ -515,7 +515,7 @@ class Storage:
                 self._drop_there(entry)
             entry["made"], entry["key_there"] = "intent", None
             self.save()
-            fill = not live or entry["kind"] != "disk" or entry.get("next_start")
+            fill = bool(not live or entry["kind"] != "disk" or entry.get("next_start"))
             plain = self._flat(entry) if fill else None
             path = plain or entry["path"]
             try:

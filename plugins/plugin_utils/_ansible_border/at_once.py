@@ -37,7 +37,8 @@ def ask_each(questions: Mapping[str, Callable[[], Any]], most: int, limit: int) 
     :param limit: seconds that each has, which the question itself keeps; a process that goes on is ended.
     :returns: dict host -> what the question returned, or a DroverError.
     """
-    waiting, asked = list(questions.items()), {}
+    waiting = list(questions.items())
+    asked: dict[int, _Asked] = {}
     answers: dict[str, Any] = {}
     try:
         while waiting or asked:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from ansible_collections.drover.compute.plugins.module_utils._bindings import reading
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import is_written
@@ -22,7 +22,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations import 
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.evacuation import RAN, blind_nodes, why_lost
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.fencing import UNREAD_HOSTS
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NodeStorage, Sighting, StorageOfNode
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import EvacuatedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import Binding, EvacuatedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import HostMigration
 from ansible_collections.drover.compute.plugins.plugin_utils._store import evacuations, files, orders
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection, Store
@@ -187,7 +187,8 @@ def sort_out(
         return LEAVE, None, "its disks were changed for a snapshot: run drover.compute.instance_snapshot again when its host is back"
     if instance.get("bindings") is None and instance["xml"]:
         # Its host was last read by a drover that did not tell them.
-        instance = {**instance, "bindings": reading.as_facts(reading.read(instance["xml"]))}
+        found = cast("list[Binding]", reading.as_facts(reading.read(instance["xml"])))
+        instance = {**instance, "bindings": found}
     reason = why_lost(instance, node)
     if reason:
         return LOST, None, reason
