@@ -40,7 +40,9 @@ MAY_TAKE = {
 STARTING = "plugin_utils/_conductor/starting.py"
 #: What may start a domain on a hypervisor, and the files that do: those of the modules that STARTING knows, and the end of a move of a guest
 #: that its source has shut down itself.
-STARTS = {"boot", "create", "createWithFlags", "resume", "revertToSnapshot", "pMWakeup"}
+STARTS = {"boot", "createWithFlags", "revertToSnapshot", "pMWakeup"}
+#: The same words are of pools, folders and devices too.
+STARTS_OF_DOMAINS = {("domain", "create"), ("domain", "resume"), ("_power", "start")}
 STARTERS = {
     "modules/domain.py",
     "modules/domain_power.py",
@@ -142,20 +144,22 @@ OWN = ("action/", "plugin_utils/", "modules/")
 
 def starts_with_a_proof(name, tree):
     """Only starting calls a module that may start a domain; all others name a module that starts none."""
-    if name == STARTING:
+    if name == STARTING or name.startswith(("modules/", "module_utils/")):
         return []
     called = [call.args[0] for dummy, function, call in calls_of(tree) if function == "act" and len(call.args) == 2]
-    found = [each.value if isinstance(each, ast.Constant) else ast.unparse(each) for each in called]
+    found = [each.value if isinstance(each, ast.Constant) else f"variable {ast.unparse(each)}" for each in called]
     # The one call of a plugin by its base class.
-    return [each for each in found if each in starting.STARTING or not (each.startswith(("_", "ansible.builtin.")) or each == "args")]
+    return [
+        each for each in found if each in starting.STARTING or not (each.startswith(("_", "ansible.builtin.")) or each == "variable args")
+    ]
 
 
 def only_known_files_start_domains(name, tree):
     """On hypervisors domains start in a few files, which the modules of starting use."""
     if name in STARTERS or not name.startswith(("modules/", "module_utils/")):
         return []
-    found = [f"{owner}.{function}" for owner, function, dummy in calls_of(tree) if function in STARTS]
-    return found + [f"{owner}.start" for owner, function, dummy in calls_of(tree) if function == "start" and owner == "_power"]
+    called = [(owner, function) for owner, function, dummy in calls_of(tree)]
+    return [f"{owner}.{function}" for owner, function in called if function in STARTS or (owner, function) in STARTS_OF_DOMAINS]
 
 
 RULES = {
