@@ -23,6 +23,8 @@ MODULE = "_domain_sightings"
 ALL = 100
 #: Seconds that a host may take for a look; and for which a look counts in the run that made it.
 LIMIT, COUNTS = 30, 60
+#: What a host shows of a domain that is off there, or not there.
+NOT_UP = (None, "shutoff", "crashed")
 
 #: The modules that may start domains: (arguments) -> uuids of those that they may start.
 STARTING: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {
@@ -162,6 +164,9 @@ class Starting:
         :raises DroverError: as prove().
         """
         look = self._fresh({uuid: name}, host)
+        if look.seen.get(host, {}).get(uuid) in NOT_UP:
+            # There is nothing to shut down: it is off, or has been moved by an earlier run.
+            return
         silent = [each for each in look.silent if each != host]
         others = [place for place, domains in look.seen.items() if uuid in domains and place != host]
         if others or silent:
