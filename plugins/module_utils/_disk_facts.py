@@ -59,7 +59,7 @@ class DiskFacts:
     def __init__(self, mounts: Sequence[Mount], pools: Iterable[Mapping[str, Any]], conn: Any, declared: Iterable[str] = ()) -> None:
         self._mounts, self._conn = mounts, conn
         # The guests of libvirt's test driver have disks in their definitions only.
-        self._has_files = conn is not None and conn.getType() != "Test"
+        self._has_files = conn is not None and conn.getType() != "TEST"
         self._folders = {pool["name"]: pool["path"] for pool in pools if pool["type"] in FOLDER_POOLS and pool["path"]}
         self._declared = [os.path.normpath(self._folders[name]) for name in declared if name in self._folders]
         self._places: dict[str, tuple[str | None, str | None, int | None]] = {}

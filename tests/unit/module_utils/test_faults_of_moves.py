@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import os
 import subprocess
+import types
+import xml.etree.ElementTree as ET
 
 import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
+from ansible_collections.drover.compute.plugins.module_utils._disk_facts import DiskFacts
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_disk
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, domain, qemu_img
 from ansible_collections.drover.compute.tests.unit.module_utils.test_migration import UUID
 from ansible_collections.drover.compute.tests.unit.module_utils.test_migration_storage import Place, place
@@ -249,3 +253,27 @@ def test_f14_a_secret_without_a_value(place, code, refused):
         assert words in place.refused()
     else:
         place.moved()
+
+
+# -- F9, F13: files that are gone ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("device", "state", "words", "keeps"),
+    [
+        ("disk", "running", "is not there any more, and only the running guest has what is in it", True),
+        ("disk", "shutoff", "does not exist", False),
+        ("cdrom", "running", "does not exist any more", False),
+    ],
+)
+def test_f09_f13_a_file_that_is_gone_is_a_fact(tmp_path, device, state, words, keeps):
+    there, lost = qemu_img(tmp_path / "there.qcow2"), str(tmp_path / "lost.qcow2")
+    disks = [parse_disk(ET.fromstring(disk(path, device=device, kind="raw"))) for path in (there, lost)]
+    facts = {"name": "vm", "state": state, "disks": disks, "running_disks": [], "other_files": [], "bindings": []}
+    DiskFacts((), [], types.SimpleNamespace(getType=lambda: "QEMU")).add_domains([facts])
+    (found,) = facts["bindings"]
+    assert lost in found["what"] and words in found["what"] and (found["move"], found["keep_running"]) == ("never", keeps)
+    # What libvirt's test driver shows has no files.
+    facts["bindings"] = []
+    DiskFacts((), [], types.SimpleNamespace(getType=lambda: "TEST")).add_domains([facts])
+    assert facts["bindings"] == []
