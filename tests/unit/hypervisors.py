@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import errno
 import hashlib
 import importlib
 import json
@@ -412,7 +413,10 @@ class Fleet:
             return self.open(uri)
         host = self.hosts.get(parts.hostname or "") if parts.netloc else here
         if host is None or not (host.on and host.libvirt) or not self.sees(here, host):
-            raise libvirt.libvirtError(f"Failed to connect socket to {uri}")
+            problem = libvirt.libvirtError(f"Failed to connect socket to {uri}")
+            # The code and the errno of libvirt itself, where the socket of its daemon is missing.
+            problem.err = (libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_FROM_RPC, str(problem), 2, "", None, None, errno.ENOENT, 0)
+            raise problem
         return host.connection
 
     def sees(self, one, other):
