@@ -187,7 +187,7 @@ def sort_out(
         return LEAVE, None, "its disks were changed for a snapshot: run drover.compute.instance_snapshot again when its host is back"
     if instance.get("bindings") is None and instance["xml"]:
         # Its host was last read by a drover that did not tell them.
-        found = cast("list[Binding]", reading.as_facts(reading.read(instance["xml"])))
+        found = cast(list[Binding], reading.as_facts(reading.read(instance["xml"])))
         instance = {**instance, "bindings": found}
     reason = why_lost(instance, node)
     if reason:

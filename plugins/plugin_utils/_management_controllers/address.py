@@ -40,7 +40,7 @@ def parse(text: str, default_port: int, scheme: str | None) -> Address:
         raise DroverError(f"drover_power_address has an @. A user and a password have variables of their own. {_FORMS}")
     rest = text.strip()
     if "://" in rest:
-        given, _, rest = rest.partition("://")
+        given, dummy, rest = rest.partition("://")
         if scheme is None or given.lower() != scheme:
             why = f"only {scheme} is possible" if scheme else "this driver takes none"
             raise _wrong(text, f"it begins with {given}://, and {why}")

@@ -53,7 +53,7 @@ def switch_pid(layout: Layout) -> int:
         return struct.unpack("3i", credentials)[0]
 
 
-def ask(layout: Layout, do: str, host: str | None = None, timeout: float = 90) -> typing.Any:
+def ask(layout: Layout, do: str, host: str | None = None, timeout: float = 600) -> typing.Any:
     """Ask the switch to do something; return its answer or raise LabError with its words."""
     with connect(layout) as sock:
         sock.settimeout(timeout)

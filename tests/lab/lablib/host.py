@@ -26,7 +26,7 @@ import time
 from . import host_root, kvm
 from .layout import POWER_OFF, RESTART, SPLIT_DAEMONS, Host, LabError, Layout, run
 
-START_TIMEOUT = 60  # seconds; a second or two on an idle machine
+START_TIMEOUT = 300  # seconds; a second or two on an idle machine
 STOP_TIMEOUT = 20  # seconds that the guests have, then that the services have
 RESTARTS = 5  # exit status: the switch is to start the host again
 

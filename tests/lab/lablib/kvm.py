@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import time
 
-TIMEOUT = 60  # seconds
+TIMEOUT = 300  # seconds
 
 #: As the role place's template has it, without disks and networks.
 GUEST = """\
