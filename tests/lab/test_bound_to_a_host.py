@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from test_evacuate import OFF, die, discover, evacuate
+from test_evacuate import OFF, die, discover, evacuate, extra
 from test_fleet import LOCAL, SHARED, said
 from test_storage_safety import cdrom, define, disk, images
 
@@ -85,10 +85,10 @@ def test_f02_an_nvme_disk_stays_with_its_host(fleet):
     define(fleet, "kvm1", "nvme", NVME)
     define(fleet, "kvm1", "fine", disk(f"{SHARED}/fine.qcow2"), start=True)
     discover(fleet)
-    text = fleet.refused("drain", "-e", "drover_host=kvm1")
+    text = fleet.refused("drain", *extra(drover_host="kvm1"))
     assert "nvme: its disk vda is an NVMe device of the host (0000:01:00.0/1)" in text, text
     die(fleet)
-    text = said(evacuate(fleet, **OFF))
+    text = said(evacuate(fleet, check=False, **OFF))
     where = fleet.where(["kvm2", "kvm3"])
     assert "nvme" not in where and where["fine"][1] == "running", text
     assert re.search(r"nvme.*is on the dead host alone", text), text
@@ -110,7 +110,9 @@ def test_f14_a_secret_without_a_value(fleet):
         define(fleet, "kvm1", "luks", disk(f"{SHARED}/luks.raw", kind="raw").replace("</disk>", f"{luks}</disk>"), start=True)
         discover(fleet)
         text = fleet.refused("drain", "-e", "drover_host=kvm1")
-        assert f"the secret {number} (passphrase) of its disks has no value on kvm2: set it there (virsh secret-set-value)" in text, text
+        assert re.search(
+            rf"the secret {number} \(passphrase\) of its disks has no value on kvm\d: set it there \(virsh secret-set-value\)", text
+        ), text
         fleet.run("kvm3", f"virsh secret-set-value {number} --base64 c2VjcmV0")
         fleet.drain("kvm1")
         assert fleet.settled()["luks"] == ("kvm3", "running")
