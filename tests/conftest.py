@@ -53,6 +53,26 @@ SAMPLED = (
     "tests/unit/test_security.py::",
 )
 
+#: Files with runs of ansible-playbook too. Of these one in four is tried where the others are sampled.
+PLAYED = (
+    "tests/unit/action/test_decisions_of_tasks.py::",
+    "tests/unit/action/test_definitions_kept.py::",
+    "tests/unit/action/test_disk_growth.py::",
+    "tests/unit/action/test_hostile_variables.py::",
+    "tests/unit/action/test_instance_devices.py::",
+    "tests/unit/action/test_known_variables.py::",
+    "tests/unit/action/test_lease.py::",
+    "tests/unit/action/test_providers.py::",
+    "tests/unit/action/test_questions.py::",
+    "tests/unit/action/test_report_module.py::",
+    "tests/unit/action/test_silent_hosts.py::",
+    "tests/unit/action/test_simulate_module.py::",
+    "tests/unit/action/test_store_module.py::",
+    "tests/unit/action/test_store_url.py::",
+    "tests/unit/action/test_terminal.py::",
+    "tests/unit/lookup/test_lookups.py::",
+)
+
 
 def pytest_addoption(parser):
     parser.addoption("--one-in", type=int, default=1, help="of the tests of which there are many try one in so many, always the same ones")
@@ -81,6 +101,13 @@ def _is_sampled(item):
     return any(each in item.nodeid for each in SAMPLED) or (_is_on_postgresql(item) and "tests/unit/store/" in item.nodeid)
 
 
+def _share(item, share):
+    """The number of tests of which one like this is tried."""
+    if _is_sampled(item):
+        return share
+    return min(share, 4) if any(each in item.nodeid for each in PLAYED) else 1
+
+
 def _is_on_postgresql(item):
     given = getattr(item, "callspec", None)
     return given is not None and "postgresql" in given.params.values()
@@ -96,7 +123,7 @@ def pytest_collection_modifyitems(config, items):
         if _is_on_postgresql(item) and _is_above_the_store(item):
             item.add_marker(pytest.mark.long)
     share = config.getoption("one_in")
-    left_out = [item for item in items if _is_sampled(item) and zlib.crc32(item.name.encode()) % share]
+    left_out = [item for item in items if zlib.crc32(item.name.encode()) % _share(item, share)]
     if left_out:
         config.hook.pytest_deselected(items=left_out)
         gone = set(left_out)
