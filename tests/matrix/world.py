@@ -245,10 +245,10 @@ class World:
 
     # How a module is run
 
-    def _run(self, name, module, arguments, check_mode=False, diff=False):
+    def _run(self, name, module, arguments, check_mode=False, diff=False, environment=()):
         run = RUN.get(None)
         if run is None:
-            return self._run_by_itself(name, module, arguments, check_mode, diff)
+            return self._run_by_itself(name, module, arguments, check_mode, diff, environment)
         run.calls += 1
         host, call = self.fleet.hosts[self.aliases.get(name, name)], f"call {run.calls} ({module.rpartition('.')[2]})"
         run.moments(f"before {call}")
