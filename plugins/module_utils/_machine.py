@@ -2,10 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The identity of a machine: which one answers, and if it is the one that the store has for a host.
+"""The identity of a machine, and its comparison with the one that the store has for a host.
 
 Private to the collection. An address may lead to another machine: after a change of DHCP, a mistyped ansible_host, a task that ran on the
-controller. Whoever acts on a host says which machine it expects, and each module compares before it does anything.
+controller. The controller gives each module the machine that the store has for the host. The module compares it with its own before it acts.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The surroundings of the tests are the same whoever runs them, and a part that is left out is named."""
+"""All users run the tests in the same surroundings, and the last line names each part that was left out."""
 
 from __future__ import annotations
 

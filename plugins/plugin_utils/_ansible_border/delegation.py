@@ -39,7 +39,7 @@ ANSWER = 30
 DEFAULT_CONNECTION = "ssh"
 #: The newest version of ansible-core that the tests of this file have seen.
 NEWEST_TESTED = (2, 21)
-#: How many hosts are asked at the same time where the task does not tell how many forks it has.
+#: The number of hosts that are read at the same time, if the task has no number of forks.
 FORKS = 5
 #: Keywords of the calling task that do not apply to the delegated tasks.
 RESET: dict[str, Any] = {

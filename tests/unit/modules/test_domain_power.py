@@ -167,7 +167,7 @@ def test_a_guest_that_does_not_come_up_after_a_reboot_is_told():
 
 
 class Opposite(Forgetful):
-    """A domain whose actions are the opposite of what is asked for."""
+    """A domain that restarts at a shutdown and ends at a reboot."""
 
     def XMLDesc(self, flags):
         return "<domain><on_poweroff>restart</on_poweroff><on_reboot>destroy</on_reboot></domain>"
