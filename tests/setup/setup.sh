@@ -154,6 +154,7 @@ step_storage() {
 
 # Each is made once; Ubuntu has no backports of Debian's, and the tests of what is missing are skipped.
 step_hosts() {
+    install_packages sudo
     for each in split_daemons:split-daemons newer_qemu:newer-qemu agent_guest:agent-guest; do
         [ -z "$(ls ".cache/${each#*:}" 2>/dev/null)" ] || continue
         say "making .cache/${each#*:}"
