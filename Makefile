@@ -4,7 +4,7 @@
 # `make` or `make help` lists what there is.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup ready demo lab lab-down test quick test-unit test-lab test-all test-matrix test-operations test-core-versions test-core-ends test-core-quick test-bare test-odd test-newest lint-newest pins bench-lab bench-nova bench-numa bench-placement bench-drain lint docs pages pictures build clean
+.PHONY: help setup ready demo lab lab-down test quick test-unit test-lab test-all test-matrix test-operations test-core-versions test-core-ends test-core-quick test-bare test-odd test-newest lint-newest pins bench-lab bench-nova bench-nova-tests bench-numa bench-placement bench-drain lint docs pages pictures build clean
 SETUP := tests/setup/setup.sh
 LAB := tests/lab/lab
 # Another one has another ansible-core: tests/setup/core-versions.sh makes it.
@@ -108,6 +108,9 @@ pictures: setup  ## the pictures of the README, in docs/pictures
 
 bench-nova: setup  ## compare the scheduler with Nova's own, which is installed into .venv-nova
 	tests/benchmarks/bench-nova.sh
+
+bench-nova-tests:  ## run Nova's own unit tests, which are read from its package in .venv-nova, against our engine
+	tests/benchmarks/bench-nova-tests.sh
 
 bench-numa: setup  ## compare the fit to NUMA cells and PCI devices with Nova's own, which is installed into .venv-nova
 	tests/benchmarks/bench-numa.sh

@@ -88,6 +88,15 @@ def text_of(value: Any) -> str:
     return "" if value is None else str(value)
 
 
+def required_by_image(properties: Mapping[str, Any]) -> set[str]:
+    """Return the traits that an image requires: ``trait:T`` is required, or T is in ``traits_required``, a list or text with commas."""
+    listed = properties.get("traits_required")
+    if isinstance(listed, str):
+        listed = [part.strip() for part in listed.split(",")]
+    found = {each for each in listed if isinstance(each, str)} if isinstance(listed, (list, tuple)) else set()
+    return found | {key.split(":", 1)[1] for key, value in properties.items() if key.startswith("trait:") and text_of(value) == "required"}
+
+
 def _numbered(values: Mapping[str, Any], name: str) -> list[str] | None:
     found = []
     for number in range(MOST_CELLS):
@@ -221,7 +230,7 @@ def _policy_of_resources(specs: Specs, policy: str | None, emulator: str | None,
 def _policy_of_trait(specs: Specs, threads: str | None) -> str | None:
     """Return the thread policy that the trait of hyperthreading stands for, or the one that is spelled."""
     found = next((text_of(value) for key, value in specs.extra_specs.items() if _TRAIT.fullmatch(key)), "")
-    if not found and text_of(specs.properties.get(f"trait:{HYPERTHREADING}")) == "required":
+    if not found and HYPERTHREADING in required_by_image(specs.properties):
         found = "required"
     if threads and found:
         raise InvalidSpecs(

@@ -239,6 +239,9 @@ class FleetColumns(TypedDict):
     #: For each node what _numa.hosts.NumaHosts reads.
     numa: NotRequired[list[dict[str, Any]]]
     pci_devices: NotRequired[list[list[PciDevice]]]
+    free_pci_devices: NotRequired[IntArray]
+    #: JSON text, see store.services.read_as_json().
+    service: NotRequired[list[str | None]]
     mdev_types: NotRequired[list[list[MdevType]]]
     mdevs: NotRequired[list[list[Mdev]]]
 

@@ -97,15 +97,16 @@ COLUMNS = {
     "uuid": "uuid",
     "cell_uuid": "cell",
     **{name: name for name in _TEXTS_AND_STRUCTURES},
+    "service": "service",
 }
 
 #: Of the columns above, those that a fleet may lack and that are read on demand.
-OPTIONAL = (*_TEXTS_AND_STRUCTURES, "traits", "pool_traits")
+OPTIONAL = (*_TEXTS_AND_STRUCTURES, "service", "traits", "pool_traits")
 #: Those of them that hold structures.
-STRUCTURES = (*(each.name for each in _FIELDS if each.types not in (NUMBER, TEXT)), "traits", "pool_traits")
+STRUCTURES = (*(each.name for each in _FIELDS if each.types not in (NUMBER, TEXT)), "service", "traits", "pool_traits")
 
 #: The attributes that are read on demand.
-READ_ON_WISH = (*(each.name for each in read_when(ON_DEMAND)), "num_io_ops")
+READ_ON_WISH = (*(each.name for each in read_when(ON_DEMAND)), "service", "num_io_ops")
 
 #: Keys of stats that are columns of their own.
 COUNTED = {"num_instances": "num_instances", "io_workload": "num_io_ops", "failed_builds": "failed_builds"}

@@ -28,6 +28,7 @@ class NodeColumns:
 
     Columns: host, node, uuid, cell, disabled_reason, down_reason (lists); zones (list of lists, or None to take them from the
     aggregates); enabled, up (bool); num_instances, num_io_ops, failed_builds, hypervisor_version and the other NUMBERS (int64, 0 where unknown);
+    free_pci_devices (int64, 0 where it is not read);
     host_of (int64: the number of the host, equal for nodes of one host); disk_available_least (float64, GiB, +inf where unknown).
 
     :param columns: records.hosts.FleetColumns, of which all but host, node, disabled and up may be missing; structures may be JSON text.
@@ -50,6 +51,7 @@ class NodeColumns:
         self.enabled = ~np.array(columns["disabled"], dtype=bool)
         self.up = np.array(columns["up"], dtype=bool)
         self.num_instances: IntArray = np.array(columns.get("num_instances", [0] * self.size), dtype=np.int64)
+        self.free_pci_devices: IntArray = np.array(columns.get("free_pci_devices", [0] * self.size), dtype=np.int64)
         for field in NUMBERS:
             setattr(self, field.name, self._numbers(columns.get(field.name), field))
         self._optional = {name: columns[name] for name in OPTIONAL if columns.get(name) is not None}
@@ -95,7 +97,7 @@ class NodeColumns:
             if column is not None:
                 setattr(self, name, [column[old] for old in order])
         index = np.array(order, dtype=np.int64)
-        for name in ("enabled", "up", "num_instances", *(field.name for field in NUMBERS)):
+        for name in ("enabled", "up", "num_instances", "free_pci_devices", *(field.name for field in NUMBERS)):
             setattr(self, name, getattr(self, name)[index])
         self._optional = {name: [column[old] for old in order] for name, column in self._optional.items()}
         for resource in self.resources.values():

@@ -45,6 +45,8 @@ DRIVER_OPTIONS = {
 }
 #: Options of requests: names for PCI devices (N12.2), and whether Placement is asked for these (N12.7).
 REQUEST_OPTIONS: dict[str, Any] = {"pci_alias": [], "pci_in_placement": False}
+#: Options of numbers by name that may name one twice, whose numbers are added up then, as in Nova (N3.2).
+ADDED_UP = ("metrics_weight_setting",)
 #: Cost functions of the driver least_cost.
 COST_FUNCTIONS = ("compute_fill_first", "noop")
 DEFAULT_MAX_ATTEMPTS = 3
@@ -335,25 +337,34 @@ def _option(key: str, value: Any, default: Any) -> Any:
             refuse("a list of mappings")
         return list(value)
     if isinstance(default, Mapping):
-        return _numbers(value, refuse)
+        return _numbers(value, refuse, key in ADDED_UP)
     if not isinstance(value, str) or (default and not value):
         refuse(f"text, such as '{default}'" if default else "text")
     return str(value)
 
 
-def _numbers(value: Any, refuse: Callable[[str], NoReturn]) -> dict[str, float]:
-    """{name: number} from a mapping, or as Nova writes it: name=number, in a list or with commas."""
+def _numbers(value: Any, refuse: Callable[[str], NoReturn], are_added_up: bool = False) -> dict[str, float]:
+    """{name: number} from a mapping, or as Nova writes it: name=number, in a list or with commas.
+
+    :param are_added_up: whether a name that is there twice has the sum of its numbers; else it is refused.
+    """
     expected = "a mapping of name to number, such as {load: -1.0}"
     if isinstance(value, str):
         value = [part.strip() for part in value.split(",") if part.strip()]
     if isinstance(value, (list, tuple)):
-        pairs = [str(part).partition("=") for part in value]
-        value = {name.strip(): number for name, _equals, number in pairs}
-    if not isinstance(value, Mapping):
+        pairs = [(name.strip(), number) for name, _equals, number in (str(part).partition("=") for part in value)]
+    elif isinstance(value, Mapping):
+        pairs = [(str(name), number) for name, number in value.items()]
+    else:
         refuse(expected)
-    found = {str(name): number for name, each in value.items() if (number := _number(each)) is not None}
-    if len(found) < len(value) or "" in found:
-        refuse(expected)
+    found: dict[str, float] = {}
+    for name, each in pairs:
+        number = _number(each)
+        if number is None or not name:
+            refuse(expected)
+        if name in found and not are_added_up:
+            refuse(f"{expected}, in which {name} is once")
+        found[name] = found.get(name, 0.0) + number
     return found
 
 

@@ -16,7 +16,14 @@ from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+try:
+    import os_traits
+except ImportError:
+    os_traits = None
+
 from ansible_collections.drover.compute.plugins.plugin_utils._arrays import BoolArray
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import require
+from ansible_collections.drover.compute.plugins.plugin_utils._numa.specs import required_by_image
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.aggregates import Membership
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_filters.availability_zone_filter import (
     AvailabilityZoneFilter,
@@ -87,7 +94,7 @@ def _traits(spec: RequestSpec, option: Mapping[str, Any]) -> list[tuple[str, set
     if option["image_metadata_prefilter"]:
         found.append(("image_traits", image_traits(spec.image_properties), set()))
     if option["query_placement_for_image_type_support"] and spec.image is not None and spec.image.disk_format:
-        found.append(("image_type", {IMAGE_TYPE + spec.image.disk_format.upper()}, set()))
+        found.append(("image_type", image_type_traits(spec.image.disk_format), set()))
     return [each for each in found if each[1] or each[2]]
 
 
@@ -110,8 +117,7 @@ def required_traits(spec: RequestSpec) -> set[str]:
     their policies (N11.2, N12.2).
     """
     traits = {key.split(":", 1)[1] for key, value in spec.extra_specs.items() if key.startswith(TRAIT) and value == "required"}
-    traits.update(trait_names(spec.image_properties.get("traits_required")))
-    traits.update(key.split(":", 1)[1] for key, value in spec.image_properties.items() if key.startswith(TRAIT) and value == "required")
+    traits.update(required_by_image(spec.image_properties))
     return {trait for trait in traits if trait} | hardware_traits(spec) | spec.required_traits
 
 
@@ -129,13 +135,6 @@ def hardware_traits(spec: RequestSpec) -> set[str]:
     if asked("os:secure_boot", "os_secure_boot") == "required":
         found.add("COMPUTE_SECURITY_UEFI_SECURE_BOOT")
     return found
-
-
-def trait_names(listed: Any) -> list[str]:
-    """The traits in a list, or in text with commas; anything else has none."""
-    if isinstance(listed, str):
-        return [part.strip() for part in listed.split(",")]
-    return [each for each in listed if isinstance(each, str)] if isinstance(listed, (list, tuple)) else []
 
 
 #: Image properties that name a bus or model, and the traits that hosts report for them.
@@ -157,6 +156,12 @@ def image_traits(properties: Mapping[str, Any]) -> set[str]:
         if value and not (key == "hw_viommu_model" and value == "auto"):
             found.add(start + str(value).upper().replace("-", "_"))
     return found
+
+
+def image_type_traits(disk_format: str) -> set[str]:
+    """The trait of hosts that have images of a format; none for a format without a trait, which no host could have."""
+    require("os-traits", os_traits)
+    return {IMAGE_TYPE + disk_format.upper()} & set(os_traits.get_traits(IMAGE_TYPE))
 
 
 def _asked_traits(membership: Membership) -> set[str]:

@@ -33,11 +33,14 @@ class ResourceGroup:
 def from_extra_specs(specs: Mapping[str, str], who: str) -> tuple[dict[str, int], tuple[ResourceGroup, ...], str | None]:
     """({class: amount} of resources:CLASS, (ResourceGroup, ...), group policy or None).
 
+    A class that groups name with amounts of 0 alone is an amount of 0, which takes that of the flavor away.
+
     :param who: whose they are, for messages.
     :raises RequestError: naming the key and what was expected.
     """
     amounts = {}
     groups: dict[str, dict[str, int]] = {}
+    named: set[str] = set()
     traits: dict[str, dict[str, set[str]]] = {}
     for key, text in specs.items():
         match = KEY.fullmatch(key)
@@ -49,12 +52,16 @@ def from_extra_specs(specs: Mapping[str, str], who: str) -> tuple[dict[str, int]
             _check_class(name, f"{who}: the extra spec '{key}'")
             if suffix is None:
                 amounts[name] = amount
-            elif amount:
-                groups.setdefault(suffix, {})[name] = amount
+            else:
+                named.add(name)
+                if amount:
+                    groups.setdefault(suffix, {})[name] = amount
         elif suffix is not None:
             if text not in ("required", "forbidden"):
                 raise RequestError(f"{who}: the extra spec '{key}' must be required or forbidden, not {text!r}.")
             traits.setdefault(suffix, {}).setdefault(text, set()).add(name)
+    for name in named:
+        amounts.setdefault(name, 0)
     for suffix in sorted(set(traits) - set(groups)):
         raise RequestError(
             f"{who}: the extra specs have trait{suffix}: but no resources{suffix}:; say what the provider with that trait shall give."

@@ -42,6 +42,24 @@ def read_pci(connection: Connection, node_ids: Collection[int] | None = None) ->
     return found
 
 
+def count_free_pci() -> Select:
+    """Return the query for the free PCI devices of each node, whose rows are (node id, number).
+
+    One is not free while somebody has its physical function, or one of its virtual ones.
+    """
+    table, taken = tables.pci_devices, tables.pci_devices.alias("taken")
+    is_virtual = ("type-VF", "vdpa")
+    of_taken = sa.select(table.c.id).where(
+        taken.c.compute_node_id == table.c.compute_node_id, taken.c.consumer_id.is_not(None), taken.c.reported.is_(sa.true())
+    )
+    excluded = sa.union_all(
+        of_taken.where(table.c.address == taken.c.parent_addr, taken.c.dev_type.in_(is_virtual)),
+        of_taken.where(table.c.parent_addr == taken.c.address, table.c.dev_type.in_(is_virtual)),
+    )
+    free = (table.c.reported.is_(sa.true()), table.c.consumer_id.is_(None), table.c.id.not_in(excluded))
+    return sa.select(table.c.compute_node_id, sa.func.count()).where(*free).group_by(table.c.compute_node_id)
+
+
 def read_mdev_types(connection: Connection, node_ids: Collection[int] | None = None) -> dict[int, list[MdevType]]:
     """Read the types of mediated devices that nodes (None for all) may make: {node id: types, in the order of the parents}."""
     table = tables.mdev_types

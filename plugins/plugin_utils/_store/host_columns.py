@@ -50,7 +50,8 @@ BY_NODE: dict[str, Callable[[Connection], Mapping[int, list[Any]]]] = {
 class ColumnQuery:
     """The data to read beside what is always read."""
 
-    #: Of ON_WISH, BY_NODE, traits, pool_traits, node_flavors, node_images and num_io_ops (else only those that hosts reported).
+    #: Of ON_WISH, BY_NODE, service, traits, pool_traits, node_flavors, node_images, free_pci_devices and num_io_ops (else only those that
+    #: hosts reported).
     columns: set[str] = field(default_factory=set)
     #: Uuids and names, or ALL; or all instances of instances_for_plans, which are not read again then.
     instances: set[str] | list[PlannedInstance] | list[InstanceAmounts] | str = field(default_factory=set)
@@ -100,6 +101,8 @@ def _read(connection: Connection, now: float, service_down_time: float, wanted: 
     for name in BY_NODE.keys() & wanted.columns:
         by_node = BY_NODE[name](connection)
         columns[name] = [by_node.get(key, []) for key in ids]
+    if "free_pci_devices" in wanted.columns:
+        columns["free_pci_devices"] = _per_node(connection, devices.count_free_pci(), place_of, size)
     if "num_io_ops" in wanted.columns:
         columns["num_io_ops"] += _io_ops(connection, place_of, size)
     return columns
@@ -142,6 +145,9 @@ def _nodes(connection: Connection, now: float, service_down_time: float, wanted:
     }
     for each, values in zip(fields, found[7:]):
         columns[each.name] = _numbers(each, values) if each.read == ALWAYS else list(values)
+    if "service" in wanted.columns:
+        known = services.read_as_json(connection)
+        columns["service"] = [known.get(key) for key in found[1]]
     return columns, found[0]
 
 

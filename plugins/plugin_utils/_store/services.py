@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -41,6 +42,14 @@ def down_reason(service: ServiceState, now: float, service_down_time: float) -> 
             )
         return f"last seen {int(age)} s ago, more than service_down_time ({int(service_down_time)} s)"
     return None
+
+
+def read_as_json(connection: Connection) -> dict[int, str]:
+    """Read all services as JSON text of the keys that queries may name (N1.1), by id."""
+    table = tables.services
+    names = ("host", "binary", "disabled", "disabled_reason", "forced_down", "last_seen_up")
+    query = sa.select(table.c.id, *[table.c[name] for name in names])
+    return {key: json.dumps(dict(zip(names, values))) for key, *values in connection.execute(query)}
 
 
 def heartbeat(connection: Connection, hosts: Iterable[str], now: float) -> tuple[dict[str, int], set[str]]:

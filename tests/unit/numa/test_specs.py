@@ -53,9 +53,12 @@ def test_the_image_chooses_a_page_size_among_large_ones():
         ({}, {"hw_cpu_thread_policy": "isolate"}, "isolate"),
         ({"trait:HW_CPU_HYPERTHREADING": "forbidden"}, {}, "isolate"),
         ({}, {"trait:HW_CPU_HYPERTHREADING": "required"}, "require"),
+        ({}, {"traits_required": ["CUSTOM_A", "HW_CPU_HYPERTHREADING"]}, "require"),
+        ({}, {"traits_required": "CUSTOM_A, HW_CPU_HYPERTHREADING"}, "require"),
+        ({}, {"traits_required": ["CUSTOM_A"]}, None),
     ],
 )
-def test_the_thread_policy_has_several_spellings(specs, properties, threads):
+def test_peers_4_the_thread_policy_has_several_spellings(specs, properties, threads):
     assert read_constraints(2, 1024, {**DEDICATED, **specs}, properties).topology.thread_policy == threads
 
 
@@ -95,6 +98,11 @@ def test_a_wish_that_is_false_asks_for_nothing():
         ({"hw:cpu_policy": "mixed"}, {}, "does not say which vCPUs are pinned"),
         ({"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0-3"}, {}, "pins each of the 4 vCPUs"),
         ({"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "7"}, {}, "names vCPU 7; the last one is 3"),
+        (
+            {**DEDICATED, "hw:cpu_thread_policy": "isolate"},
+            {"traits_required": ["HW_CPU_HYPERTHREADING"]},
+            "thread policy isolate is set, and trait:HW_CPU_HYPERTHREADING too",
+        ),
         ({"hw:numa_nodes": "3"}, {}, "cannot be divided evenly over 3 NUMA cells"),
         ({"hw:numa_nodes": "0"}, {}, "number of NUMA cells is '0'"),
         ({"hw:numa_nodes": "2", "hw:numa_cpus.0": "0-3"}, {}, "hw:numa_cpus.N has 1 and hw:numa_mem.N has 0"),

@@ -38,6 +38,8 @@ OPTIONAL = (
     "metrics",
     "traits",
     "numa",
+    "free_pci_devices",
+    "service",
 )
 
 

@@ -163,6 +163,10 @@ def test_pre_filters():
         left(request(project="p2"), placement_aggregate_required_for_tenants=True, **tenants)
     isolated = {"enable_isolated_aggregate_filtering": True}
     assert sorted(left(request(), **isolated)) == ["a", "c"]
+    images = {"query_placement_for_image_type_support": True}
+    assert left(request(image={"name": "i", "disk_format": "qcow2"}), **images) == ["c"]
+    # A format without a trait asks for nothing, as in Nova.
+    assert len(left(request(image={"name": "i", "disk_format": "danformat"}), **images)) == 3
     windows = {"name": "m1", "extra_specs": {"trait:CUSTOM_WIN": "required"}}
     assert left(request(flavor=windows), **isolated) == ["b"]
     assert left(request(image={"name": "i", "properties": {"traits_required": ["CUSTOM_WIN"]}}), **isolated) == ["b"]

@@ -296,8 +296,22 @@ def test_isolated_hosts(images, restrict, image, passes):
 
 
 ASKED = fleet(
-    host("a", memory_mb=1000, hypervisor_version=8000000, stats={"load": "3"}, host_ip="10.0.0.1"),
-    host("b", memory_mb=2000, hypervisor_version=9000000, disabled="x", hypervisor_type="QEMU"),
+    host(
+        "a",
+        memory_mb=1000,
+        hypervisor_version=8000000,
+        stats={"load": "3"},
+        host_ip="10.0.0.1",
+        service={"host": "a", "disabled": False, "disabled_reason": None},
+    ),
+    host(
+        "b",
+        memory_mb=2000,
+        hypervisor_version=9000000,
+        disabled="x",
+        hypervisor_type="QEMU",
+        service={"host": "b", "disabled": True, "disabled_reason": "x"},
+    ),
     host("c", memory_mb=3000, down="y"),
 )
 
@@ -333,9 +347,14 @@ ASKED = fleet(
         (["=", "$hypervisor_type", "QEMU"], "b"),
         (["=", "$host_ip", "10.0.0.1"], "a"),
         (["=", "$cpu_allocation_ratio", 1.0], "abc"),
+        (["=", "$service.disabled", True], "b"),
+        (["not", ["=", "$service.disabled", False]], "bc"),
+        (["in", "$service.host", "a", "c"], "a"),
+        (["=", "$service.disabled_reason", "x"], "b"),
+        (["=", "$service.nothing", 1], ""),
     ],
 )
-def test_json_queries(query, passes):
+def test_peers_5_json_queries(query, passes):
     assert passing("JsonFilter", ASKED, request(hints={"query": json.dumps(query)})) == passes
     assert passing("JsonFilter", ASKED, request(hints={"query": [json.dumps(query)]})) == passes
     assert passing("JsonFilter", ASKED, request(hints={"query": query})) == passes

@@ -49,9 +49,12 @@ def test_a_whole_request():
         ({"hw:cpu_policy": "shared"}, {"VCPU": 4, "MEMORY_MB": 64, "DISK_GB": 1}),
         ({"resources:PCPU": "0"}, {"VCPU": 4, "MEMORY_MB": 64, "DISK_GB": 1}),
         ({"resources1:MEMORY_MB": "128"}, {"VCPU": 4, "MEMORY_MB": 128, "DISK_GB": 1}),
+        ({"resources86:MEMORY_MB": "0"}, {"VCPU": 4, "DISK_GB": 1}),
+        ({"resources1:MEMORY_MB": "0", "resources2:MEMORY_MB": "32"}, {"VCPU": 4, "MEMORY_MB": 32, "DISK_GB": 1}),
+        ({"resources1:MEMORY_MB": "0", "resources:MEMORY_MB": "32"}, {"VCPU": 4, "MEMORY_MB": 32, "DISK_GB": 1}),
     ],
 )
-def test_what_extra_specs_name_replaces_the_flavors_own_amount(extra_specs, resources):
+def test_peers_3_what_extra_specs_name_replaces_the_flavors_own_amount(extra_specs, resources):
     """N1.3."""
     flavor = {"name": "f", "vcpus": 4, "memory_mb": 64, "disk_gb": 1, "extra_specs": extra_specs}
     assert RequestSpec.from_request({"name": "x", "flavor": flavor}).resources == resources

@@ -63,6 +63,20 @@ def test_figures_of_hosts():
     assert weights("PCIWeigher", columns) == ([100, 100, 100], [0, 0, 0])
 
 
+def test_peers_1_hosts_with_devices_are_kept_for_requests_for_devices():
+    """A request that asks for no device goes to the host with the fewest free ones."""
+    columns = fleet(
+        host("a", free_pci_devices=4, aggregates=["gpus"]),
+        host("b", free_pci_devices=1),
+        host("c", free_pci_devices=0, aggregates=["plain"]),
+        host("d", free_pci_devices=1000),
+        aggregates={"plain": {"pci_weight_multiplier": "1.5"}, "gpus": {"pci_weight_multiplier": "0.5"}},
+    )
+    raw, found = weights("PCIWeigher", columns)
+    assert raw == [96, 99, 100, 1]
+    assert found == [0.5 * 95 / 99, 98 / 99, 1.5, 0]
+
+
 def test_soft_groups():
     columns = fleet(
         host("a"),
@@ -139,6 +153,19 @@ def test_metrics():
     assert weights(name, columns, **free)[0] == [6, 2, -10000]
     assert weights(name, columns, metrics_weight_multiplier=0, **setting)[0] == [6, 0, 0]
     assert weights(name, columns, metrics_weight_multiplier=3, **free)[1] == [3, pytest.approx(3 * 10002 / 10006), 0]
+
+
+def test_peers_2_a_metric_that_is_there_twice_has_the_sum_of_its_ratios():
+    columns = fleet(host("a", metrics={"idle": 3}), host("b", metrics={"idle": 1}))
+    for written in ("idle=-2, idle=1", ["idle=-2", "idle=1"]):
+        assert weights("MetricsWeigher", columns, metrics_weight_setting=written)[0] == [-3, -1]
+
+
+@pytest.mark.parametrize("option", ["image_props_weight_setting", "least_cost_functions"])
+def test_peers_2_other_names_that_are_there_twice_are_refused(option):
+    name = "noop" if option == "least_cost_functions" else "hw_disk_bus"
+    with pytest.raises(PolicyError, match=f"'{option}' must be a mapping of name to number.*in which {name} is once"):
+        Policy.from_mapping({option: f"{name}=1, {name}=2"})
 
 
 def test_multipliers_of_aggregates():

@@ -15,10 +15,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._errors import Drov
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders, resizes
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations.limits import MigrationLimits
+from ansible_collections.drover.compute.plugins.plugin_utils._numa import stored_hosts
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.evacuation import why_lost
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, devices, evacuations, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, devices, evacuations, host_columns, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, uuid_of
@@ -64,6 +66,53 @@ def owners(url):
     found = [(hosts[key], each["address"], each["owner"]) for key, some in pci.items() for each in some]
     found += [(hosts[key], each["uuid"], each["owner"]) for key, some in mdevs.items() for each in some]
     return {(host, device): names[owner] for host, device, owner in found if owner}
+
+
+#: Free devices of two hosts, as kvm1 gives away: nothing, a virtual function (its physical one goes too), that physical one (which
+#: takes the other virtual one along), a whole device.
+FREE = [{"kvm1": left, "kvm2": 9} for left in (9, 7, 6, 5)]
+
+
+def test_peers_1_free_devices_are_counted_as_the_fit_counts_them(prepared_url):
+    """Of functions that exclude each other, each counts until one is taken; then only those that go with it."""
+    every = {"pci_device_specs": [{"vendor_id": "8086"}, {"vendor_id": "10de"}]}
+    discover(prepared_url, options=every)
+    cells = stored_hosts.COLUMNS | {"free_pci_devices"}
+
+    def free():
+        with Store.open(prepared_url).read() as connection:
+            columns = host_columns.read_columns(connection, NOW, 0, host_columns.ColumnQuery(columns=set(cells)))
+        columns["numa"] = stored_hosts.hosts_of(columns)
+        states = HostStates(columns)
+        assert states.free_pci_devices.tolist() == states.numa.free_devices.tolist()
+        return dict(zip(states.host, states.free_pci_devices.tolist()))
+
+    def take(kind):
+        with Store.open(prepared_url).write() as connection:
+            table = tables.pci_devices
+            query = sa.select(table.c.id).where(table.c.dev_type == kind, table.c.consumer_id.is_(None)).order_by(table.c.id).limit(1)
+            connection.execute(sa.update(table).where(table.c.id.in_(query.scalar_subquery())).values(consumer_id=consumer))
+
+    place(prepared_url)
+    with Store.open(prepared_url).read() as connection:
+        consumer = connection.execute(sa.select(tables.consumers.c.id)).scalar()
+    counts = [free()]
+    for kind in ("type-VF", "type-PF", "type-PCI"):
+        take(kind)
+        counts.append(free())
+    assert counts == FREE
+
+
+def test_peers_1_an_instance_without_devices_leaves_hosts_with_devices_alone(prepared_url):
+    """kvm0 has the most room, and the only device that may be given away."""
+    discover(prepared_url, hosts=["kvm0"])
+    fleets.discover(prepared_url, node(domain("c", 1, 1024), host="kvm1"))
+    wanted = [{"name": name, "uuid": uuid_of(name), "vcpus": 1, "memory_mb": 64, "disk_gb": 1} for name in ("a", "b")]
+    policy = Policy.from_mapping({"weighers": {"PCIWeigher": 1.0, "RAMWeigher": 0.5}, "pci_alias": [ALIAS]})
+    with Store.open(prepared_url).read() as connection:
+        assert [each["host"] for each in scheduling.decide(connection, wanted, policy, NOW)] == ["kvm1", "kvm1"]
+        wanted[0]["extra_specs"] = SPECS
+        assert [each["host"] for each in scheduling.decide(connection, wanted, policy, NOW)] == ["kvm0", "kvm0"]
 
 
 def place(url, name="a", host="kvm1", alias=None, **more):

@@ -14,7 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.componen
 class PCIWeigher(Weigher):
     """Keep hosts with free PCI devices for requests that want them.
 
-    Inputs: free PCI devices of the host (``numa``), which are read for requests for cells or devices alone: for others all hosts are equal.
+    Inputs: free PCI devices of the host: their number for most requests; with their cells where one of the batch may take some.
     Raw value: 100 - min(free devices, 99). The multiplier may not be negative.
     Source: N3.2.
     """
@@ -27,9 +27,8 @@ class PCIWeigher(Weigher):
     least_multiplier = 0.0
 
     def needs(self, spec: RequestSpec) -> Collection[str]:
-        return () if spec.host_request.is_empty else ("numa",)
+        return ("free_pci_devices",) if spec.host_request.is_empty else ("numa",)
 
     def raw(self, states: HostStates, spec: RequestSpec) -> FloatArray | float:
-        if states.numa is None:
-            return 100.0
-        return 100.0 - np.minimum(states.numa.free_devices, 99)
+        free = states.free_pci_devices if states.numa is None else states.numa.free_devices
+        return 100.0 - np.minimum(free, 99)
