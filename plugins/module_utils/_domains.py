@@ -173,12 +173,14 @@ def _entry(
 
 
 def _add_live(entry: dict[str, Any], text: str) -> None:
-    """Put in what the running guest has: its pins, its pages, and disks and devices beside those of the definition.
+    """Put in what the running guest has: its size, its pins, its pages, and disks and devices beside those of the definition.
 
     A pin that was changed on the running domain alone, or a device that was attached so, is not in the inactive form. A disk that is in one form
     alone says so: ``only`` is running (of ``running_disks``) or next_start.
     """
     live = parse_domain(text)
+    # With what was plugged into it, or before its definition was made smaller.
+    entry["running_vcpus"], entry["running_memory_mb"] = live["vcpus"], live["memory_mb"]
     entry["next_start_cpus"] = sorted(pinned_cpus(entry["numa"]) - pinned_cpus(live["numa"]))
     entry["numa"] = live["numa"]
     entry["hostdevs"] += [each for each in live["hostdevs"] if each not in entry["hostdevs"]]
@@ -209,6 +211,8 @@ def _from_text(texts: Sequence[str], running: str | None) -> dict[str, Any]:
         "snapshots": False,
         "fixed_snapshots": [],
         **parsed,
+        "running_vcpus": None,
+        "running_memory_mb": None,
         "next_start_cpus": [],
         "running_disks": [],
         "other_files": other_files(texts, parsed["disks"]),

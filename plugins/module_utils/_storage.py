@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _files, _libvirt
+from ansible_collections.drover.compute.plugins.module_utils import _file_names, _files, _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
 from ansible_collections.drover.compute.plugins.module_utils._mounts import Mount
 from ansible_collections.drover.compute.plugins.module_utils._shared_storage import FOLDER_POOLS, pool_id, real_path_id
@@ -60,6 +60,7 @@ def _pool(pool: Any, mounts: Sequence[Mount] | None) -> dict[str, Any]:
         "path": path,
         "real_path": real_path,
         "shared_id": shared_id,
+        "folder_id": _file_names.inode(real_path, mounts) if real_path and mounts is not None else None,
         "capacity_gb": round(capacity / GIB, 2),
         "allocation_gb": round(allocation / GIB, 2),
         "available_gb": round(_available(root.get("type"), state, real_path, available) / GIB, 2),
@@ -122,6 +123,7 @@ def read_instances_storage(
         "used_gb": int(used // GIB),
         "free_gb": int(free // GIB),
         "shared_id": real_path_id(real_path, mounts) if real_path and mounts is not None else None,
+        "folder_id": _file_names.inode(real_path, mounts) if real_path and mounts is not None else None,
         "disk_available_least_gb": None,
     }
     if sizes is None:

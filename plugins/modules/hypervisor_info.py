@@ -224,10 +224,13 @@ hypervisor:
           negative, and is null if the free space is unknown.
         - C(shared_id) is the origin of a network or cluster file system, and the folder in it. It is the same
           on each host that sees it, and null if the path is not on such a file system, or if O(uri) names another machine.
+        - C(folder_id) is the number of the file system and that of the folder in it. Two hosts with the same one may see one folder. It is null
+          where that is not known.
       type: dict
       returned: always
       sample:
         disk_available_least_gb: 55
+        folder_id: b12c941a2c5c46dd/1314
         free_gb: 60
         instances_path: /var/lib/libvirt/images
         shared_id: null
@@ -238,6 +241,7 @@ hypervisor:
         - The storage pools.
         - C(shared_id) is the origin of a pool's storage for the shared types V(netfs), V(rbd), V(gluster), V(iscsi) and V(iscsi-direct),
           and for a V(dir) or V(fs) pool on a network or cluster file system. It is null for the others.
+        - C(folder_id) is that of its folder, as in RV(hypervisor.storage).
       type: list
       elements: dict
       returned: always
@@ -246,6 +250,7 @@ hypervisor:
           autostart: true
           available_gb: 60.2
           capacity_gb: 100.3
+          folder_id: b12c941a2c5c46dd/1314
           name: default
           path: /var/lib/libvirt/images
           persistent: true
@@ -399,7 +404,8 @@ hypervisor:
         - The domains, sorted by name.
         - C(state) is one of C(running), C(blocked), C(paused), C(shutdown), C(shutoff), C(crashed),
           C(pmsuspended) and C(nostate).
-        - C(vcpus) is the maximum. C(metadata) is drover's own metadata in the domain.
+        - C(vcpus) is the maximum. C(vcpus) and C(memory_mb) are of the next start, C(running_vcpus) and C(running_memory_mb) those of the running
+          domain, with what was plugged into it; null if it does not run. C(metadata) is drover's own metadata in the domain.
         - C(xml) is the definition for the next start of the domain.
         - C(hostdevs) are the devices of the host that the domain has, with C(type) and C(address), also those of its interfaces of the types
           C(hostdev) and C(vdpa). The address of a mediated device is its uuid.
@@ -432,6 +438,8 @@ hypervisor:
           state: running
           vcpus: 2
           memory_mb: 2048
+          running_vcpus: 2
+          running_memory_mb: 2048
           persistent: true
           autostart: false
           managed_save: false

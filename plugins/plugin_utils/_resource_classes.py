@@ -64,6 +64,19 @@ def label_of(name: str) -> str:
     return f"GiB of {name}" if name.startswith(POOL_PREFIX) else UNITS.get(name, name)
 
 
+#: What the keys of the size that a running domain has begin with; those without it are of its next start.
+RUNNING = "running_"
+
+
+def of_domain(facts: Mapping[str, Any]) -> dict[str, int]:
+    """Return what a domain takes of each resource class: the larger of what it has, as it runs, and what it will have at its next start.
+
+    More memory or CPUs may have been plugged into it, and its definition may have been changed since it was started.
+    """
+    now = to_resources({key: facts.get(RUNNING + key) for key in KEYS.values()})
+    return {name: max(amount, now[name]) for name, amount in to_resources(facts).items()}
+
+
 def to_resources(sizes: Mapping[str, Any]) -> dict[str, int]:
     """Return the amount of each resource class from a mapping with vcpus, memory_mb (MiB) and disk_gb (GiB)."""
     return {name: int(sizes.get(key) or 0) for name, key in KEYS.items()}

@@ -163,6 +163,7 @@ def domain(facts: Any, where: str, seen: set[str] | None = None) -> Checked:
     for each in resource_classes.DISCOVERED.values():
         if each.key:
             amount(facts, each.key, place)
+            amount(facts, resource_classes.RUNNING + each.key, place)
     if facts.get("state") not in (None, "", *STATES):
         raise DroverError(f"{place}: state must be {', '.join(STATES)}, not {shown(facts['state'])}.")
     for key in ("persistent", "autostart", "managed_save", "snapshots"):
@@ -216,7 +217,7 @@ def pools(found: Any, where: str) -> None:
         text(pool, "name", f"{where}, pools")
         name = str(pool["name"])
         place = f"{where}, pools, {name if name.isprintable() else shown(name)}"
-        for key in ("path", "real_path", "shared_id", "state"):
+        for key in ("path", "real_path", "shared_id", "folder_id", "state"):
             if pool.get(key) is not None:
                 text(pool, key, place, LONGEST_TEXT)
         if pool.get("state") not in (None, *POOL_STATES):
@@ -322,7 +323,7 @@ def _cpu(cpu: Mapping[str, Any], where: str) -> None:
 
 def _storage(storage: Mapping[str, Any], where: str) -> None:
     amount(storage, "free_gb", where)
-    for key in ("instances_path", "real_path", "shared_id"):
+    for key in ("instances_path", "real_path", "shared_id", "folder_id"):
         if storage.get(key) is not None:
             text(storage, key, where, LONGEST_TEXT)
 

@@ -69,7 +69,7 @@ def describe(facts: Any) -> DomainReport:
             "xml": facts.get("xml"),
         },
         "resources": {
-            **resource_classes.to_resources(facts),
+            **resource_classes.of_domain(facts),
             "DISK_GB": _disk_gb([*(facts.get("disks") or ()), *(facts.get("running_disks") or ())], facts.get("disk_gb")),
             **{
                 name: facts[each.key]

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import time
 import types
+import xml.etree.ElementTree as ET
 
 import pytest
 
@@ -100,6 +101,8 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
         "hostdevs",
         "numa",
         "next_start_cpus",
+        "running_vcpus",
+        "running_memory_mb",
         "metadata",
         "title",
         "xml",
@@ -424,3 +427,22 @@ def test_what_is_free_in_a_folder_is_asked_of_its_file_system(run_module, fake_h
     assert abs(told["fast"] - free) > 5, "or this proves nothing"
     assert abs(pools["fast"] - free) < 2
     assert {name: pools[name] for name in ("gone", "off", "vms")} == {name: round(told[name], 2) for name in ("gone", "off", "vms")}
+
+
+def test_f15_the_size_of_the_running_guest_is_told_too(run_module, domain_xml, fake_host, monkeypatch):
+    """libvirt counts memory devices in <memory>; here the running form is changed as virsh attach-device --live does."""
+    uri, connection = fake_host(domain_xml("vm1", 1), domain_xml("off", 2))
+    connection.lookupByName("off").destroy()
+    real = libvirt.virDomain.XMLDesc
+
+    def live(domain, flags=0):
+        root = ET.fromstring(real(domain, flags))
+        if not flags & libvirt.VIR_DOMAIN_XML_INACTIVE:
+            root.find("memory").text = str(int(root.find("memory").text) + 1024 * 1024)
+            root.find("vcpu").text = "5"
+        return ET.tostring(root, encoding="unicode")
+
+    monkeypatch.setattr(libvirt.virDomain, "XMLDesc", live)
+    off, running = run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]
+    assert running["running_memory_mb"] == running["memory_mb"] + 1024 and running["running_vcpus"] == 5
+    assert (off["running_memory_mb"], off["running_vcpus"]) == (None, None)

@@ -248,3 +248,28 @@ def test_processors_in_nested_providers(prepared_url):
     assert takes == [["kvm1", "numa1"], ["kvm1", "numa0"]]
     with pytest.raises(DroverError, match="CPU: asked 1 vCPU, 0 vCPU free of"):
         decide(prepared_url, asked("c", 1, host="kvm1"))
+
+
+def test_f15_memory_that_was_plugged_into_a_running_guest_is_taken(prepared_url):
+    """1 GiB more than its definition has: neither a new instance nor a moving one gets it."""
+    grown = domain("web", memory_mb=128, running_memory_mb=1152, running_vcpus=1)
+    fleets.discover(prepared_url, host("kvm1", grown, memory_mb=2048), host("kvm2", domain("db", memory_mb=1024), memory_mb=1536))
+    assert held(prepared_url)[uuid_of("web")]["kvm1"]["MEMORY_MB"] == 1152
+    assert place(prepared_url, asked("small", memory_mb=512))
+    with pytest.raises(DroverError):
+        place(prepared_url, asked("large", memory_mb=1024))
+    with Store.open(prepared_url).read() as connection:
+        (instance,) = [each for each in read_host_instances(connection, "kvm1") if each["name"] == "web"]
+        assert instance["memory_mb"] == 1152
+
+
+@pytest.mark.parametrize("running", [None, 64])
+def test_f15_the_larger_size_of_the_next_start_is_taken(prepared_url, running):
+    more = {} if running is None else {"running_memory_mb": running, "running_vcpus": 1}
+    fleets.discover(prepared_url, host("kvm1", domain("web", vcpus=2, memory_mb=128, **more)))
+    assert held(prepared_url)[uuid_of("web")]["kvm1"] == {"VCPU": 2, "MEMORY_MB": 128}
+
+
+def test_f15_cpus_that_a_running_guest_has_are_taken(prepared_url):
+    fleets.discover(prepared_url, host("kvm1", domain("web", vcpus=1, running_vcpus=3, running_memory_mb=64)))
+    assert held(prepared_url)[uuid_of("web")]["kvm1"]["VCPU"] == 3
