@@ -161,7 +161,7 @@ def test_no_playbook_touches_or_believes_the_libvirt_of_the_controller(controlle
         ("instance_resize", {"drover_instance": "web1", "drover_resize": "confirm"}),
         ("instance_snapshot", {"drover_instance": "web1", "drover_snapshot_name": "one", "drover_snapshot_state": "present"}),
         ("instance_snapshot", {"drover_instance": "web1", "drover_snapshot_name": "one", "drover_snapshot_state": "absent"}),
-        ("instance_disk", {"drover_instance": "web1", "drover_disk_gb": 1}),
+        ("instance_disk", {"drover_instance": "web1", "drover_disk_path": "/srv/shared/decoy-data.qcow2", "drover_disk_gb": 1}),
         ("host_disable", {"drover_host": "kvm3"}),
         ("host_enable", {"drover_host": "kvm3"}),
         ("rolling_maintenance", {"drover_rolling_reboot": "never"}),

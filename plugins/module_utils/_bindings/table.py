@@ -312,6 +312,7 @@ def _names(move: str, why: str, *places: str) -> tuple[Name, ...]:
 NEWER = (
     *("devices/pstore**", "**/dataStore/**", "**/knownHosts@path", "**/identity@keyfile", "**/identity@agentsock"),
     *("os/shim", "os/varstore@*", "devices/disk/mirror@file", "devices/disk/mirror/**", "throttlegroups**"),
+    *("devices/graphics@username", "devices/sound@streams", "devices/interface/driver@model"),
 )
 
 #: The verdict on each text of the schema that can name something of the host; the first row whose pattern fits counts.
@@ -331,9 +332,10 @@ NAMES = (
         HARMLESS,
         "a property of the guest's hardware",
         *("clock@*", "cpu/**", "features/**", "capabilities/**", "os/type@machine", "os/cmdline", "override/**"),
-        *("devices/interface/mac@address", "devices/interface/model@type", "devices/interface/guest@*", "**/teaming@persistent"),
+        *("devices/interface/mac@*", "devices/interface/model@type", "devices/interface/guest@*", "**/teaming@persistent"),
         *("devices/interface/ip@*", "devices/interface/route@*", "devices/redirfilter/usbdev@*", "devices/iommu/driver@*"),
         *("devices/sound/audio@id", "devices/graphics/audio@id", "devices/audio@id", "devices/graphics@keymap", "devices/graphics@passwd*"),
+        *("devices/graphics@username", "devices/sound@streams"),
         *("devices/hostdev/ip@*", "devices/hostdev/route@*"),
     ),
     *_names(HARMLESS, "libvirt makes a label or a control group of that name", "**/seclabel**", "resource/fibrechannel@appid"),
@@ -409,7 +411,8 @@ NAMES = (
             "devices/graphics@xauth",
             "devices/pstore**",
         ),
-        *("devices/graphics@address",),
+        # A driver of the kernel for a device of the host, such as mlx5_vfio_pci.
+        *("devices/graphics@address", "devices/interface/driver@model"),
     ),
     # What no check finds.
     *_names(NEVER, "a device of the host whose use is limited", "blkiotune/device/path"),
