@@ -92,6 +92,8 @@ class Delegation:
         task.connection = _connection_of(self._action)
         # Data of a host is never a template.
         task.action, task.args, task.delegate_to = name, wrap_var(dict(args)), host
+        # By this name Ansible looks for module_defaults; a property of it came with ansible-core 2.19.
+        setattr(task, "_resolved_action" if hasattr(task, "_resolved_action") else "resolved_action", name)
         if environment:
             task.environment = [*(task.environment or []), dict(environment)]
         if check_mode is not None:

@@ -241,3 +241,11 @@ def test_keywords_about_the_result_of_the_calling_task_do_not_reach_the_delegate
     }
     code, found, said = send({"module": "ansible.builtin.command", "with": {"argv": ["true"]}}, **keywords)
     assert code == 0 and found[0]["rc"] == 0 and found[0]["changed"] and len(found) == 1, said
+
+
+def test_module_defaults_are_those_of_the_module_that_is_sent(send):
+    """Of the calling action they would be arguments that the module does not know, as in the role rolling."""
+    defaults = {"send": {"removes": "/nowhere"}, "ansible.builtin.command": {"creates": "/"}}
+    given = {"module": "ansible.builtin.command", "with": {"argv": ["true"]}}
+    code, found, said = send(given, module_defaults=defaults)
+    assert code == 0 and "/nowhere" not in found[0]["stdout"] and "since / exists" in found[0]["stdout"], (found, said)
