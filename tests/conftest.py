@@ -57,6 +57,7 @@ SAMPLED = (
 PLAYED = (
     "tests/unit/action/test_decisions_of_tasks.py::",
     "tests/unit/action/test_definitions_kept.py::",
+    "tests/unit/action/test_delegated_connection.py::",
     "tests/unit/action/test_disk_growth.py::",
     "tests/unit/action/test_hostile_variables.py::",
     "tests/unit/action/test_instance_devices.py::",

@@ -18,7 +18,8 @@ import time
 
 import pytest
 from lablib import layout as lab_layout
-from test_fleet import DOMAIN, Domain, said
+from test_evacuate import SHARED_POOL
+from test_fleet import DOMAIN, SHARED, Domain, said
 
 pytest_plugins = ["test_fleet"]
 
@@ -161,7 +162,7 @@ def test_no_playbook_touches_or_believes_the_libvirt_of_the_controller(controlle
         ("instance_resize", {"drover_instance": "web1", "drover_resize": "confirm"}),
         ("instance_snapshot", {"drover_instance": "web1", "drover_snapshot_name": "one", "drover_snapshot_state": "present"}),
         ("instance_snapshot", {"drover_instance": "web1", "drover_snapshot_name": "one", "drover_snapshot_state": "absent"}),
-        ("instance_disk", {"drover_instance": "web1", "drover_disk_path": "/srv/shared/decoy-data.qcow2", "drover_disk_gb": 1}),
+        ("instance_disk", {"drover_instance": "web1", "drover_disk_path": f"{SHARED}/decoy-data.qcow2", "drover_disk_gb": 1}),
         ("host_disable", {"drover_host": "kvm3"}),
         ("host_enable", {"drover_host": "kvm3"}),
         ("rolling_maintenance", {"drover_rolling_reboot": "never"}),
@@ -170,7 +171,7 @@ def test_no_playbook_touches_or_believes_the_libvirt_of_the_controller(controlle
         ("audit", {}),
     ]
     for name, variables in steps:
-        done = fleet.playbook(name, "-e", json.dumps(variables), check=False)
+        done = fleet.playbook(name, "-e", json.dumps({**variables, **SHARED_POOL}), check=False)
         assert decoy.state() == before, f"{name} touched the libvirt of the controller:\n{done.stdout}{done.stderr}"
         assert "LOCAL CONNECTION" not in done.stdout and "not the host" not in done.stdout
         outcome(done)
@@ -179,8 +180,8 @@ def test_no_playbook_touches_or_believes_the_libvirt_of_the_controller(controlle
     assert sorted(settled) == ["db1", "web1"] and settled["web1"][1] == "running"
     host = settled["web1"][0]
     fleet.lab.command("kill", host)
-    fleet.playbook("discover", check=False)
-    word = {"drover_host": host, "drover_host_is_off": f"{host} is powered off"}
+    fleet.playbook("discover", "-e", json.dumps(SHARED_POOL), check=False)
+    word = {**SHARED_POOL, "drover_host": host, "drover_host_is_off": f"{host} is powered off"}
     done = fleet.playbook("evacuate", "-e", json.dumps(word), check=False)
     assert decoy.state() == before, said(done)
     outcome(done)
