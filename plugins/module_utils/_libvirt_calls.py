@@ -9,6 +9,7 @@ Private to the collection.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -65,6 +66,10 @@ CALL_TIMEOUTS = {
     "migrateToURI3": None,
 }
 
+#: What a hypervisor can do. libvirt may start each emulator for an answer, and where KVM is broken it does so for each call again, which takes
+#: seconds. So each of these questions is asked once over a connection, and a refusal counts too.
+CAPABILITIES = ("getCapabilities", "getDomainCapabilities", "compareHypervisorCPU", "baselineHypervisorCPU")
+
 #: Of these the limit is for what they call back: they go on for as long as something moves.
 BY_PIECES = ("sendAll", "sparseSendAll")
 
@@ -98,11 +103,31 @@ class Line:
     ) -> None:
         self._host, self._error, self._classes, self._kept, self._busy = host, error, classes, kept, busy
         self._conn, self._explain = conn, explain
+        #: The answers of CAPABILITIES, or the exceptions, by call and arguments; guests are checked in several threads.
+        self._known: dict[str, tuple[Any, Exception | None]] = {}
+        self._asking = threading.Lock()
         #: What there is to say of it, once it did not answer.
         self._silent: str | None = None
 
     def call(self, name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         """What a method of that name returns, given as a function. It waits for other work in the same storage pool."""
+        if name not in CAPABILITIES:
+            return self._patient(name, function, args, kwargs)
+        question = repr((name, args, sorted(kwargs.items())))
+        with self._asking:
+            if question not in self._known:
+                try:
+                    self._known[question] = (self._patient(name, function, args, kwargs), None)
+                except Exception as exc:
+                    if self._silent:
+                        raise
+                    self._known[question] = (None, exc)
+            answer, problem = self._known[question]
+        if problem is not None:
+            raise problem
+        return answer
+
+    def _patient(self, name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         begun = time.monotonic()
         while True:
             try:
