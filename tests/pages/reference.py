@@ -12,13 +12,14 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import textwrap
 from collections.abc import Iterator
 from typing import Any
 
 import yaml
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import known_variables
-from ansible_collections.drover.compute.tests.pages import definitions
+from ansible_collections.drover.compute.tests.pages import definitions, readers
 from ansible_collections.drover.compute.tests.unit import examples
 
 ROOT = examples.ROOT
@@ -208,9 +209,14 @@ def playbooks() -> str:
         "`ansible-playbook drover.compute.NAME`. Playbooks for `localhost` also run with a `--limit` that leaves out localhost. With `--check`",
         "a playbook shows what it would do. Every variable: [All variables](variables.md).",
         "",
+        "On the command line a variable that the playbook does not read is refused, as it would change nothing. The list of each playbook decides.",
+        "`drover_host`, `drover_instance`, `drover_instances`, `drover_selector`, `drover_pool`, `drover_disk` and `drover_destination` are refused",
+        "also if `vars` of a play or the inventory sets them.",
+        "",
     ]
     for path in sorted((ROOT / "playbooks").glob("*.yml")):
-        text += [f"## {path.stem}", "", *_head(path.read_text(encoding="utf-8")), ""]
+        read = ", ".join(f"`{name}`" for name in sorted(readers.of_playbook(path.stem)))
+        text += [f"## {path.stem}", "", *_head(path.read_text(encoding="utf-8")), "", f"Reads {read}.", ""]
     return "\n".join(text)
 
 
@@ -284,6 +290,24 @@ def guides() -> str:
     return "\n".join(text).rstrip("\n") + "\n"
 
 
+def read_by_playbooks() -> str:
+    """Return the module with the variables of each playbook."""
+    text = [
+        "# Copyright (c) 2026, The drover.compute authors",
+        "# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)",
+        "# SPDX-License-Identifier: GPL-3.0-or-later",
+        '"""The variables that each playbook reads, without ``drover_``. Made by make pages. Do not edit."""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "READ: dict[str, str] = {",
+    ]
+    for path in sorted((ROOT / "playbooks").glob("*.yml")):
+        names = " ".join(sorted(name.removeprefix(known_variables.PREFIX) for name in readers.of_playbook(path.stem)))
+        text += [f'    "{path.stem}": """', *textwrap.wrap(names, 138), '""",']
+    return "\n".join([*text, "}", ""])
+
+
 #: Each file that is made -> the function that gives its text.
 PAGES = {
     DOCS / "variables.md": variables,
@@ -292,4 +316,5 @@ PAGES = {
     DOCS / "definitions.md": lambda: definitions.page(f"{HEAD}\n{MADE}"),
     DOCS / "definitions.schema.json": definitions.schema,
     ROOT / "plugins" / "doc_fragments" / "definitions.py": definitions.fragment,
+    ROOT / "plugins" / "plugin_utils" / "_ansible_border" / "playbook_variables.py": read_by_playbooks,
 }

@@ -83,6 +83,7 @@ WHERE = {
     ("module", "_migration"): (LAB, LAB),
     ("module", "_migration_trust"): (LAB,),
     ("module", "_notice"): (HERE,),
+    ("module", "_variables"): (HERE,),
     ("module", "_pool_contents"): (LAB,),
     ("module", "_boot_info"): (HERE,),
     ("module", "_reboot_info"): (HERE,),

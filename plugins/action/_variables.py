@@ -1,0 +1,36 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Refuse variables that the playbook does not read: it would do something else than the person who typed them wants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.utils.vars import load_extra_vars
+
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import foreign_variables
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
+
+
+class ActionModule(DroverAction):
+    ARGUMENT_SPEC = {"playbook": {"type": "str", "required": True}}
+    _requires_connection = False
+
+    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        typed = load_extra_vars(self._loader)
+        given = [
+            name
+            for name in foreign_variables.of_others(args["playbook"], typed, task_vars)
+            if name in typed or self._is_set(name, task_vars)
+        ]
+        if given:
+            values = {name: to_plain(self._templar.template(task_vars[name])) for name in given if name in foreign_variables.TARGETS}
+            raise DroverError(foreign_variables.refusal(args["playbook"], given, values))
+        return {}
+
+    def _is_set(self, name: str, task_vars: Mapping[str, Any]) -> bool:
+        return self._templar.template(task_vars[name]) not in (None, "", [])

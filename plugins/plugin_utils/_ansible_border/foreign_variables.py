@@ -1,0 +1,69 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Variables of other playbooks, which a playbook would ignore in silence."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.known_variables import KNOWN, PREFIX
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.playbook_variables import READ
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import shown
+
+NAMESPACE = "drover.compute."
+#: A playbook that does not read one of these would work on more than its user wants, so that they are refused from any place.
+TARGETS = frozenset(f"{PREFIX}{name}" for name in ("host", "instance", "instances", "selector", "pool", "destination", "disk"))
+#: The artifacts of jobs, which AWX gives to all later jobs of a workflow.
+ARTIFACTS = frozenset(name for name in KNOWN if name.endswith("_result")) | {f"{PREFIX}audit"}
+#: Playbooks that work on all hosts of a pattern.
+_OF_HOSTS = frozenset({"check", "discover", "image_cache_clean", "rolling_maintenance"})
+#: So many playbooks that read a variable are named.
+_NAMED = 4
+
+
+def of_others(playbook: str, typed: Collection[str], variables: Collection[str]) -> list[str]:
+    """Return the variables of other playbooks that were typed, and those of TARGETS that are set anywhere.
+
+    :param typed: the variables of the command line.
+    :param variables: all variables of the task.
+    """
+    read = {PREFIX + name for name in READ[playbook].split()} | ARTIFACTS
+    return sorted(name for name in KNOWN - read if name in typed or (name in TARGETS and name in variables))
+
+
+def refusal(playbook: str, names: Collection[str], values: Mapping[str, Any]) -> str:
+    """Return the sentences that refuse variables, with the way to what their user may want.
+
+    :param values: the values that are shown.
+    """
+    found = [f"{NAMESPACE}{playbook} takes no {name}{_value(name, values)}: {_why(playbook, name)}" for name in names]
+    return f"{' '.join(found)} Leave {'it' if len(found) == 1 else 'them'} out. Nothing was done."
+
+
+def _value(name: str, values: Mapping[str, Any]) -> str:
+    value = values.get(name)
+    text = ", ".join(map(str, value)) if isinstance(value, list) else value if isinstance(value, str) else shown(value)
+    return f" ({text})" if value else ""
+
+
+def _why(playbook: str, name: str) -> str:
+    bare = name.removeprefix(PREFIX)
+    if bare == "host":
+        if playbook in _OF_HOSTS:
+            return (
+                "it works on all hosts that the inventory has in hypervisors. Limit it with --limit localhost,kvm1, or with "
+                f"-e {PREFIX}hypervisors=kvm1."
+            )
+        if "destination" in READ[playbook].split():
+            return f"it works on instances. Say where they go with {PREFIX}destination, or leave it to the scheduler."
+        if playbook == "place":
+            return "the scheduler picks the hosts. Say where an instance goes with force_hosts in its definition."
+    if bare == "destination":
+        return f"the scheduler picks the hosts. {NAMESPACE}instance_migrate moves instances to a host that you name."
+    if name in TARGETS:
+        return f"it would not be limited to what that {'selects' if bare == 'selector' else 'names'}."
+    reading = sorted(each for each, read in READ.items() if bare in read.split())
+    others = f", and {len(reading) - _NAMED} more" if len(reading) > _NAMED else ""
+    return f"it would change nothing. It is read by {', '.join(reading[:_NAMED])}{others}." if reading else "it would change nothing."
