@@ -1,19 +1,23 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Refuse variables that the playbook does not read: it would do something else than the person who typed them wants."""
+"""Refuse variables that the playbook does not read, and hypervisors that the inventory does not have, before anything is done."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 
+from ansible_collections.drover.compute.plugins.filter._some_host import no_host
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import foreign_variables
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
+
+HYPERVISORS = "drover_hypervisors"
 
 
 class ActionModule(DroverAction):
@@ -30,7 +34,18 @@ class ActionModule(DroverAction):
         if given:
             values = {name: to_plain(self._templar.template(task_vars[name])) for name in given if name in foreign_variables.TARGETS}
             raise DroverError(foreign_variables.refusal(args["playbook"], given, values))
-        return {}
+        for sentence in foreign_variables.without_prefix(args["playbook"], typed):
+            Display().warning(sentence)
+        unknown = self._no_host(args["playbook"], task_vars)
+        if unknown:
+            raise DroverError(unknown)
+        return {"playbook": args["playbook"]}
+
+    def _no_host(self, playbook: str, task_vars: Mapping[str, Any]) -> str | None:
+        """Return a sentence if the variable that names the hypervisors names none of the inventory."""
+        if HYPERVISORS not in task_vars or not foreign_variables.reads(playbook, HYPERVISORS):
+            return None
+        return no_host(to_plain(self._templar.template(task_vars[HYPERVISORS])), task_vars["groups"])
 
     def _is_set(self, name: str, task_vars: Mapping[str, Any]) -> bool:
         return self._templar.template(task_vars[name]) not in (None, "", [])

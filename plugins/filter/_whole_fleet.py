@@ -11,10 +11,12 @@ from typing import Any
 from ansible.errors import AnsibleFilterError
 
 from ansible_collections.drover.compute.plugins.filter._on_localhost import hosts_of
+from ansible_collections.drover.compute.plugins.filter._some_host import some_host
 
 
 def whole_fleet(pattern: str, limit: str | None, groups: Mapping[str, Iterable[str]]) -> str:
     """See _whole_fleet.yml."""
+    some_host(pattern, "", groups)
     if limit:
         wanted, left = hosts_of(pattern, "", groups), hosts_of(pattern, limit, groups)
         missing = [each for each in wanted if each not in left]

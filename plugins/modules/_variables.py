@@ -16,6 +16,7 @@ description:
   - The first task of each playbook of the collection. A variable of the collection on the command line that the playbook does not read would
     change nothing, and the playbook would do something else than its user wants.
   - A variable that names hosts, instances or disks is refused wherever it is set.
+  - It also fails if C(drover_hypervisors) is set and matches no host of the inventory.
 options:
   playbook:
     description: The playbook, such as V(drain).
@@ -36,4 +37,10 @@ EXAMPLES = r"""
         playbook: drain
 """
 
-RETURN = r""" # """
+RETURN = r"""
+playbook:
+  description: The option O(playbook).
+  returned: success
+  type: str
+  sample: drain
+"""

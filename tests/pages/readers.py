@@ -148,7 +148,9 @@ def _declared(role: str, entry: str) -> Iterator[str]:
 
 def _of_plugins(text: str) -> Iterator[str]:
     for name in _PLUGIN.findall(text):
-        yield from _of_plugin(name)
+        # It looks at all variables, and takes none.
+        if name != "_variables":
+            yield from _of_plugin(name)
 
 
 @functools.cache

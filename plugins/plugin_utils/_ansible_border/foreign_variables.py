@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.known_variables import KNOWN, PREFIX
@@ -23,6 +23,11 @@ _OF_HOSTS = frozenset({"check", "discover", "image_cache_clean", "rolling_mainte
 _NAMED = 4
 
 
+def reads(playbook: str, name: str) -> bool:
+    """Tell if a playbook reads a variable."""
+    return name.removeprefix(PREFIX) in READ[playbook].split()
+
+
 def of_others(playbook: str, typed: Collection[str], variables: Collection[str]) -> list[str]:
     """Return the variables of other playbooks that were typed, and those of TARGETS that are set anywhere.
 
@@ -31,6 +36,19 @@ def of_others(playbook: str, typed: Collection[str], variables: Collection[str])
     """
     read = {PREFIX + name for name in READ[playbook].split()} | ARTIFACTS
     return sorted(name for name in KNOWN - read if name in typed or (name in TARGETS and name in variables))
+
+
+def without_prefix(playbook: str, typed: Iterable[str]) -> list[str]:
+    """Return a warning for each typed name that lacks the prefix, such as force: it may be a variable of its user's own."""
+    found = []
+    for name in sorted(typed):
+        meant = [each for each in READ[playbook].split() if each == name or each.endswith(f"_{name}")]
+        if meant and not name.startswith(PREFIX):
+            found.append(
+                f"{NAMESPACE}{playbook} does not read the variable {name}: its variables begin with {PREFIX}. If you mean "
+                f"{' or '.join(PREFIX + each for each in meant)}, give that."
+            )
+    return found
 
 
 def refusal(playbook: str, names: Collection[str], values: Mapping[str, Any]) -> str:
@@ -56,7 +74,7 @@ def _why(playbook: str, name: str) -> str:
                 "it works on all hosts that the inventory has in hypervisors. Limit it with --limit localhost,kvm1, or with "
                 f"-e {PREFIX}hypervisors=kvm1."
             )
-        if "destination" in READ[playbook].split():
+        if reads(playbook, f"{PREFIX}destination"):
             return f"it works on instances. Say where they go with {PREFIX}destination, or leave it to the scheduler."
         if playbook == "place":
             return "the scheduler picks the hosts. Say where an instance goes with force_hosts in its definition."
@@ -64,6 +82,6 @@ def _why(playbook: str, name: str) -> str:
         return f"the scheduler picks the hosts. {NAMESPACE}instance_migrate moves instances to a host that you name."
     if name in TARGETS:
         return f"it would not be limited to what that {'selects' if bare == 'selector' else 'names'}."
-    reading = sorted(each for each, read in READ.items() if bare in read.split())
+    reading = sorted(each for each in READ if reads(each, name))
     others = f", and {len(reading) - _NAMED} more" if len(reading) > _NAMED else ""
     return f"it would change nothing. It is read by {', '.join(reading[:_NAMED])}{others}." if reading else "it would change nothing."

@@ -13,7 +13,7 @@ audit_heal audit_release_expired audit_strict notify store_url
 awx_approval_timeout awx_approvers awx_audit_rrule awx_credentials awx_discover_forks awx_discover_rrule awx_discover_slices
 awx_hypervisors awx_image awx_inventory_variables awx_metrics_push awx_notifications awx_operators awx_organization awx_playbooks
 awx_power awx_prefix awx_project_branch awx_project_credential awx_project_url awx_report awx_report_host awx_report_rrule awx_store_url
-awx_viewers store_url
+awx_viewers
 """,
     "capacity": """
 disk_gb flavor memory_mb scheduler scheduler_file service_down_time store_url vcpus
@@ -58,7 +58,7 @@ host selector service_down_time store_url
 absent_hosts hypervisors instances_path start_max_age store_url
 """,
     "instance_cdrom": """
-absent_hosts disk disk_path disk_state hypervisors instance start_max_age store_url
+absent_hosts disk disk_gb disk_path disk_state hypervisors instance start_max_age store_url
 """,
     "instance_delete": """
 absent_hosts definitions delete_keep_disks hypervisors instance instance_definitions instance_force instance_timeout instances selector

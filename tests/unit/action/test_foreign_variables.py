@@ -82,6 +82,12 @@ def test_walk_f03_what_it_says_of_others(name, words, wanted):
     assert wanted in foreign_variables.refusal(name, names, given)
 
 
+def test_walk_f15_a_variable_without_the_prefix_is_named():
+    """``instance_delete -e force=true`` was taken in silence, and the power was not cut."""
+    (said,) = foreign_variables.without_prefix("instance_delete", ["force", "mine", "drover_instance"])
+    assert "does not read the variable force" in said and "If you mean drover_instance_force, give that." in said
+
+
 def test_walk_f03_from_a_file_several_at_once(tmp_path):
     (tmp_path / "more.yml").write_text("drover_host: [kvm1, kvm2]\ndrover_migrate_cold: true\n", encoding="utf-8")
     said = refused(tmp_path, "drover.compute.rolling_maintenance", "-e", "@more.yml")
@@ -156,10 +162,10 @@ def test_every_job_of_awx_gives_what_is_read():
 def test_every_rulebook_gives_what_is_read():
     found = 0
     for path in (examples.ROOT / "extensions/eda/rulebooks").glob("*.yml"):
-        for run in re.finditer(
+        for each in re.finditer(
             r"name: (?:drover\.compute\.|.*}})([\w-]+)\"?\n(?:.*\n)*?( +)extra_vars:\n((?:\2  .*\n)+)", path.read_text(encoding="utf-8")
         ):
-            given = set(re.findall(r"^ +(drover_\w+):", run[3], re.MULTILINE))
-            assert foreign_variables.of_others(run[1].replace("-", "_"), given, given) == [], f"{path.name}: {run[1]}"
+            given = set(re.findall(r"^ +(drover_\w+):", each[3], re.MULTILINE))
+            assert foreign_variables.of_others(each[1].replace("-", "_"), given, given) == [], f"{path.name}: {each[1]}"
             found += 1
     assert found >= 4

@@ -101,11 +101,14 @@ def test_a_play_that_must_have_hosts(pattern, limit, sentence):
     [
         (("migration_abort", "-e", "drover_host=kmv1"), "has no host that matches kmv1 (did you mean kvm1?)"),
         (("migration_abort", "-e", "drover_host=kvm1", "--limit", "kvm2"), "--limit kvm2 leaves out every host that matches kvm1."),
+        (("migration_trust", "-e", "drover_hypervisors=hypervisor"), "has no host that matches hypervisor (did you mean hypervisors?)"),
+        (("rolling_maintenance", "-e", "drover_hypervisors=kvm"), "has no host that matches kvm. Correct the name"),
+        (("evacuate", "-e", "drover_host=kvm1", "-e", "drover_hypervisors=hyperviors"), "has no host that matches hyperviors (did"),
         (("discover", "--limit", "db1"), "--limit db1 leaves out every host that matches hypervisors."),
     ],
 )
-def test_a_run_without_hosts_is_no_success(tmp_path, words, sentence):
-    """``migration_abort -e drover_host=kmv1`` ended with success, and the moves of kvm1 went on."""
+def test_walk_f18_a_run_without_hosts_is_no_success(tmp_path, words, sentence):
+    """``migration_abort -e drover_host=kmv1`` ended with success, and the moves of kvm1 went on. The group of migration_trust is walk F18."""
     (tmp_path / "hosts.yml").write_text("hypervisors: {hosts: {kvm1: {}, kvm2: {}}}\nothers: {hosts: {db1: {}}}\n", encoding="utf-8")
     name, *options = words
     status, output = ansible(tmp_path, "playbook", "-i", "hosts.yml", f"drover.compute.{name}", *options)
