@@ -10,19 +10,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import answering
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction, variables_of
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, variables_of
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import evidence
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing, host_answer
 
 
-class ActionModule(DroverAction):
+class ActionModule(ConductorAction):
     ARGUMENT_SPEC = {
         "host": {"type": "str", "required": True},
-        "state": {"type": "str", "choices": ["answered", "asked", "decided"], "default": "decided"},
+        "state": {"type": "str", "choices": ["answered", "asked", "decided", "looked"], "default": "decided"},
         "tried": {"type": "dict", "default": {}},
         "others": {"type": "list", "elements": "str", "default": []},
         "ssh": {"type": "bool", "default": False},
         "refused": {"type": "bool", "default": False},
+        "refusal": {"type": "str", "default": host_answer.BY_LOGIN},
         "unclear": {"type": "str", "default": ""},
         "seen": {"type": "list", "elements": "dict", "default": []},
         "power": {"type": "str", "choices": ["on", "off", "unknown", "none"], "default": "none"},
@@ -34,17 +36,21 @@ class ActionModule(DroverAction):
     }
     _requires_connection = False
 
-    def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+    def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         host, variables = args["host"], variables_of(task_vars, args["host"])
         if args["state"] == "answered":
             found = answering.answer(host, args["tried"], variables)
-            return {"answer": found.means, "reached": found.reached, "words": found.words}
-        with self.store(args, task_vars).read() as connection:
-            if args["state"] == "asked":
-                return evidence.witnesses(connection, host, args["others"], variables)._asdict()
-            known = evidence.gather(
-                connection, host, _answer(args), args["seen"], args["power"], args["said"], evidence.uptime(), args["soft_fenced"]
-            )
+            return {"answer": found.means, "reached": found.reached, "words": found.words, "refusal": found.refusal}
+        if args["state"] == "looked":
+            others = [name for name in args["others"] if name != host]
+            known = evidence.collect(self.ports(args, task_vars), host, others, args["power"], args["said"])
+        else:
+            with self.store(args, task_vars).read() as connection:
+                if args["state"] == "asked":
+                    return evidence.witnesses(connection, host, args["others"], variables)._asdict()
+                known = evidence.gather(
+                    connection, host, _answer(args), args["seen"], args["power"], args["said"], evidence.uptime(), args["soft_fenced"]
+                )
         decision = fencing.decide(known, fencing.Limits.of_options(args), fencing.rules_lifted(args["force"]))
         return {"decision": decision.act, "rule": decision.rule, "sentence": decision.sentence}
 
@@ -55,4 +61,4 @@ def _answer(args: dict[str, Any]) -> host_answer.Answer:
         means = host_answer.LOGIN
     if args["refused"]:
         means = host_answer.REFUSED
-    return host_answer.Answer(means, args["unclear"])
+    return host_answer.Answer(means, args["unclear"], refusal=args["refusal"])

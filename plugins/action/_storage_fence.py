@@ -5,19 +5,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.storage_fencing import StorageFencing
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.storage_fencing import StorageFencing, tasks_of
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.fencing import rules_lifted
 from ansible_collections.drover.compute.plugins.plugin_utils._store import storage_fences
-
-#: Those whose tasks are in the role evacuate.
-FENCES = ("ceph",)
 
 
 class ActionModule(ConductorAction):
@@ -45,7 +41,7 @@ class ActionModule(ConductorAction):
                 return {"changed": False, "fenced": [host for host in args["hosts"] if storage_fences.read(connection, host)]}
         fencing = StorageFencing(self.ports(args, task_vars), args["host"])
         if args["state"] == "begun":
-            tasks = _tasks(args["fence"], args["host"])
+            tasks = tasks_of(args["fence"], args["host"])
             begun = fencing.begin(args["fence"], args["addresses"])
             return {"changed": bool(begun["disks"]), "tasks": tasks, **begun}
         if args["state"] == "verified":
@@ -60,27 +56,6 @@ class ActionModule(ConductorAction):
         if args["state"] == "returned":
             return {
                 "changed": False,
-                "fences": [{**each, "tasks": _tasks(each["fence"], args["host"], True)} for each in fencing.returned()],
+                "fences": [{**each, "tasks": tasks_of(each["fence"], args["host"], True)} for each in fencing.returned()],
             }
         return {"changed": fencing.lifted(args["fence"])}
-
-
-def _tasks(fence: str, host: str, lift: bool = False) -> str:
-    """Return the file with the tasks of a fence.
-
-    :param lift: they are to let the host in again.
-    :raises DroverError: there is none.
-    """
-    if fence in FENCES:
-        return f"storage_fences/{fence}.yml"
-    if os.path.isabs(fence) and os.path.isfile(fence):
-        return fence
-    if lift:
-        raise DroverError(
-            f"{host} stays shut out of its storage: the tasks {fence}, which were to shut it out, are not on the controller. Put them there again; "
-            "if they have cut nothing off, a file with an empty list of tasks, [], lifts nothing."
-        )
-    raise DroverError(
-        f"drover_storage_fence of {host} is {fence}, and that is neither {' nor '.join(FENCES)} nor the absolute path of a file with tasks on "
-        "the controller. Nothing was cut off."
-    )

@@ -35,6 +35,7 @@ class ActionModule(ConductorAction):
         "state": {"type": "str", "choices": ["judged", "restarted"], "required": True},
         "others": {"type": "list", "elements": "str", "required": True},
         "read": {"type": "list", "elements": "str"},
+        "refused": {"type": "str", "default": ""},
         "power": {"type": "str", "choices": ["on", "off", "unknown", "none"], "default": "none"},
         "said": {"type": "str", "default": ""},
         "reason": {"type": "str", "default": EvacuationRequest.reason},
@@ -75,7 +76,7 @@ class ActionModule(ConductorAction):
         evacuation = Evacuation(self.ports(args, task_vars), request)
         if args["state"] == "judged":
             return evacuation.judge(args["power"])
-        return evacuation.restart(args["read"])
+        return evacuation.restart(args["read"], args["refused"])
 
 
 def _operator(task_vars: Mapping[str, Any]) -> str:

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import errno
 import fcntl
 import os
@@ -14,6 +15,7 @@ import socket
 import struct
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ansible_collections.drover.compute.plugins.module_utils import _files
 
@@ -25,17 +27,24 @@ ANSWERS = (errno.ECONNREFUSED, errno.ECONNRESET)
 FLOCK = "hhqqi"  # struct flock of Linux with 64 bits: type, whence, start, length, pid
 
 
-def reach(address: str, port: int, timeout: float) -> tuple[bool | None, str]:
-    """Whether a host answers on a TCP port.
+class Reached(NamedTuple):
+    """How a host reacts to a TCP connection. answers: None where this host cannot even try. closed: it answers that the port is closed."""
+
+    answers: bool | None
+    words: str
+    closed: bool = False
+
+
+def reach(address: str, port: int, timeout: float) -> Reached:
+    """Find out if a host answers on a TCP port.
 
     :param timeout: seconds in all.
-    :returns: (True, False or None where this host cannot even try; why, in words).
     """
     deadline, last = time.monotonic() + timeout, "nothing was tried"
     try:
         found = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as problem:
-        return None, f"{address} is no name that is known here: {problem}"
+        return Reached(None, f"{address} is no name that is known here: {problem}")
     tried = False
     for family, kind, protocol, _dummy, where in found:
         left = max(0.1, deadline - time.monotonic())
@@ -43,14 +52,22 @@ def reach(address: str, port: int, timeout: float) -> tuple[bool | None, str]:
             with socket.socket(family, kind, protocol) as tries:
                 tries.settimeout(left)
                 tries.connect(where)
-            return True, f"{address} answers on port {port}"
+            return Reached(True, f"{address} answers on port {port}")
         except OSError as problem:
             if problem.errno in ANSWERS:
-                return True, f"{address} answers, but not on port {port}"
+                return Reached(True, f"{address} answers, but not on port {port}", closed=True)
             # Without a route of that kind nothing was asked.
             tried = tried or problem.errno not in (errno.EAFNOSUPPORT, errno.ENETUNREACH, errno.ENETDOWN)
             last = f"{address}, port {port}: {problem}"
-    return (False if tried else None), last
+    return Reached(False if tried else None, last)
+
+
+def reach_each(addresses: Sequence[str], port: int, timeout: float) -> list[Reached]:
+    """Find out at the same time if a host answers at several addresses, see reach()."""
+    if not addresses:
+        return []
+    with concurrent.futures.ThreadPoolExecutor(len(addresses)) as threads:
+        return list(threads.map(lambda address: reach(address, port, timeout), addresses))
 
 
 def in_use(path: str) -> bool | None:

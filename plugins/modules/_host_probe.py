@@ -95,15 +95,15 @@ def main() -> None:
         supports_check_mode=True,
     )
     given = module.params
-    answers = [_probe.reach(address, given["port"], given["timeout"]) for address in given["addresses"]]
-    reached = [answer for answer, dummy in answers]
+    answers = _probe.reach_each(given["addresses"], given["port"], given["timeout"])
+    reached = [each.answers for each in answers]
     images = [disk for disk in given["disks"] if disk.startswith("rbd:")]
     state, paths = _probe.storage([disk for disk in given["disks"] if disk not in images], _probe.locked_by_libvirt())
     watched = _watched(images)
     module.exit_json(
         changed=False,
         reached=True if True in reached else False if False in reached else None,
-        message="; ".join(dict.fromkeys(words for answer, words in answers if answer == (True in reached) or not answer)),
+        message="; ".join(dict.fromkeys(each.words for each in answers if each.answers == (True in reached) or not each.answers)),
         storage="active" if watched else state,
         in_use=[*paths, *watched],
     )

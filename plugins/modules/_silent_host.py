@@ -24,16 +24,16 @@ options:
     description:
       - V(answered) determines if the host answers, from the result of a task on it (O(tried)) and from a TCP connection that this
         controller tries itself. V(asked) returns the hypervisors that have to probe the host, and the arguments. V(decided) decides from
-        their results.
+        their results. V(looked) does all of this by itself, and asks the hypervisors at the same time.
     type: str
-    choices: [answered, asked, decided]
+    choices: [answered, asked, decided, looked]
     default: decided
   tried:
     description: With O(state=answered), the registered result of a module on the host that only reads.
     type: dict
     default: {}
   others:
-    description: With O(state=asked), the other hypervisors.
+    description: With O(state=asked) and O(state=looked), the other hypervisors.
     type: list
     elements: str
     default: []
@@ -42,9 +42,13 @@ options:
     type: bool
     default: false
   refused:
-    description: The host answers over SSH or TCP and refuses the login.
+    description: The host answers over SSH or TCP and lets nobody in.
     type: bool
     default: false
+  refusal:
+    description: How it does so, the RV(refusal) of O(state=answered).
+    type: str
+    default: login
   unclear:
     description: The message of SSH, if it is neither a known answer nor a known silence.
     type: str
@@ -126,6 +130,7 @@ EXAMPLES = r"""
         host: kvm1
         ssh: "{{ answered.answer == 'login' }}"
         refused: "{{ answered.answer == 'refused' }}"
+        refusal: "{{ answered.refusal }}"
         unclear: "{{ answered.words if answered.answer == 'unclear' else '' }}"
         seen: "{{ probed.results }}"
       register: verdict
@@ -146,6 +151,12 @@ reached:
   description: True if it answers over TCP; null if this was not needed or could not be tried.
   returned: with O(state=answered)
   type: bool
+refusal:
+  description:
+    - How a host with the answer V(refused) lets nobody in. V(login), it refuses the login; V(host_key), its key is not known here; V(port), its SSH
+      port is closed; V(server), its SSH server takes the connection and goes no further; V(system), it lets in and runs nothing. Else empty.
+  returned: with O(state=answered)
+  type: str
 words:
   description: The messages of SSH and TCP.
   returned: with O(state=answered)
@@ -154,15 +165,15 @@ decision:
   description:
     - V(nothing) (it works, or its state is unknown), V(soft_fence) (restart its libvirt), V(wait), V(hard_fence), V(word) (a person has to
       check it) or V(restart) (it is off; confirm this, then restart its instances elsewhere).
-  returned: with O(state=decided)
+  returned: with O(state=decided) and O(state=looked)
   type: str
 rule:
   description: The rule that forbids fencing, null if none does.
-  returned: with O(state=decided)
+  returned: with O(state=decided) and O(state=looked)
   type: str
 sentence:
   description: The state of the host and the next action.
-  returned: with O(state=decided)
+  returned: with O(state=decided) and O(state=looked)
   type: str
 peers:
   description: Hypervisors for the probe, which were up at their last discovery.

@@ -48,6 +48,11 @@ options:
       - Without it, O(others) are read one after the other.
     type: list
     elements: str
+  refused:
+    description:
+      - For V(restarted) with O(plan_only), the RV(refused) of V(judged). The plan is shown, and then the task fails as the real run would.
+    type: str
+    default: ''
   power:
     description: For V(judged), the power state from the host's power driver; V(none) if it has no driver that can report it.
     type: str
@@ -142,6 +147,11 @@ fence:
   returned: O(state=judged)
   type: bool
   sample: true
+refused:
+  description: With O(plan_only), why the real run would restart nothing now; else empty.
+  returned: O(state=judged)
+  type: str
+  sample: ''
 plan:
   description:
     - The last plan, as lists of instances. C(restarts) will be restarted, each with C(uuid), C(name), C(host) and C(provider), the

@@ -109,8 +109,13 @@ def test_there_and_back(sharing):
     assert copies(*domains) == [False] * 4
 
     # The plan alone.
-    done = evacuate(fleet, "--check")
+    done = evacuate(fleet, "--check", check=False)
+    assert done.returncode == 2 and "nothing would be restarted now. kvm1 has no power driver" in said(done)
     assert "one kvm1 -> kvm" in said(done) and "3 instance(s) would be restarted, 1 not" in said(done)
+    done = evacuate(fleet, "--check", check=False, **OFF)
+    assert done.returncode == 2 and "nothing would be" not in said(done) and "3 instance(s) would be restarted, 1 not" in said(done)
+    done = evacuate(fleet, "--check", drover_unmovable="skip", **OFF)
+    assert "3 instance(s) would be restarted, 1 not" in said(done)
     assert living(fleet) == {} and migrations(fleet) == [] and not fleet.service("kvm1")["forced_down"]
 
     done = evacuate(fleet, check=False, **OFF)
@@ -225,7 +230,7 @@ def test_a_destination_that_does_not_start_it(sharing):
     fleet.make("kvm1", Domain("web"))
     discover(fleet)
     die(fleet)
-    done = evacuate(fleet, "--check")
+    done = evacuate(fleet, "--check", **OFF)
     first = "kvm2" if "web kvm1 -> kvm2" in said(done) else "kvm3"
     (other,) = {"kvm2", "kvm3"} - {first}
     fleet.make(first, Domain("web", state="shutoff", folder=LOCAL, memory_mb=8))

@@ -22,8 +22,10 @@ def answer(host: str, tried: Mapping[str, Any], variables: Mapping[str, Any]) ->
     :param variables: of the host in the inventory.
     """
     said = host_answer.read(tried)
-    reached, seen = None, ""
+    seen = _probe.Reached(None, "")
     if not said.settled:
         address, port = str(variables.get("ansible_host") or host), variables.get("ansible_port") or 22
-        reached, seen = _probe.reach(address, int(port), PATIENCE)
-    return host_answer.Answer(host_answer.judge(said, reached), " ".join(f"{said.words}\n{seen}".split()), reached)
+        seen = _probe.reach(address, int(port), PATIENCE)
+    means = host_answer.judge(said, seen.answers)
+    refusal = host_answer.refusal(said, seen.closed) if means == host_answer.REFUSED else ""
+    return host_answer.Answer(means, " ".join(f"{said.words}\n{seen.words}".split()), seen.answers, refusal)

@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import evidence, host_state, storage_fencing
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import evacuation_forecast, evidence, host_state, storage_fencing
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import DeadHost
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_request import FAIL, EvacuationRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_restarts import EvacuationRestarts
@@ -39,6 +39,9 @@ VIRTQEMUD = "/run/libvirt/virtqemud-sock"
 SILENCE = 15
 #: How often, and how many seconds apart, a libvirt that was restarted is asked.
 TRIES, DELAY = 6, 2
+
+#: The way out of a run that fails because instances are left.
+SKIPS = "With drover_unmovable=skip a run ends without an error here."
 
 
 class Evacuation:
@@ -73,7 +76,8 @@ class Evacuation:
         """See that the host is dead, and whether its power is to be cut. The lease of the host stays with the run.
 
         :param power_state: on, off, unknown or none, as its power driver says.
-        :returns: a dict: changed, fence (its power is to be cut and seen to be off), message.
+        :returns: a dict: changed, fence (its power is to be cut and seen to be off), message, and refused: of a plan, why the real run would
+            restart nothing now.
         :raises DroverError: it is not to be evacuated now; the lease is given back.
         """
         self._refuse_request()
@@ -91,19 +95,20 @@ class Evacuation:
         known = evidence.collect(self._ports, self.host, self.request.others, power_state, bool(self.request.said))
         decision = self._decide(known)
         if self.request.plan_only:
-            return self._judged(False, decision)
+            why = evacuation_forecast.why_not(self._ports, self.host, decision, power_state)
+            return self._judged(False, why or decision.sentence, why)
         if decision.act == fencing.SOFT_FENCE:
             self._restart_libvirt()
             decision = self._decide(dataclasses.replace(known, soft_fenced=True))
-        if decision.act not in (fencing.HARD_FENCE, fencing.RESTART, fencing.WORD):
+        if decision.act not in evacuation_forecast.GOES_ON:
             raise DroverError(f"{decision.sentence} Nothing was started elsewhere.")
         if self.request.said:
             self._take_word()
         # Whatever the driver has said: it confirms it, or a person says it in so many words, which are recorded (rule S1).
-        return self._judged(not self.request.said, decision)
+        return self._judged(not self.request.said, decision.sentence)
 
-    def _judged(self, fence: bool, decision: fencing.Decision) -> dict[str, Any]:
-        return {"changed": self.changed, "fence": fence, "message": decision.sentence}
+    def _judged(self, fence: bool, sentence: str, refused: str = "") -> dict[str, Any]:
+        return {"changed": self.changed, "fence": fence, "message": sentence, "refused": refused}
 
     def _refuse_request(self) -> None:
         with self._store.read() as connection:
@@ -112,8 +117,8 @@ class Evacuation:
         if down is None:
             raise DroverError(
                 f"{self.host} is up in the store, so it is not evacuated; nothing was changed. A host that answers is emptied with "
-                "drover.compute.drain. Where it does not answer, drover.compute.discover notices that; or say it with the module "
-                "drover.compute.host, forced_down true."
+                "drover.compute.drain. Where it does not answer, drover.compute.discover notices that; or say it: ansible localhost -m "
+                f"drover.compute.host -a 'host={self.host} forced_down=true'"
             )
         if service.last_seen_up is None:
             # Uncertain is never empty: as after the loss of the store, its power is not cut for instances that nobody could restart.
@@ -122,11 +127,10 @@ class Evacuation:
                 f"changed. If the store was made anew, restore its backup or an export (docs/backup.md) and run this again. Else get {self.host} to "
                 "answer, and run drover.compute.discover."
             )
-        words = f"{self.host} is powered off"
-        if self.request.said not in ("", words):
+        if self.request.said not in ("", fencing.words_of(self.host)):
             raise DroverError(
                 f'drover_host_is_off is "{self.request.said}", which is not taken for an answer; nothing was changed. Go and see that '
-                f"{self.host} is off, and then say exactly: -e 'drover_host_is_off=\"{words}\"'"
+                f"{self.host} is off, and then say exactly: -e 'drover_host_is_off=\"{fencing.words_of(self.host)}\"'"
             )
 
     def _answers(self) -> bool:
@@ -203,16 +207,17 @@ class Evacuation:
 
     # After its power is off
 
-    def restart(self, read: list[str] | None = None) -> EvacuationResult:
+    def restart(self, read: list[str] | None = None, refused: str = "") -> EvacuationResult:
         """Restart its instances elsewhere. The lease of the host is given back, whatever comes of it.
 
         :param read: names of hosts that were read since judge(); None to read the others now.
-        :raises DroverError: something is left, or could not be done; what is done stays done.
+        :param refused: of a plan, as judge() has returned it.
+        :raises DroverError: something is left, or could not be done; what is done stays done. A plan ends as the real run would.
         """
         if self.request.plan_only:
             self._read_others(self.request.others, read)
             self._plan(claim=False)
-            return self._result(len(self.plan["restarts"]), "would be restarted", self.plan["left"] + self.plan["lost"])
+            return self._foreseen(refused)
         try:
             self._leasing.take(self.host, "evacuate", LEASE)
             self._keep_off()
@@ -227,6 +232,20 @@ class Evacuation:
             return self._report()
         finally:
             self._leasing.release([self.host])
+
+    def _foreseen(self, refused: str) -> EvacuationResult:
+        """Return what the real run would come to.
+
+        :raises DroverError: the real run would fail.
+        """
+        result = self._result(len(self.plan["restarts"]), "would be restarted", self.plan["left"] + self.plan["lost"])
+        if refused:
+            result["message"] = f"{self.host}: nothing would be restarted now. {refused} Once it is off: {result['message']}"
+        elif not (result["remaining"] and self.request.unmovable == FAIL):
+            return result
+        else:
+            result["message"] += f" {SKIPS}"
+        raise DroverError(result["message"], plan=result["plan"], restarted=[], remaining=result["remaining"])
 
     def _keep_off(self) -> None:
         """Keep everything off the host.
@@ -286,6 +305,9 @@ class Evacuation:
     def _plan(self, claim: bool) -> None:
         self.plan = self._planned(claim)
         self.changed = self.changed or claim and bool(self.plan["restarts"])
+        if self.restarted and not self.plan["restarts"]:
+            # The lines above say what was restarted, and the last one what is left.
+            return
         for line in evacuation_lines(self.host, self.plan):
             self._show(line)
 
@@ -376,7 +398,7 @@ class Evacuation:
                         f"{len(remaining)} instance(s) of {self.host} are not restarted; all others are.",
                         *_reasons(remaining),
                         *self._messages(),
-                        "Correct the causes and run the evacuation again. With drover_unmovable=skip a run ends without an error here.",
+                        f"Correct the causes and run the evacuation again. {SKIPS}",
                     ]
                 ),
                 plan=result["plan"],

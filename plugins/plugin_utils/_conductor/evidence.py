@@ -10,7 +10,7 @@ import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hosts, Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import Late, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing, host_answer
 from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, evacuations, power, services, storage_fences
@@ -40,14 +40,16 @@ def collect(ports: Ports, host: str, others: Iterable[str], power_state: str, sa
     with ports.store.read() as connection:
         asked = witnesses(connection, host, others, variables)
     question = {"addresses": asked.addresses, "port": int(variables.get("ansible_port") or 22), "disks": asked.disks}
-    seen = [{**_seen_from(ports.hosts, peer, question), "item": peer} for peer in asked.peers]
+    found = ports.hosts.at_once({peer: lambda hand: _seen_by(hand, question) for peer in asked.peers}, PROBE)
+    # One whose process was ended has said nothing.
+    seen = [{**(found[peer] if isinstance(found[peer], dict) else {}), "item": peer} for peer in asked.peers]
     with ports.store.read() as connection:
         return gather(connection, host, answer, seen, power_state, said, uptime(ports.clock))
 
 
-def _seen_from(reached_by: Hosts, peer: str, question: dict[str, Any]) -> dict[str, Any]:
+def _seen_by(hand: Hand, question: dict[str, Any]) -> dict[str, Any]:
     try:
-        return reached_by.hand(peer, PROBE).read("_host_probe", question)
+        return hand.read("_host_probe", question)
     except Unreachable:
         return {"unreachable": True}
     except Late:
@@ -105,6 +107,7 @@ def gather(
         host=host,
         ssh=answer.means == host_answer.LOGIN,
         refused=answer.means == host_answer.REFUSED,
+        refusal=answer.refusal,
         unclear=(answer.words or "nothing") if answer.means == host_answer.UNCLEAR else "",
         peers={str(each.get("item")): each.get("reached") for each in seen},
         storage=next((state for state in ("active", "silent") if state in storages), "unknown"),

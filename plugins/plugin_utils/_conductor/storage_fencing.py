@@ -9,6 +9,7 @@ what the store has of it, and when the host may be let in again.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -26,6 +27,8 @@ READ = 200
 FORGOTTEN, LOOK = 45, 5
 #: The fence whose tasks are in the role evacuate, and the seconds that its cluster may take to answer.
 CEPH, ASKED = "ceph", 60
+#: Those whose tasks are in the role evacuate.
+FENCES = (CEPH,)
 
 
 def is_done(connection: Connection, host: str) -> bool:
@@ -57,6 +60,27 @@ def why_open(ports: Ports, host: str, fences: Iterable[Mapping[str, Any]]) -> st
     return None
 
 
+def tasks_of(fence: str, host: str, lift: bool = False) -> str:
+    """Return the file with the tasks of a fence.
+
+    :param lift: they are to let the host in again.
+    :raises DroverError: there is none.
+    """
+    if fence in FENCES:
+        return f"storage_fences/{fence}.yml"
+    if os.path.isabs(fence) and os.path.isfile(fence):
+        return fence
+    if lift:
+        raise DroverError(
+            f"{host} stays shut out of its storage: the tasks {fence}, which were to shut it out, are not on the controller. Put them there again; "
+            "if they have cut nothing off, a file with an empty list of tasks, [], lifts nothing."
+        )
+    raise DroverError(
+        f"drover_storage_fence of {host} is {fence}, and that is neither {' nor '.join(FENCES)} nor the absolute path of a file with tasks on "
+        "the controller. Nothing was cut off."
+    )
+
+
 class StorageFencing:
     """The fences of the storage of one host. The run has the lease of the host."""
 
@@ -77,19 +101,33 @@ class StorageFencing:
             if is_done(connection, self.host):
                 self._ports.say(f"{self.host} was shut out of its storage before, and nothing is left of it that could be restarted.")
                 return {"addresses": [], "disks": []}
-            addresses = {*declared, *evacuations.own_addresses(connection, self.host)}
-            if not addresses:
-                raise DroverError(
-                    f"It is not known from which addresses {self.host} reaches its storage, so it cannot be shut out of it. Nothing was cut off. "
-                    f"Set drover_storage_addresses of {self.host}, a list of IP addresses; discovery records them while a host answers."
-                )
-            disks = sorted(self._disks(connection))
-            if not disks:
-                raise DroverError(
-                    f"No instance of {self.host} writes to shared storage from which it could be cut off. Nothing was cut off."
-                )
+            addresses, disks = self._targets(connection, declared)
             every = storage_fences.begin(connection, self.host, fence, addresses, clock.now(connection))
         return {"addresses": every, "disks": disks}
+
+    def foresee(self, fence: str, declared: Collection[str] = ()) -> None:
+        """See that the host could be shut out, and change nothing.
+
+        :param fence, declared: as in begin().
+        :raises DroverError: the fence has no tasks, its addresses are not known, or none of its disks is on shared storage.
+        """
+        tasks_of(fence, self.host)
+        with self._ports.store.read() as connection:
+            if not is_done(connection, self.host):
+                self._targets(connection, declared)
+
+    def _targets(self, connection: Connection, declared: Collection[str]) -> tuple[set[str], list[str]]:
+        """Return the addresses to shut out, and the texts of the disks."""
+        addresses = {*declared, *evacuations.own_addresses(connection, self.host)}
+        if not addresses:
+            raise DroverError(
+                f"It is not known from which addresses {self.host} reaches its storage, so it cannot be shut out of it. Nothing was cut off. "
+                f"Set drover_storage_addresses of {self.host}, a list of IP addresses; discovery records them while a host answers."
+            )
+        disks = sorted(self._disks(connection))
+        if not disks:
+            raise DroverError(f"No instance of {self.host} writes to shared storage from which it could be cut off. Nothing was cut off.")
+        return addresses, disks
 
     def _disks(self, connection: Connection) -> set[str]:
         nodes = {each["node"]: each for each in evacuations.storage(connection).values() if each["host"] == self.host}

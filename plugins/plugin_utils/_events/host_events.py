@@ -27,6 +27,8 @@ class _Host:
     lost: float | None = None
     means: str | None = None
     words: str = ""
+    #: Why it lets nobody in, if it answers so.
+    refusal: str = ""
     #: The last time it was lost or came back.
     turned: float = 0.0
     losses: collections.deque[float] = dataclasses.field(default_factory=lambda: collections.deque(maxlen=100))
@@ -78,7 +80,7 @@ class HostEvents:
         """Take note of how a host answers whose libvirt does not."""
         host = self._hosts.get(seen.host)
         if host is not None and host.lost is not None:
-            host.means, host.words = seen.means, seen.words or host.words
+            host.means, host.words, host.refusal = seen.means, seen.words or host.words, seen.refusal
 
     def connected(self, seen: Connected) -> list[event.Event]:
         """Take note that libvirt answers; say that the host is back, if it was said to be away."""
@@ -184,7 +186,7 @@ def _silent(name: str, host: _Host, now: float) -> event.Event:
 
 def _alone(name: str, host: _Host) -> event.Event:
     lost, login = host.lost or 0.0, host.means == host_answer.LOGIN
-    to_do = "restart libvirt there" if login else f"look at the host, which refuses the login over SSH{_words(host)}"
+    to_do = "restart libvirt there" if login else f"look at the host, which {fencing.refused_how(host.refusal)}{_words(host)}"
     return event.make(
         ALONE,
         lost,

@@ -43,12 +43,13 @@ class Lost(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """How a host whose libvirt does not answer reacts to SSH and TCP: as of host_answer.judge()."""
+    """How a host whose libvirt does not answer reacts to SSH and TCP: as of host_answer.Answer."""
 
     host: str
     at: float
     means: str
     words: str
+    refusal: str = ""
 
 
 class Changed(NamedTuple):

@@ -206,7 +206,7 @@ class Watch:
                 async with self._looking:
                     answer = await host_probe.ask(way)
                 # What libvirt says of the way is more than what can be said of a host that answers.
-                self._put(Answered(host, time.time(), answer.means, "" if answer.means == host_answer.LOGIN else answer.words))
+                self._put(_answered(host, answer))
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
                 if answer.means == host_answer.LOGIN:
@@ -228,7 +228,7 @@ class Watch:
         while not opening.done():
             async with self._looking:
                 answer = await host_probe.ask(way)
-            self._put(Answered(host, time.time(), answer.means, "" if answer.means == host_answer.LOGIN else answer.words))
+            self._put(_answered(host, answer))
             await asyncio.wait([opening], timeout=pause)
             pause = min(2 * pause, LONGEST_PAUSE)
         return opening.result()
@@ -264,3 +264,8 @@ class Watch:
 
         threading.Thread(target=run, name="libvirt", daemon=True).start()
         return answer
+
+
+def _answered(host: str, answer: host_answer.Answer) -> Answered:
+    words = "" if answer.means == host_answer.LOGIN else answer.words
+    return Answered(host, time.time(), answer.means, words, answer.refusal)

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, refuse_unknown_rules
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
 
 #: What to do next.
 NOTHING, SOFT_FENCE, WAIT, HARD_FENCE, WORD, RESTART = "nothing", "soft_fence", "wait", "hard_fence", "word", "restart"
@@ -36,6 +37,26 @@ RULES = (
 UNREAD_HOSTS = "unread_hosts"
 #: The rules that an operator can lift, each by its name (rule S13).
 LIFTABLE = (*RULES, UNREAD_HOSTS)
+#: Why a host that answers lets nobody in -> (how it answers, what to do about that).
+REFUSALS = {
+    host_answer.BY_LOGIN: ("refuses the login", "Correct the user or the keys"),
+    host_answer.BY_KEY: (
+        "has a host key that this controller does not accept",
+        "See whether it is that machine, and correct its key in known_hosts",
+    ),
+    host_answer.BY_PORT: (
+        "refuses connections to its SSH port",
+        "Start its SSH server from its console, or correct ansible_port or the firewall",
+    ),
+    host_answer.BY_SERVER: (
+        "takes a connection to its SSH port and lets nobody log in",
+        "See to its SSH server from its console",
+    ),
+    host_answer.BY_SYSTEM: (
+        "lets this controller log in and then runs nothing",
+        "See to it from its console: whether its disk is full, and whether privilege escalation (become) works",
+    ),
+}
 #: A rule that applies, what to do then, and why.
 Objection = tuple[str, str, str]
 
@@ -68,8 +89,10 @@ class Evidence:
     host: str
     #: It answers the controller over SSH.
     ssh: bool = False
-    #: It answers over SSH or TCP but refuses the login, so its libvirt may run.
+    #: It answers over SSH or TCP but lets nobody in, so its libvirt may run.
     refused: bool = False
+    #: Why, as in REFUSALS.
+    refusal: str = host_answer.BY_LOGIN
     #: The message of SSH, where that is known neither as an answer nor as silence.
     unclear: str = ""
     #: {another hypervisor: whether the host answers it; None where it could not be asked}.
@@ -123,7 +146,7 @@ def decide(evidence: Evidence, limits: Limits = Limits(), lifted: Collection[str
     if evidence.ssh:
         alive = "it answers over SSH"
     elif evidence.refused:
-        alive = "it answers, though it refuses the login"
+        alive = f"it answers, and {refused_how(evidence.refusal)}"
     elif reached:
         alive = f"{' and '.join(reached)} can reach it"
     if evidence.power == "off":
@@ -207,11 +230,11 @@ def _lives(evidence: Evidence, reached: Sequence[str]) -> Iterator[Objection]:
     """
     host = evidence.host
     if evidence.refused:
+        how, to_do = _refusal(evidence.refusal)
         yield (
             "login_refused",
             NOTHING,
-            f"{host} answers and refuses the login: it lives, or another machine has its address. Correct the user or the "
-            "keys, and run this again.",
+            f"{host} answers and {how}: it lives, or another machine has its address. {to_do}, and run this again.",
         )
     yield from _unclear(evidence)
     if not evidence.ssh:
@@ -230,6 +253,25 @@ def _lives(evidence: Evidence, reached: Sequence[str]) -> Iterator[Objection]:
                 "controller that is broken. Make sure that the other hosts can be reached.",
             )
         yield from _in_use(evidence)
+
+
+def words_of(host: str) -> str:
+    """Return the words with which a person says that a host is off."""
+    return f"{host} is powered off"
+
+
+def say_so(host: str) -> str:
+    """Say how a person says that a host is off."""
+    return f"Once you have seen that it is off, say so: -e 'drover_host_is_off=\"{words_of(host)}\"'"
+
+
+def refused_how(refusal: str) -> str:
+    """Say how a host answers that lets nobody in."""
+    return _refusal(refusal)[0]
+
+
+def _refusal(refusal: str) -> tuple[str, str]:
+    return REFUSALS.get(refusal) or REFUSALS[host_answer.BY_LOGIN]
 
 
 def _not_now(evidence: Evidence, limits: Limits) -> Iterator[Objection]:

@@ -18,48 +18,53 @@ from typing import Any, NamedTuple
 LOGIN, REFUSED, SILENT, UNCLEAR = "login", "refused", "silent", "unclear"
 #: It did not answer before the time limit of the task. Only TCP can show what that means.
 LATE = "late"
+#: Why nobody is let in by a host that answers: it refuses the login; its key is not known here; its SSH port is closed; its SSH server
+#: takes the connection and goes no further; it lets in and can run nothing. See fencing.REFUSALS.
+BY_LOGIN, BY_KEY, BY_PORT, BY_SERVER, BY_SYSTEM = "login", "host_key", "port", "server", "system"
 
 _SILENCE = "(?:Connection timed out|Operation timed out|No route to host|Network is unreachable|Host is (?:down|unreachable))"
 _REFUSAL = "(?:Connection refused|Connection reset)"
 #: The connection leads through another host or a program, and messages about a connection are about that one.
 _PROXY = r"UNKNOWN port 65535|stdio forwarding failed|channel \d+: open failed|proxy dialer did not pass back a connection"
-#: (pattern, meaning) of messages of OpenSSH and of the usual programs for its ProxyCommand; the first match counts.
-_WORDS = [
+#: (pattern, meaning, why nobody is let in) of messages of OpenSSH and of the usual programs for its ProxyCommand; the first match counts.
+_WORDS: list[tuple[str, str, str]] = [
     # Messages of the last proxy about the host itself.
-    (rf"channel \d+: open failed: connect failed: {_SILENCE}", SILENT),
-    (rf"channel \d+: open failed: connect failed: {_REFUSAL}", REFUSED),
-    (rf"(?im)^(?:.*: )?(?:nc|ncat|netcat|socat)\b.*(?:{_SILENCE}|TIMEOUT)", SILENT),
-    (rf"(?im)^(?:.*: )?(?:nc|ncat|netcat|socat)\b.*{_REFUSAL}", REFUSED),
-    (rf"(?s){_REFUSAL}.*proxy dialer did not pass back a connection", REFUSED),
-    (r"proxy dialer did not pass back a connection", SILENT),
-    (r"Received disconnect from UNKNOWN port 65535", REFUSED),
+    (rf"channel \d+: open failed: connect failed: {_SILENCE}", SILENT, ""),
+    (rf"channel \d+: open failed: connect failed: {_REFUSAL}", REFUSED, BY_PORT),
+    (rf"(?im)^(?:.*: )?(?:nc|ncat|netcat|socat)\b.*(?:{_SILENCE}|TIMEOUT)", SILENT, ""),
+    (rf"(?im)^(?:.*: )?(?:nc|ncat|netcat|socat)\b.*{_REFUSAL}", REFUSED, BY_PORT),
+    (rf"(?s){_REFUSAL}.*proxy dialer did not pass back a connection", REFUSED, BY_PORT),
+    (r"proxy dialer did not pass back a connection", SILENT, ""),
+    (r"Received disconnect from UNKNOWN port 65535", REFUSED, BY_LOGIN),
     # Otherwise the proxy has ended, or waits for the host, and other messages may be about the proxy.
-    (r"UNKNOWN port 65535|stdio forwarding failed", UNCLEAR),
-    (r"Connection closed by (?!remote host)\S+ port \d+", REFUSED),
-    (r"kex_exchange_identification: Connection closed by remote host", UNCLEAR),
+    (r"UNKNOWN port 65535|stdio forwarding failed", UNCLEAR, ""),
+    (r"Connection closed by (?!remote host)\S+ port \d+", REFUSED, BY_SERVER),
+    (r"kex_exchange_identification: Connection closed by remote host", UNCLEAR, ""),
     # The host itself. It accepted the connection and then was silent: TCP has answered.
-    (r"timed out during banner exchange", REFUSED),
-    (r"kex_exchange_identification: (?:read|write):|banner line contains invalid characters|Bad remote protocol", REFUSED),
-    (r"Permission denied|Too many authentication failures|Received disconnect|no matching .* found", REFUSED),
-    (r"Host key verification failed|host key is known for|IDENTIFICATION HAS CHANGED", REFUSED),
-    (rf"ssh: connect to host \S+ port \d+: {_REFUSAL}", REFUSED),
-    (rf"{_REFUSAL} by \S+ port \d+", REFUSED),
-    (rf"ssh: connect to host \S+ port \d+: {_SILENCE}", SILENT),
-    (r"Timeout, server \S+ not responding", SILENT),
+    (r"timed out during banner exchange", REFUSED, BY_SERVER),
+    (r"kex_exchange_identification: (?:read|write):|banner line contains invalid characters|Bad remote protocol", REFUSED, BY_SERVER),
+    (r"Host key verification failed|host key is known for|IDENTIFICATION HAS CHANGED", REFUSED, BY_KEY),
+    (r"no matching .* found", REFUSED, BY_SERVER),
+    (r"Permission denied|Too many authentication failures|Received disconnect", REFUSED, BY_LOGIN),
+    (rf"ssh: connect to host \S+ port \d+: {_REFUSAL}", REFUSED, BY_PORT),
+    (rf"{_REFUSAL} by \S+ port \d+", REFUSED, BY_SERVER),
+    (rf"ssh: connect to host \S+ port \d+: {_SILENCE}", SILENT, ""),
+    (r"Timeout, server \S+ not responding", SILENT, ""),
     # Messages of Ansible and paramiko.
-    (r"Failed to create temporary directory|No space left on device|waiting for privilege escalation prompt", REFUSED),
-    (r"Invalid/incorrect (?:username/)?password|Authentication failed", REFUSED),
-    (r"\[Errno 113\]|\[Errno 110\]", SILENT),
+    (r"Failed to create temporary directory|No space left on device|waiting for privilege escalation prompt", REFUSED, BY_SYSTEM),
+    (r"Invalid/incorrect (?:username/)?password|Authentication failed", REFUSED, BY_LOGIN),
+    (r"\[Errno 113\]|\[Errno 110\]", SILENT, ""),
 ]
 
 
 @dataclasses.dataclass(frozen=True)
 class Said:
-    """The result of a task on the host. means: LOGIN, REFUSED, SILENT, UNCLEAR or LATE. words: the message."""
+    """The result of a task on the host. means: LOGIN, REFUSED, SILENT, UNCLEAR or LATE. words: the message. refusal: why REFUSED."""
 
     means: str
     proxied: bool
     words: str
+    refusal: str = ""
 
     @property
     def settled(self) -> bool:
@@ -68,11 +73,15 @@ class Said:
 
 
 class Answer(NamedTuple):
-    """How a host answers. means: as of judge(). words: the messages. reached: whether TCP answered; None where it was not tried."""
+    """How a host answers. means: as of judge(). words: the messages. reached: whether TCP answered; None where it was not tried.
+
+    refusal: why nobody is let in, of a host that answers so: BY_LOGIN, BY_KEY, BY_PORT, BY_SERVER or BY_SYSTEM.
+    """
 
     means: str
     words: str = ""
     reached: bool | None = None
+    refusal: str = ""
 
 
 def read(result: Mapping[str, Any]) -> Said:
@@ -90,8 +99,8 @@ def read(result: Mapping[str, Any]) -> Said:
         if any(result.get(key) is not None for key in ("content", "invocation", "module_stdout", "rc")):
             return Said(LOGIN, False, words)
         return Said(UNCLEAR, False, words)
-    means = next((meaning for pattern, meaning in _WORDS if re.search(pattern, words)), UNCLEAR)
-    return Said(means, re.search(_PROXY, words) is not None, words)
+    means, refusal = next(((meaning, why) for pattern, meaning, why in _WORDS if re.search(pattern, words)), (UNCLEAR, ""))
+    return Said(means, re.search(_PROXY, words) is not None, words, refusal)
 
 
 def judge(said: Said, tcp: bool | None) -> str:
@@ -106,6 +115,14 @@ def judge(said: Said, tcp: bool | None) -> str:
     if said.means == LATE:
         return SILENT if tcp is False else UNCLEAR
     return said.means
+
+
+def refusal(said: Said, closed: bool) -> str:
+    """Return why a host that counts as REFUSED lets nobody in.
+
+    :param closed: its port is closed, as TCP shows.
+    """
+    return said.refusal or (BY_PORT if closed else BY_SERVER)
 
 
 def _plain(words: str) -> str:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
 
@@ -16,7 +17,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lea
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import evacuation, host_state
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import DeadHost
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation import Evacuation
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_request import SKIP, EvacuationRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_request import FAIL, SKIP, EvacuationRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_restarts import EvacuationRestarts
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_settling import EvacuationSettling
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
@@ -125,8 +126,8 @@ class Killed(BaseException):
 class Hosts:
     """conductor.ports.Hosts. ``limits``: what each call of a host may take."""
 
-    def __init__(self, world, kill=None):
-        self.world, self.kill, self.calls, self.limits = world, kill, 0, []
+    def __init__(self, world, kill=None, **variables):
+        self.world, self.kill, self.calls, self.limits, self.given = world, kill, 0, [], variables
 
     def discover(self, name, limit=None):
         self.limits.append(limit)
@@ -138,10 +139,11 @@ class Hosts:
         return Hand(self, name)
 
     def answer(self, name):
-        return host_answer.Answer(self.world.answers.pop(0) if len(self.world.answers) > 1 else self.world.answers[0], "words")
+        means = self.world.answers.pop(0) if len(self.world.answers) > 1 else self.world.answers[0]
+        return host_answer.Answer(means, "words", refusal=host_answer.BY_PORT if means == host_answer.REFUSED else "")
 
     def variables(self, name):
-        return {}
+        return self.given
 
     def names(self):
         return ["kvm1", "kvm2", "kvm3"]
@@ -569,3 +571,93 @@ def test_it_may_have_been_moved_on_to_a_host_that_was_not_read(world, unknown):
     world.there = {"kvm2": {}, "kvm3": {}}
     world.look()
     assert back_at_its_source(world)["moved"] == sorted(NAMES)
+
+
+#: case -> (how kvm1 answers, its power as its driver says, more of the request, its variables, words of why nothing would be restarted).
+FORESEEN = {
+    "off": (host_answer.SILENT, "off", {}, {}, None),
+    "on": (host_answer.SILENT, "on", {}, {}, None),
+    "a person's word": (host_answer.SILENT, "none", {"said": "kvm1 is powered off"}, {}, None),
+    "no driver": (host_answer.SILENT, "none", {}, {}, "say so: -e 'drover_host_is_off=\"kvm1 is powered off\"'"),
+    "a driver that does not answer": (host_answer.SILENT, "unknown", {}, {}, "The power driver of kvm1 does not say whether it is on"),
+    "a closed port": (host_answer.REFUSED, "on", {}, {}, "kvm1 answers and refuses connections to its SSH port"),
+    "a word that is not true": (
+        host_answer.REFUSED,
+        "none",
+        {"said": "kvm1 is powered off"},
+        {},
+        "You say that kvm1 is powered off, but it",
+    ),
+    "only its libvirt is dead": (host_answer.LOGIN, "on", {}, {}, "libvirt is restarted there"),
+    "nobody knows": (host_answer.UNCLEAR, "on", {}, {}, "drover_evacuate_force=unclear_answer"),
+    "a fence without tasks": (
+        host_answer.SILENT,
+        "none",
+        {},
+        {"drover_storage_fence": "nothing"},
+        "drover_storage_fence of kvm1 is nothing",
+    ),
+    "a fence without addresses": (
+        host_answer.SILENT,
+        "none",
+        {},
+        {"drover_storage_fence": "ceph"},
+        "from which addresses kvm1 reaches its storage",
+    ),
+    "a fence": (
+        host_answer.SILENT,
+        "none",
+        {},
+        {"drover_storage_fence": "ceph", "drover_storage_addresses": ["192.0.2.1"]},
+        None,
+    ),
+}
+#: What this fleet of the tests would be refused for besides.
+LIFTED = frozenset({"many_down", "just_started", "too_early", "quiet_time"})
+
+
+@pytest.mark.parametrize("case", FORESEEN)
+def test_walk_f04_a_plan_says_whether_the_real_run_would_restart_anything(world, case):
+    means, power_state, more, variables, why = FORESEEN[case]
+    with Store.open(world.url).write() as connection:
+        services.record_unreachable(connection, "kvm1", "timed out", time.time())
+    world.answers = [means]
+    planned = world.evacuation(Hosts(world, **variables), plan_only=True, lifted=LIFTED, **more)
+    judged = planned.judge(power_state)
+    assert not judged["fence"] and not judged["changed"]
+    if why is None:
+        assert judged["refused"] == "" and planned.restart(refused="")["message"] == "kvm1: 3 instance(s) would be restarted, 0 not."
+    else:
+        assert why in judged["refused"] and judged["message"] == judged["refused"]
+        with pytest.raises(DroverError, match="^kvm1: nothing would be restarted now. .* Once it is off: kvm1: 3 instance") as caught:
+            planned.restart(refused=judged["refused"])
+        assert why in str(caught.value) and len(caught.value.details["plan"]["restarts"]) == 3
+    assert world.calls == [] and world.where() == {} and world.statuses() == []
+    with Store.open(world.url).read() as connection:
+        assert leases.begun(connection, "kvm1") is None
+
+
+def test_walk_f04_a_plan_fails_for_what_would_be_left(world):
+    """As the real run does, unless the operator says that it may be left."""
+    with Store.open(world.url).write() as connection:
+        services.record_unreachable(connection, "kvm1", "timed out", time.time())
+    planned = world.evacuation(Hosts(world), plan_only=True)
+    assert planned.restart(read=["kvm2"])["message"].startswith("kvm1: 0 instance(s) would be restarted, 3 not. ")
+    request = dataclasses.replace(planned.request, unmovable=FAIL)
+    with pytest.raises(DroverError, match="^kvm1: 0 instance.s. would be restarted, 3 not. .* With drover_unmovable=skip") as caught:
+        Evacuation(Ports(Store.open(world.url), Hosts(world), world.leasing(), str, time), request).restart(read=["kvm2"])
+    assert len(caught.value.details["remaining"]) == 3
+
+
+def test_walk_f30_a_host_that_is_up_is_refused_with_the_command(world):
+    with pytest.raises(DroverError, match="ansible localhost -m drover.compute.host -a 'host=kvm1 forced_down=true'"):
+        world.evacuation(Hosts(world), plan_only=True, service_down_time=3600).judge("none")
+
+
+def test_walk_f31_the_last_line_is_what_was_restarted(world):
+    said = []
+    world.leasing().take("kvm1", "evacuate")
+    world.switched_off("kvm1", time.time())
+    request = EvacuationRequest("kvm1", ["kvm2", "kvm3"], Policy.from_mapping({}), unmovable=SKIP)
+    Evacuation(Ports(Store.open(world.url), Hosts(world), world.leasing(), said.append, time), request).restart(["kvm2", "kvm3"])
+    assert [line for line in said if "is to be restarted" in line] == [] and said[-1].endswith(" there"), said
