@@ -121,7 +121,8 @@ bench-placement: setup  ## compare allocation candidates and claims with Placeme
 bench-drain: setup  ## plans of drains of seeded fleets, judged by the verifier; DRAIN=FOLDER has fleetgen.py and verify.py
 	.venv/bin/python tests/benchmarks/drain_families.py $(BENCH_DRAIN)
 
-bench-lab: setup  ## the drain of eight instances in a lab, and the same migrations by parallel virsh
+bench-lab: setup  ## the first restarted guest after a power cut, and the drain of eight instances beside parallel virsh, in a lab
+	.venv/bin/python tests/benchmarks/dead_host_lab.py
 	.venv/bin/python tests/benchmarks/drain_lab.py
 
 build: setup  ## the collection's tarball, in build/

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import select
 import signal
@@ -17,6 +18,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import waiting as waits
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Late
 
 #: Seconds beyond its own limit after which a process is ended.
@@ -30,16 +32,19 @@ class _Asked(NamedTuple):
     said: bytearray
 
 
-def ask_each(questions: Mapping[str, Callable[[], Any]], most: int, limit: int) -> dict[str, Any]:
+def ask_each(questions: Mapping[str, Callable[[], Any]], most: int, limit: int, show: Callable[[str], None]) -> dict[str, Any]:
     """Ask each host its question.
 
     :param most: how many at a time.
     :param limit: seconds that each has, which the question itself keeps; a process that goes on is ended.
+    :param show: shows a line now and then on the hosts that have not answered yet.
     :returns: dict host -> what the question returned, or a DroverError.
     """
     waiting = list(questions.items())
     asked: dict[int, _Asked] = {}
     answers: dict[str, Any] = {}
+    began = told = time.monotonic()
+    longest = math.ceil(len(questions) / max(1, most)) * limit
     try:
         while waiting or asked:
             while waiting and len(asked) < max(1, most):
@@ -56,6 +61,9 @@ def ask_each(questions: Mapping[str, Callable[[], Any]], most: int, limit: int) 
             for descriptor in [one for one, each in asked.items() if time.monotonic() > each.deadline]:
                 each = _end(asked, descriptor)
                 answers[each.host] = Late(each.host, limit)
+            if asked and time.monotonic() - told >= waits.EVERY:
+                told = time.monotonic()
+                show(waits.line([each.host for each in asked.values()], waits.ANSWER, told - began, longest))
     finally:
         for descriptor in list(asked):
             _end(asked, descriptor)
@@ -77,6 +85,7 @@ def _work(question: Callable[[], Any], descriptor: int) -> NoReturn:
     try:
         # The alarm of the calling task stays with its own process.
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        waits.silence()
         try:
             said = {"answer": question()}
         except DroverError as problem:

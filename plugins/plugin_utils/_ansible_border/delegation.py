@@ -26,7 +26,7 @@ from ansible.utils.display import Display
 from ansible.utils.sentinel import Sentinel
 from ansible.utils.unsafe_proxy import wrap_var
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import answering, at_once
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import answering, at_once, ssh_ways, terminal
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import variables_of
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import RemoteHand, plain_result
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Discovery
@@ -74,6 +74,7 @@ class Delegation:
         check_mode: bool | None = None,
         limit: int | None = None,
         environment: Mapping[str, str] | None = None,
+        probe: bool = False,
     ) -> dict[str, Any]:
         """Run a module or an action on a host.
 
@@ -81,6 +82,7 @@ class Delegation:
         :param check_mode: None for that of the calling task.
         :param limit: time limit in seconds; None for that of the calling task only.
         :param environment: more variables of the environment, beside those of the calling task.
+        :param probe: it only finds out if the host answers.
         :returns: the result, of plain types, with Ansible's ``failed`` and ``unreachable``, and ``timedout`` after the time limit.
         :raises RunOver: the time limit of the calling task has passed.
         """
@@ -100,7 +102,7 @@ class Delegation:
             task.check_mode = check_mode
         began = time.monotonic()
         with self._limited(task, limit) if limit else self._alarm():
-            found = plain_result(_execute(self._action, task, dict(self._variables)))
+            found = plain_result(_execute(self._action, task, dict(self._variables), probe))
         if limit and found.get("failed") and time.monotonic() - began >= limit:
             # Before ansible-core 2.19 only the text of the message shows a time limit.
             found["timedout"] = {"period": limit}
@@ -180,7 +182,18 @@ def _connection_of(action: Any) -> Any:
     return context.CLIARGS.get("connection") or DEFAULT_CONNECTION if name == "local" else name
 
 
-def _execute(action: Any, task: Any, variables: dict[str, Any]) -> dict[str, Any]:
+class _Executor(TaskExecutor):
+    """Ansible's executor, with the way to a hypervisor of this collection."""
+
+    probe = False
+
+    def _set_connection_options(self, *args: Any, **kwargs: Any) -> Any:
+        found = super()._set_connection_options(*args, **kwargs)
+        ssh_ways.prepare(self._connection, self.probe)
+        return found
+
+
+def _execute(action: Any, task: Any, variables: dict[str, Any], probe: bool) -> dict[str, Any]:
     """Run a task in this process."""
     hostvars = variables["hostvars"]
     given = {
@@ -195,7 +208,8 @@ def _execute(action: Any, task: Any, variables: dict[str, Any]) -> dict[str, Any
         "variable_manager": hostvars._variable_manager,
     }
     wanted = inspect.signature(TaskExecutor).parameters
-    executor = TaskExecutor(**{key: value for key, value in given.items() if key in wanted})
+    executor = _Executor(**{key: value for key, value in given.items() if key in wanted})
+    executor.probe = probe
     with contextlib.nullcontext() if "task" in wanted else _context(task, variables, given["host"].name):
         found = executor.run()
     return found if isinstance(found, dict) else found.as_result_dict()
@@ -251,12 +265,13 @@ class AnsibleHosts:
             # Here, as a new process must not touch the store.
             self._machines.environment(host)
         given = {host: asked(host, question) for host, question in questions.items()}
-        return at_once.ask_each(given, int(self._task_vars.get("ansible_forks") or FORKS), limit)
+        return at_once.ask_each(given, int(self._task_vars.get("ansible_forks") or FORKS), limit, terminal.show)
 
     def answer(self, host: str) -> host_answer.Answer:
         """Find out how a host answers, see answering.answer()."""
         try:
-            tried = self.hand(host, ANSWER).read("_boot_info", {})
+            hand = RemoteHand(self._delegation, host, self._machines, self._go_on, ANSWER, probe=True)
+            tried = hand.read("_boot_info", {})
         except NotThisHost as problem:
             # The answer of another machine says nothing about the host.
             return host_answer.Answer(host_answer.UNCLEAR, str(problem.cause_of_it))

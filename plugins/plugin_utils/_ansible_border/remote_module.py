@@ -16,6 +16,7 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import ssh_ways, terminal, waiting
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.machines import Machines
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import Late, NotThisHost, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
@@ -45,6 +46,7 @@ class Hand:
 
         :raises Unreachable: it does not.
         """
+        ssh_ways.prepare(self.action._connection)
         try:
             self.action._low_level_execute_command("true")
         except AnsibleConnectionFailure as problem:
@@ -98,8 +100,10 @@ class Hand:
         task = self.action._task
         before = task.environment
         task.environment = [*(before or []), self._machines.environment(self.host)]
+        ssh_ways.prepare(self.action._connection)
         try:
-            result = self.action._execute_module(module_name=full_name(module), module_args=_given(args), task_vars=self.task_vars)
+            with waiting.shown(terminal.show, self.host, module, task.timeout):
+                result = self.action._execute_module(module_name=full_name(module), module_args=_given(args), task_vars=self.task_vars)
         except AnsibleConnectionFailure as problem:
             raise Unreachable(self.host, problem) from None
         finally:
@@ -131,11 +135,14 @@ class RemoteHand(Hand):
 
     :param delegation: a delegation.Delegation.
     :param limit: time limit of each call in seconds, or None. After it Late is raised.
+    :param probe: it only finds out if the host answers.
     """
 
-    def __init__(self, delegation: Any, host: str, machines: Machines, go_on: Callable[[], None], limit: int | None = None) -> None:
+    def __init__(
+        self, delegation: Any, host: str, machines: Machines, go_on: Callable[[], None], limit: int | None = None, probe: bool = False
+    ) -> None:
         super().__init__(None, host, None, machines, go_on)
-        self._delegation, self._limit = delegation, limit
+        self._delegation, self._limit, self._probe = delegation, limit, probe
 
     def foretell(self, module: str, args: Mapping[str, Any]) -> dict[str, Any]:
         return self._run(module, args, check_mode=True)
@@ -146,7 +153,8 @@ class RemoteHand(Hand):
     def _run(self, module: str, args: Mapping[str, Any], check_mode: bool | None = None) -> dict[str, Any]:
         self._go_on()
         environment = self._machines.environment(self.host)
-        result = self._delegation.run(self.host, full_name(module), _given(args), check_mode, self._limit, environment)
+        with waiting.shown(terminal.show, self.host, module, self._limit):
+            result = self._delegation.run(self.host, full_name(module), _given(args), check_mode, self._limit, environment, self._probe)
         if result.get("unreachable"):
             raise Unreachable(self.host, result.get("msg") or "it does not answer")
         if self._limit and result.get("timedout"):

@@ -57,6 +57,8 @@ pipelining = True
 [ssh_connection]
 # The lab's ssh_config shares connections already, in a way that `lab down` can end.
 ssh_args =
+# The masters of a run go where a path is short enough.
+control_path_dir = {run}
 """
 
 
@@ -68,7 +70,7 @@ def write_all(layout: Layout, hosts: list[Host]) -> None:
     write_keys(layout, hosts)
     write_ssh_config(layout, hosts)
     write_inventory(layout, hosts)
-    write(layout.folder / "ansible.cfg", ANSIBLE_CFG.format(folder=layout.folder, ansible=layout.ansible))
+    write(layout.folder / "ansible.cfg", ANSIBLE_CFG.format(folder=layout.folder, ansible=layout.ansible, run=layout.run))
     image = layout.shared / "images" / "base.qcow2"
     if not image.exists():  # the lab's guests need no operating system: an empty disk will do
         run("qemu-img", "create", "-q", "-f", "qcow2", image, "64M")

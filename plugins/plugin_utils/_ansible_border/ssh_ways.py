@@ -1,0 +1,88 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The way to a hypervisor over SSH, on which nothing waits for a host that is dead.
+
+A master (ControlMaster of SSH) outlives its host: what goes through it waits until TCP gives up, which takes minutes. So a probe goes past every
+master, and a run has masters of its own, which notice in ALIVE_SECONDS that the host is silent.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import time
+from typing import Any
+
+from ansible.utils.path import makedirs_safe, unfrackpath
+
+#: The first value that SSH is given counts, so these go before the arguments of the operator.
+PAST_MASTERS = "-o ControlMaster=no -o ControlPath=none"
+#: Seconds until a probe is connected.
+CONNECT = 10
+#: These go behind them: an operator may have others. In seconds, both together.
+ALIVE = "-o ServerAliveInterval=5 -o ServerAliveCountMax=3"
+ALIVE_SECONDS = 15
+#: Seconds that a master of a run stays after its last use.
+PERSIST = 30
+#: The longest path of a socket, less what SSH appends while it makes one.
+LONGEST = 107 - 17
+#: The options of Ansible's connection plugin that have arguments of ssh.
+_ARGUMENTS = ("ssh_args", "ssh_common_args", "ssh_extra_args")
+_PREPARED = "_drover_way"
+
+
+def prepare(connection: Any, probe: bool = False) -> None:
+    """Set the arguments of a connection before its first use. Connections that are not Ansible's SSH stay as they are.
+
+    :param probe: it only finds out if the host answers.
+    """
+    if getattr(connection, "transport", None) != "ssh" or getattr(connection, _PREPARED, False):
+        return
+    given = str(connection.get_option("ssh_args") or "")
+    connection.set_option("ssh_args", past_masters(given) if probe else _joined(_own_master(connection), given, ALIVE))
+    setattr(connection, _PREPARED, True)
+
+
+def past_masters(given: str) -> str:
+    """Return the arguments of ssh for a probe.
+
+    :param given: those of the operator.
+    """
+    return _joined(f"{PAST_MASTERS} -o ConnectTimeout={CONNECT}", given, ALIVE)
+
+
+def _joined(*arguments: str) -> str:
+    return " ".join(each for each in arguments if each)
+
+
+def _own_master(connection: Any) -> str:
+    """Return the arguments for a master of this run; none where the operator wants no master."""
+    given = "".join(str(connection.get_option(name) or "") for name in _ARGUMENTS).replace(" ", "").lower()
+    if "controlpath=none" in given:
+        return ""
+    folder = unfrackpath(connection.get_option("control_path_dir"))
+    place = [_run(), *(str(connection.get_option(name)) for name in ("host", "port", "remote_user"))]
+    # As short as Ansible's own: the path of a socket has a limit.
+    digest = hashlib.sha256("-".join(place).encode()).hexdigest()[:10]
+    path = f"{folder}/drover-{digest}"
+    if len(os.fsencode(path)) > LONGEST:
+        return PAST_MASTERS
+    makedirs_safe(folder, 0o700)
+    return f"-o 'ControlPath=\"{path}\"' -o ControlPersist={PERSIST}"
+
+
+@functools.lru_cache(maxsize=1)
+def _run() -> str:
+    """Return a name of this run of ansible-playbook: a worker is its child. Processes that a worker begins have the same."""
+    return f"{os.getppid()}-{_since(os.getppid())}"
+
+
+def _since(pid: int) -> str:
+    """Return when a process began, as pids are given again."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rpartition(")")[2].split()[19]
+    except (OSError, IndexError):
+        return str(int(time.time()))
