@@ -34,6 +34,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import (
     leases,
     occupancy,
     services,
+    went_down,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import checked_facts, node, node_data, record, recorded, sharing_facts
@@ -158,8 +159,11 @@ class ActionModule(DroverAction):
                 # A domain that libvirt cannot describe may run.
                 found["occupants"]["running"] += self._untold_domains
         # Here and not in a task of its own: a task takes the controller a process for each host, be it skipped or not.
-        if args["nodes"] is None and self._task.delegate_to is None and any(found[each] for each in TO_LOOK_AT):
-            self.show(_to_look_at(host, found))
+        if args["nodes"] is None and self._task.delegate_to is None:
+            if any(found[each] for each in TO_LOOK_AT):
+                self.show(_to_look_at(host, found))
+            for line in went_down.sentences({host: found["went_down"]} if found["went_down"] else {}):
+                self.show(line)
         warnings = [sentence for nodes in reports.values() for each in nodes for sentence in each["warnings"]]
         warnings += [*forgotten, *_doubled_sentences(found["doubled"])]
         warnings += [f"{sentence} It is not moved until its metadata is corrected." for sentence in found.pop("policies")]

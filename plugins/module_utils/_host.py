@@ -14,6 +14,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import (
     _block_devices,
+    _boot,
     _host_addresses,
     _host_model,
     _machine,
@@ -73,6 +74,7 @@ def read_hypervisor(
         "host_uuid": capabilities["host_uuid"],
         "system_uuid": next(iter(machine["uuids"]), None),
         "machine_id": machine["machine_id"],
+        "boot_id": _boot.read() if local else None,
         "reboot_sign": _reboot_signs.seen() if local else None,
         "cpu": _cpu(conn, capabilities["cpu"], text, info),
         "memory_mb": int(info[1]),

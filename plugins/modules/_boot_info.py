@@ -43,19 +43,16 @@ boot_id:
   sample: 5cf3a1e6-6bd0-4f1c-9d6f-4b2f6c8f7a10
 """
 
+from ansible_collections.drover.compute.plugins.module_utils import _boot
 from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
-
-BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 
 def main() -> None:
     """Run the module."""
     module = HostModule(argument_spec={}, supports_check_mode=True)
-    try:
-        with open(BOOT_ID, encoding="ascii") as file:
-            found = file.read().strip()
-    except (OSError, ValueError) as problem:
-        module.fail_json(msg=f"{BOOT_ID} cannot be read: {problem}.")
+    found = _boot.read()
+    if found is None:
+        module.fail_json(msg=f"{_boot.BOOT_ID} cannot be read.")
     module.exit_json(changed=False, boot_id=found)
 
 

@@ -345,6 +345,14 @@ moved:
   type: list
   elements: str
   sample: [web1]
+went_down:
+  description:
+    - Instances that ran when the host went down and are off since it came back, each with C(uuid) and C(name). A start, a stop or a removal by a
+      command ends that.
+  returned: success
+  type: list
+  elements: dict
+  sample: [{uuid: f9639148-e40a-430f-a45c-3ed54ff79954, name: web1}]
 missing:
   description: Names of instances that their host no longer shows. Their allocations are kept.
   returned: success

@@ -166,6 +166,11 @@ hypervisor:
       type: str
       returned: always
       sample: 8d1f6c0b2f1a4c7e9a3b5d7f9e1c3a5b
+    boot_id:
+      description: The id of the boot of the system that read the facts. Each boot has another one. Null for a host that is reached by a URI.
+      type: str
+      returned: always
+      sample: 5cf3a1e6-6bd0-4f1c-9d6f-4b2f6c8f7a10
     reboot_sign:
       description:
         - Why the host needs a reboot, by C(/run/reboot-required), C(/run/reboot-needed) and the installed kernels. Null if they show no need, and for

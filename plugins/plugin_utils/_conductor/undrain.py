@@ -19,7 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports im
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, RunOver
-from ansible_collections.drover.compute.plugins.plugin_utils._store import drained, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import drained, services, went_down
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import host_names
 
 #: Seconds that the lease of the host is held beyond what a start may take.
@@ -98,12 +98,20 @@ class Undrain:
                 self._proofs.look({each["uuid"]: each["name"] for each in to_start}, [host])
             for instance in to_start:
                 failed += self._start(host, instance)
+            self._say_what_went_down(host)
         if failed:
             raise DroverError(
                 f"{host} is back, but what its drain shut down does not all run again. {' '.join(failed)} Correct that and run the "
                 "undrain again: it starts the instances that are still off. Or start or delete them yourself; then the undrain leaves them alone."
             )
         return message
+
+    def _say_what_went_down(self, host: str) -> None:
+        """Name what ran on the host when it went down and is still off, as after an evacuation that had to leave it."""
+        with self._store.read() as connection:
+            found = went_down.read(connection, host)
+        for line in went_down.sentences(found):
+            self._say(line)
 
     def _settle(self, host: str) -> None:
         """Finish or undo what the drain left open; a move that was never begun is not begun. The host is brought back in any case."""

@@ -57,6 +57,7 @@ def attention(
     return [
         *(_down_with_instances(host) for host in down if host["instances"]),
         *_missing(instances),
+        *_went_down(overview["went_down"], at),
         *(_down(host) for host in down if not host["instances"]),
         *_loss(fatal),
         *_migrations(overview),
@@ -129,6 +130,19 @@ def _missing(instances: Iterable[Mapping[str, Any]]) -> Iterator[Look]:
                 command=DISCOVER,
                 guide="audit.md",
             )
+
+
+def _went_down(found: Iterable[Mapping[str, Any]], at: Mapping[str, Mapping[str, Any]]) -> Iterator[Look]:
+    for each in found:
+        yield _look(
+            "down",
+            "restarted",
+            f"was restarted: {', '.join(each['names'])} ran before and went down with it. Start them:",
+            link=at[each["host"]]["id"] if each["host"] in at else None,
+            name=each["host"],
+            command=each["command"],
+            guide="evacuate.md",
+        )
 
 
 def _loss(fatal: Sequence[str]) -> Iterator[Look]:

@@ -14,6 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import (
     hosts,
     rolling,
     tables,
+    went_down,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
 
@@ -34,7 +35,7 @@ def flavors(connection: Connection) -> list[dict[str, Any]]:
     return _all(connection, tables.flavors, ("name", "vcpus", "memory_mb", "disk_gb"))
 
 
-def read(connection: Connection, now: float, service_down_time: float, columns: FleetColumns) -> dict[str, list[Any]]:
+def read(connection: Connection, now: float, service_down_time: float, columns: FleetColumns) -> dict[str, Any]:
     """Read all rows at one moment, except instances and flavors.
 
     :param columns: of host_columns.read_columns().
@@ -42,7 +43,7 @@ def read(connection: Connection, now: float, service_down_time: float, columns: 
         the hypervisor, None where it did not report them), aggregates (aggregates.listing()), newest (the newest
         instances: uuid, created_at), migrations and power_events (newest first), decisions (decisions.newest()),
         days (day, type, status, count: all migrations by the day on which they began, counted from 1970 in UTC),
-        leases, rolling (rolling.read()).
+        leases, rolling (rolling.read()), went_down (went_down.listing()).
     """
     return {
         "hosts": read_hosts(connection, now, service_down_time, columns),
@@ -54,6 +55,7 @@ def read(connection: Connection, now: float, service_down_time: float, columns: 
         "power_events": _newest(connection, tables.power_events, _POWER),
         "leases": _all(connection, tables.leases, _LEASE),
         "rolling": rolling.read(connection),
+        "went_down": went_down.listing(connection),
     }
 
 

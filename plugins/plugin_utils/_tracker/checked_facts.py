@@ -95,6 +95,7 @@ def host(facts: Mapping[str, Any], where: str) -> None:
         if facts.get(key) is not None:
             check_uuid(f"{where}: {key}", facts[key])
     _word(facts, "machine_id", where)
+    _word(facts, "boot_id", where)
     if facts.get("reboot_sign") is not None:
         text(facts, "reboot_sign", where, LONGEST_TEXT)
     if facts.get("uri") is not None:

@@ -52,6 +52,7 @@ NODE_FACTS = (
     "host_uuid",
     "system_uuid",
     "machine_id",
+    "boot_id",
     "reboot_sign",
     "missing_drivers",
     "missing_pool_types",

@@ -10,13 +10,21 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, node_label
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural, node_label
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import policy as move_policy
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, provider_trees, providers
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import InventoryFields
 from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes as node_rows
-from ansible_collections.drover.compute.plugins.plugin_utils._store import continuity, evacuations, files, migrations_open, orders, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    continuity,
+    evacuations,
+    files,
+    migrations_open,
+    orders,
+    services,
+    went_down,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store import instances as instance_rows
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain as domain_facts
@@ -34,9 +42,9 @@ def record(connection: Connection, reports: Mapping[str, Sequence[NodeReport]], 
         when something is allocated on it. A host whose list is empty, and that has no node left, is removed too.
     :returns: a dict of plain types: changed (bool; heartbeats and figures of use do not count), nodes,
         instances (counts), and lists of names for people: added, removed, unreported, adopted, moved,
-        missing, cleared (evacuated from here, gone from here: their room is free), stale (evacuated from
-        here and still defined here, shut off), doubled; and sentences: policies (those that cannot be read), unmeasured (disks that count as
-        nothing, because nobody knows their size).
+        missing, went_down (uuid and name of those that ran when the host went down, and are off), cleared (evacuated from here,
+        gone from here: their room is free), stale (evacuated from here and still defined here, shut off), doubled; and sentences:
+        policies (those that cannot be read), unmeasured (disks that count as nothing, because nobody knows their size).
     :raises DroverError: two nodes of one host have one name, or different availability zones.
     """
     wanted = _by_key(reports)
@@ -54,7 +62,8 @@ def record(connection: Connection, reports: Mapping[str, Sequence[NodeReport]], 
     changed_devices = record_hardware.write_devices(connection, wanted, rows)
     left, cleared = _clear_evacuated(connection, hosts, reported, now)
     facts = {rows[key].id: node["columns"]["facts"] for key, node in wanted.items()}
-    found = _write_instances(connection, hosts, reported, facts, provider_ids["ids"], provider_ids["disk"], left, now)
+    facts_before = {row.id: row.facts or {} for row in before.values()}
+    found = _write_instances(connection, hosts, reported, facts, facts_before, provider_ids["ids"], provider_ids["disk"], left, now)
     instances_changed = found.pop("changed")
     removed, unreported = _retire(connection, gone)
     forgotten = services.remove_without_nodes(connection, {host for host, nodes in reports.items() if not nodes})
@@ -222,6 +231,7 @@ def _write_instances(
     hosts: Mapping[int, str],
     reported: Reported,
     facts: Mapping[int, Mapping[str, Any]],
+    facts_before: Mapping[int, Mapping[str, Any]],
     provider_ids: Mapping[int, int],
     disk: Mapping[int, int],
     stale: Stale,
@@ -237,6 +247,7 @@ def _write_instances(
     old = {node for node, read_at in node_rows.read_at(connection, others).items() if abs(now - read_at) > node_rows.ONE_LOOK}
     result = reconcile(reported, known, seen, set(migrations) | _being_built(reported, known), stale, old)
     leaving = [uuid for uuid, migration in migrations.items() if migration.status in migration_claims.UNDER_WAY]
+    down = went_down.mark(connection, result["here"], facts_before, facts, now)
     node_rows.write_domains(connection, reported, now, leaving)
     needs = {
         node: {uuid: domain_facts.files(found["columns"], facts.get(node) or {}) for uuid, found in domains.items()}
@@ -271,6 +282,9 @@ def _write_instances(
         "adopted": sorted(wanted[uuid]["name"] for uuid in result["adopted"]),
         "moved": sorted(wanted[uuid]["name"] for uuid in result["moved"]),
         "missing": sorted(known[uuid].name for uuid in result["missing"]),
+        "went_down": [
+            {"uuid": uuid, "name": wanted[uuid]["name"]} for uuid in sorted(down, key=lambda uuid: natural(wanted[uuid]["name"]))
+        ],
         "stale": sorted(known[uuid].name if uuid in known else uuid for uuid in result["stale"]),
         "doubled": [
             _doubled(uuid, [(*machines[node], states.get((uuid, node), "unknown")) for node in nodes], reported)

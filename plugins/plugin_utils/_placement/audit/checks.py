@@ -18,7 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit.fi
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit.snapshot import Domain, Snapshot
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.claims import BUILDING
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
-from ansible_collections.drover.compute.plugins.plugin_utils._store import orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store import orders, went_down
 from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import ONE_LOOK
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Row
 
@@ -65,6 +65,14 @@ def examine_instances(seen: Snapshot, found: Findings) -> None:
         found.mends.owners[uuid] = (instance.project, instance.user)
         found.mends.places[uuid] = (instance.id, where)
         found.add(*problem, f"gives it {_words(seen, should)}, over capacity or not", what, safe=True)
+
+
+def examine_restarted_hosts(seen: Snapshot, found: Findings) -> None:
+    """Find hosts that were restarted, and what ran there before and is off."""
+    for host, instances in seen.went_down.items():
+        found.add(
+            "went_down", went_down.sentence(host, instances), f"leaves them. To start them: {went_down.command(instances)}", {"host": host}
+        )
 
 
 def _size(instance: Row) -> Resources:

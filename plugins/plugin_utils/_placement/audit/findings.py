@@ -80,6 +80,10 @@ KINDS = {
         "Nothing new is claimed there. Drain it, or raise its allocation ratio or room. A storage pool without capacity does not run or cannot be read: "
         "start it (virsh pool-start), then run drover.compute.discover on its host.",
     ),
+    "went_down": (
+        "information",
+        "Start what should run: drover.compute.instance_start. drover.compute.instance_stop says that it stays off.",
+    ),
     "order_open": (
         "information",
         "If no run works on it, run the last command for it again: it finds out at the host if the order was done.",

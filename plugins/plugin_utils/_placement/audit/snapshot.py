@@ -15,7 +15,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement.allocati
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.providers import grouped
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NumaAllocation
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import HostDevice
-from ansible_collections.drover.compute.plugins.plugin_utils._store import column_reader, numa, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import column_reader, numa, tables, went_down
 from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import SHARES
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
 
@@ -41,7 +41,7 @@ class Snapshot:
 
     services: hosts by id. inventories: with the name of the class. held: allocations by consumer. migrations: that are
     open or consumers. domains: {uuid: {node id: row}}. traits: those of NODE_TRAIT and SHARES by provider. aggregates:
-    ids by provider. numa: what consumers have of the NUMA cells of nodes, by node id.
+    ids by provider. numa: what consumers have of the NUMA cells of nodes, by node id. went_down: as store.went_down.read() returns it.
     """
 
     instances: dict[str, Row]
@@ -56,6 +56,7 @@ class Snapshot:
     traits: dict[int, set[str]]
     aggregates: dict[int, set[int]]
     numa: dict[int, list[NumaAllocation]]
+    went_down: dict[str, list[dict[str, str]]] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         by_uuid = {node.uuid: key for key, node in self.nodes.items()}
@@ -118,6 +119,7 @@ def read(connection: Connection) -> Snapshot:
         traits=_traits(connection),
         aggregates=grouped(connection.execute(_columns(tables.provider_aggregates, "provider_id aggregate_id"))),
         numa=numa.read(connection),
+        went_down=went_down.read(connection),
     )
 
 
