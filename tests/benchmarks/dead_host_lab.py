@@ -16,12 +16,15 @@ import argparse
 import json
 import os
 import pathlib
+import runpy
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 
+# The checkout's own conftest.py makes it importable as a collection; the lab's has the same name.
+runpy.run_path(os.fspath(pathlib.Path(__file__).parents[2] / "conftest.py"))
 sys.path.insert(0, os.fspath(pathlib.Path(__file__).parents[1] / "lab"))
 
 from lablib.layout import Layout  # noqa: E402

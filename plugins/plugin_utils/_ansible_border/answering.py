@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _probe
@@ -15,17 +15,22 @@ from ansible_collections.drover.compute.plugins.plugin_utils._planner import hos
 PATIENCE = 5
 
 
-def answer(host: str, tried: Mapping[str, Any], variables: Mapping[str, Any]) -> host_answer.Answer:
-    """Judge the answer of a host; try TCP if the result of a task on it is not conclusive.
+def answer(
+    host: str, tried: Mapping[str, Any], variables: Mapping[str, Any], tcp: Callable[[], _probe.Reached] | None = None
+) -> host_answer.Answer:
+    """Judge the answer of a host; look at TCP if the result of a task on it is not conclusive.
 
     :param tried: the result of a module on the host that only reads.
     :param variables: of the host in the inventory.
+    :param tcp: returns how the host reacts to TCP, where that was tried meanwhile.
     """
     said = host_answer.read(tried)
-    seen = _probe.Reached(None, "")
-    if not said.settled:
-        address, port = str(variables.get("ansible_host") or host), variables.get("ansible_port") or 22
-        seen = _probe.reach(address, int(port), PATIENCE)
+    seen = _probe.Reached(None, "") if said.settled else (tcp or (lambda: by_tcp(host, variables)))()
     means = host_answer.judge(said, seen.answers)
     refusal = host_answer.refusal(said, seen.closed) if means == host_answer.REFUSED else ""
     return host_answer.Answer(means, " ".join(f"{said.words}\n{seen.words}".split()), seen.answers, refusal)
+
+
+def by_tcp(host: str, variables: Mapping[str, Any]) -> _probe.Reached:
+    """Find out if a host answers on its SSH port."""
+    return _probe.reach(str(variables.get("ansible_host") or host), int(variables.get("ansible_port") or 22), PATIENCE)

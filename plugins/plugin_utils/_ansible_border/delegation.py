@@ -9,6 +9,7 @@ host are the usual ones. Only this file depends on the differences between versi
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import inspect
 import math
@@ -268,7 +269,13 @@ class AnsibleHosts:
         return at_once.ask_each(given, int(self._task_vars.get("ansible_forks") or FORKS), limit, terminal.show)
 
     def answer(self, host: str) -> host_answer.Answer:
-        """Find out how a host answers, see answering.answer()."""
+        """Find out how a host answers, see answering.answer(). SSH and TCP are tried at the same time, as each may wait for silence."""
+        variables = self.variables(host)
+        with concurrent.futures.ThreadPoolExecutor(1) as threads:
+            tcp = threads.submit(answering.by_tcp, host, variables)
+            return self._answer(host, variables, tcp.result)
+
+    def _answer(self, host: str, variables: Mapping[str, Any], tcp: Callable[[], Any]) -> host_answer.Answer:
         try:
             hand = RemoteHand(self._delegation, host, self._machines, self._go_on, ANSWER, probe=True)
             tried = hand.read("_boot_info", {})
@@ -279,7 +286,7 @@ class AnsibleHosts:
             tried = {"failed": True, "timedout": True, "msg": str(problem)}
         except Unreachable as problem:
             tried = {"unreachable": True, "msg": str(problem.cause_of_it)}
-        return answering.answer(host, tried, self.variables(host))
+        return answering.answer(host, tried, variables, tcp)
 
     def names(self) -> list[str]:
         """Return the names of all hypervisors of the inventory, whatever ``--limit`` says."""

@@ -19,8 +19,8 @@ from ansible.utils.path import makedirs_safe, unfrackpath
 
 #: The first value that SSH is given counts, so these go before the arguments of the operator.
 PAST_MASTERS = "-o ControlMaster=no -o ControlPath=none"
-#: Seconds until a probe is connected.
-CONNECT = 10
+#: Seconds until a probe is connected, as in the event source.
+CONNECT = 5
 #: These go behind them: an operator may have others. In seconds, both together.
 ALIVE = "-o ServerAliveInterval=5 -o ServerAliveCountMax=3"
 ALIVE_SECONDS = 15

@@ -91,8 +91,11 @@ class Evacuation:
             raise
 
     def _judge(self, power_state: str) -> dict[str, Any]:
-        self._refuse_alive(self._answers())
-        known = evidence.collect(self._ports, self.host, self.request.others, power_state, bool(self.request.said))
+        answer = self._hosts.answer(self.host)
+        if answer.means != host_answer.SILENT:
+            # To read one that is silent only takes time.
+            self._refuse_alive(self._answers())
+        known = evidence.collect(self._ports, self.host, self.request.others, power_state, bool(self.request.said), answer)
         decision = self._decide(known)
         if self.request.plan_only:
             why = evacuation_forecast.why_not(self._ports, self.host, decision, power_state)

@@ -31,12 +31,15 @@ class Witnesses(NamedTuple):
     disks: list[str]
 
 
-def collect(ports: Ports, host: str, others: Iterable[str], power_state: str, said: bool) -> fencing.Evidence:
+def collect(
+    ports: Ports, host: str, others: Iterable[str], power_state: str, said: bool, answer: host_answer.Answer | None = None
+) -> fencing.Evidence:
     """Look at a host from here and from other hypervisors (rules S2 and S3).
 
     :param others, power_state, said: see witnesses() and gather().
+    :param answer: how it answers this controller; None to find that out.
     """
-    answer, variables = ports.hosts.answer(host), ports.hosts.variables(host)
+    answer, variables = answer or ports.hosts.answer(host), ports.hosts.variables(host)
     with ports.store.read() as connection:
         asked = witnesses(connection, host, others, variables)
     question = {"addresses": asked.addresses, "port": int(variables.get("ansible_port") or 22), "disks": asked.disks}

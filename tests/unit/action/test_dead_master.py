@@ -128,7 +128,7 @@ def test_walk_f02_a_probe_goes_past_all_masters(tmp_path):
     ssh_ways.prepare(connection, probe=True)
     found = words(connection)
     assert found.index("ControlPath=none") < found.index("ControlPath=/old")
-    assert found.index("ConnectTimeout=10") < found.index("ConnectTimeout=90") and "ServerAliveInterval=5" in found
+    assert found.index("ConnectTimeout=5") < found.index("ConnectTimeout=90") and "ServerAliveInterval=5" in found
 
 
 def test_walk_f02_other_connections_stay_as_they_are():
