@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import own_known
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, power, services
 
@@ -34,6 +35,10 @@ class ActionModule(DroverAction):
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         store = self.store(args, task_vars)
+        if args["action"] not in (None, "startup", "fence"):
+            # A host that is fenced is dead: what the store has there is not there any more.
+            own = own_known.machines(store, self.variables(task_vars), self._templar)
+            own.refuse_power(args["host"], f"{args['action']} is refused and nothing was changed")
         if args["action"]:
             with store.write() as connection:
                 event = power.begin(connection, args["host"], args["action"], args["driver"], args["boot_id"], clock.now(connection))

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.plan_info import PLAN_INFO_SPEC, PLAN_INFO_VARIABLES, PlanInfo
@@ -37,5 +38,6 @@ class ActionModule(PlanInfo):
     )
 
     def answer(self, connection: Connection, policy: Policy, args: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-        plan = DrainQuestion.of_options(policy, args).plan(connection, host_names(args["host"]), args["excluded"])
+        question = dataclasses.replace(DrainQuestion.of_options(policy, args), own=self.own.guests())
+        plan = question.plan(connection, host_names(args["host"]), args["excluded"])
         return {"plan": plan}, plan["lines"]

@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible import constants as C
 
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import own_known
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import SCHEDULER_SPEC, policy_of
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import report_data
@@ -37,8 +38,10 @@ class ActionModule(DroverAction):
         before = file.read()
         policy = policy_of(args, task_vars)
         with bulk.without_collection():
-            with self.store(args, task_vars).read() as connection:
-                view = report_data.read(connection, policy, now, args["service_down_time"], args["plans"])
+            store = self.store(args, task_vars)
+            own = own_known.machines(store, self.variables(task_vars), self._templar).read()
+            with store.read() as connection:
+                view = report_data.read(connection, policy, now, args["service_down_time"], args["plans"], own)
             after = html.page(view, now, args["fleet"])
         # The page always says how old it is, so it is always written. New times alone are no change.
         changed = html.differ(before, after)

@@ -28,7 +28,7 @@ HEAD = "\n".join((DOCS / "index.md").read_text(encoding="utf-8").splitlines()[:5
 MADE = "<!-- Made by make pages. Do not edit. -->"
 
 OF_FLEET = """
-store_url hypervisors scheduler scheduler_file service_down_time migration max_migrations max_migrations_per_destination
+store_url controller store_machine hypervisors scheduler scheduler_file service_down_time migration max_migrations max_migrations_per_destination
 max_migrations_overall max_wait shutdown_timeout hooks reboot_sentinel evacuate_down_percent evacuate_down_seconds evacuate_quiet_seconds
 evacuate_start_seconds max_evacuations start_max_age libvirt_service domain_template server_groups definitions report
 """

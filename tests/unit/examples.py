@@ -100,6 +100,7 @@ WHERE = {
     ("module", "server_group"): (HERE,),
     ("module", "_storage_fence"): (HERE,),
     ("module", "show"): (HERE,),
+    ("module", "_own_machines"): (HERE,),
     ("module", "_silent_host"): (HERE,),
     ("module", "store"): (HERE, HERE, HERE),
     ("module", "store_audit_info"): (HERE,),

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _sizes as sizes
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import own_known
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.delegation import AnsibleHosts
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
@@ -90,7 +91,9 @@ class ConductorAction(DroverAction):
         store, actor, go_on = self.store(args, task_vars), Actor.of_this_task(), refuse_orphan()
         given = {"store_url": args["store_url"]} if args.get("store_url") else {}
         hosts = AnsibleHosts(self, task_vars, go_on, self.warn, given)
-        return Ports(store, hosts, Leasing(store, actor, self.show), self.show, time, self._start_rules(store, hosts, task_vars))
+        rules = self._start_rules(store, hosts, task_vars)
+        own = own_known.machines(store, self.variables(task_vars), self._templar)
+        return Ports(store, hosts, Leasing(store, actor, self.show), self.show, time, rules, own)
 
     def _start_rules(self, store: Store, hosts: AnsibleHosts, task_vars: Mapping[str, Any]) -> StartRules:
         """Read what counts before an instance starts from drover_absent_hosts and drover_start_max_age.

@@ -21,7 +21,7 @@ abort absent_hosts apply_changes audit audit_data audit_heal audit_release_expir
 awx_audit_rrule awx_credentials awx_discover_forks awx_discover_rrule awx_discover_slices awx_hypervisors awx_image awx_inventory_variables
 awx_notifications awx_operators awx_organization awx_playbooks awx_power awx_prefix awx_project awx_project_branch awx_project_credential
 awx_metrics_push awx_project_url awx_report awx_report_host awx_report_rrule awx_roles awx_store_url awx_viewers backup_folder
-backup_incremental backup_timeout before_drain build_timeout cell changes ceph_admin ceph_arguments
+backup_incremental backup_timeout before_drain build_timeout cell changes ceph_admin ceph_arguments controller
 check_result compute cpu cpu_allocation_ratio cpu_dedicated_set cpu_shared_set definitions delete_keep_disks despite_policy destination destination_pool disk
 disk_allocation_ratio disk_gb disk_path disk_state domain_template domain_type drain_result drain_rounds evacuate_down_percent evacuate_down_seconds
 evacuate_force evacuate_quiet_seconds evacuate_result evacuate_rounds evacuate_start_seconds extra_moves flavor fleet fleet_cpu_hosts fleet_cpu_renew host
@@ -38,7 +38,7 @@ replay report_result reserved_host_cpus reserved_host_disk_mb reserved_host_memo
 rolling_batch_size rolling_blocked rolling_bring_back rolling_hooks rolling_reboot rolling_restart rolling_spare_hosts scheduler
 scheduler_file selector server_groups service_down_time shared_block_devices shared_pools shutdown_timeout simulation_page simulation_result
 snapshot_description snapshot_discard snapshot_name snapshot_state snapshot_timeout solver_seconds start_max_age start_timeout storage_addresses storage_fence
-storage_pools store_export store_url unmovable uris vcpu_pin_set vcpus
+storage_pools store_export store_machine store_url unmovable uris vcpu_pin_set vcpus
 """
 KNOWN = frozenset(PREFIX + name for name in _NAMES.split())
 _YES_OR_NO = """

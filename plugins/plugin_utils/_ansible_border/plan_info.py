@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import own_known
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import (
     SCHEDULER_SPEC,
@@ -28,8 +29,10 @@ class PlanInfo(DroverAction):
     _requires_connection = False
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
-        policy = policy_of(args, task_vars)
-        with self.store(args, task_vars).read() as connection:
+        policy, store = policy_of(args, task_vars), self.store(args, task_vars)
+        #: The controller and the server of the store, where they are in this fleet.
+        self.own = own_known.machines(store, self.variables(task_vars), self._templar)
+        with store.read() as connection:
             result, lines = self.answer(connection, policy, args)
         if args["show"]:
             # Shown here, because some output formats of Ansible fold the long lines of a result.

@@ -64,7 +64,7 @@ class Drain:
         #: Their names in a sentence.
         self.named = ", ".join(self.hosts)
         self._store, self._hosts, self._leasing, self._say = ports.store, ports.hosts, ports.leasing, ports.say
-        self._moves = StagedMoves(ports, request.moves)
+        self._moves, self._own = StagedMoves(ports, request.moves), ports.own
         #: Where an instance cannot go, as a host refused it or its move there failed: dict uuid -> {provider: why in words}.
         self.excluded: dict[str, dict[str, str]] = {}
         #: Where nothing of a host can go, as it does not reach it: dict host -> {provider: why in words}.
@@ -250,8 +250,9 @@ class Drain:
         return reports
 
     def _planned(self) -> DrainPlan:
+        question = dataclasses.replace(self.request.question, own=self._own.guests())
         with self._store.read() as connection:
-            return self.request.question.plan(
+            return question.plan(
                 connection,
                 self._left(),
                 self.excluded,

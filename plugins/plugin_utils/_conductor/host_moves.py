@@ -40,7 +40,7 @@ class HostMoves:
     def __init__(self, ports: Ports, host: str, settings: MoveSettings, hand: Hand | None = None, progress: Progress | None = None) -> None:
         self._store, self._leasing, self._say, self._clock = ports.store, ports.leasing, ports.say, ports.clock
         self._host, self._settings, self._progress, self._proofs = host, settings, progress, Starting(ports)
-        self._hand = hand or ports.hosts.hand(host)
+        self._hand, self._own = hand or ports.hosts.hand(host), ports.own
 
     def carry_out(self, moves: Sequence[Move] = (), begin: bool = True) -> list[MoveOutcome]:
         """Settle what an earlier run left open, then carry moves out, under the lease of the host.
@@ -51,6 +51,7 @@ class HostMoves:
         """
         for move in moves:
             self._from_here(move)
+        self._own.refuse_stop([move for move in moves if not move["live"]], "It is not moved")
         with self._leasing.held([self._host], "moving instances"):
             mover = self.mover(moves)
             mover.settle(self._host, begin)
@@ -171,6 +172,11 @@ class HostMoves:
             "timeout": timeout,
         }
         host, proofs = order["destination"] if there else order["source"], []
+        if not on:
+            try:
+                self._own.refuse_stop([order], "It is not shut down for its move")
+            except DroverError as problem:
+                return str(problem)
         if on:
             try:
                 proofs = [self._proofs.prove(host, order["uuid"], order["name"], "it is not started")]

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.operations import DOING, Operations, refuse, starts
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.operations import DOING, NOT_DONE, STOPS, Operations, refuse, starts
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_removal import ResizeRemoval, is_resized
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
@@ -52,6 +52,8 @@ class InstanceOperations:
                 self._refuse_unheard_of(unknown)
                 self._say(f"Not in the store, so there is nothing to remove: {', '.join(unknown)}")
                 gone = [*unknown]
+        if state in STOPS:
+            self._ports.own.refuse_stop(found, NOT_DONE[state])
         resized = [each for each in found if state == "absent" and is_resized(each)]
         others = [each for each in found if each not in resized]
         for instance in resized:

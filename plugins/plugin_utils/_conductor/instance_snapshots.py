@@ -59,7 +59,7 @@ class InstanceSnapshots:
         self._store, self._hosts, self._leasing, self._clock, self._say = ports.store, ports.hosts, ports.leasing, ports.clock, ports.say
         self._request, self._check_mode = request, check_mode
         self._differences: list[dict[str, Any]] = []
-        self._proofs = Starting(ports)
+        self._proofs, self._own = Starting(ports), ports.own
 
     def run(self, wanted: Sequence[Any]) -> tuple[list[SnapshotOutcome], list[dict[str, Any]], list[str]]:
         """Carry it out.
@@ -87,6 +87,8 @@ class InstanceSnapshots:
         if self._request.state is None:
             result = self._read(self._hand(instance), instance)
             return _outcome(instance, {**result, "changed": False})
+        if self._request.state == REVERTED:
+            self._own.refuse_stop([instance], NOT_DONE[REVERTED])
         with self._held(instance["host"] or ""):
             again = self._find(wanted)
             if again["host"] != instance["host"]:

@@ -32,6 +32,8 @@ NOT_DONE = {
     "labelled": "Its labels are not changed",
     "set": "Its settings are not changed",
 }
+#: Those after which a guest does not run on as before.
+STOPS = ("stopped", "rebooted", "absent")
 #: What such a run does, for those who wait for the lease.
 DOING = {
     "running": "starting",
@@ -54,7 +56,7 @@ class Operations:
 
     def __init__(self, ports: Ports, hand: Hand, host: str, check_mode: bool = False, proofs: Starting | None = None) -> None:
         self.store, self.hand, self.host, self.check_mode = ports.store, hand, host, check_mode
-        self.fleet, self._proofs = ports.hosts.names(), proofs or Starting(ports)
+        self.fleet, self._proofs, self._own = ports.hosts.names(), proofs or Starting(ports), ports.own
 
     def carry_out(
         self, wanted: Sequence[Any], state: str, options: Mapping[str, Any]
@@ -68,6 +70,8 @@ class Operations:
         :returns: (outcomes, differences, sentences on those that failed).
         """
         found = self.find(wanted, state)
+        if state in STOPS:
+            self._own.refuse_stop(found, NOT_DONE[state])
         self._refuse_unread(found, state, options)
         if state in ("labelled", "set"):
             outcomes, differences = self.settle(found, {key: options[key] for key in ("labels", "policy", "autostart") if key in options})

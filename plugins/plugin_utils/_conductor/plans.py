@@ -12,6 +12,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import read_fleet, read_whole_fleet
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import limits as migration_limits
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations.policy import MOST_PRIORITY
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import move_times
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain import plan_drain
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import why_unmovable
@@ -61,12 +62,25 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_o
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import shown
 
 
+def live_and_last(instances: list[PlannedInstance], own: Mapping[str, str]) -> list[PlannedInstance]:
+    """Return the instances of a plan, where those that the run needs itself are moved live and after all others, whatever their policy."""
+    for each in instances:
+        if each["uuid"] in own:
+            each["move_policy"], each["move_policy_error"], each["priority"] = "live", None, -MOST_PRIORITY - 1
+    return instances
+
+
+def own_line(instance: PlannedInstance, own: Mapping[str, str]) -> str:
+    """Name an instance of a plan that the run needs itself."""
+    return f"{instance['name']} is {own[instance['uuid']]}: it is moved live and last, and never stopped."
+
+
 @dataclasses.dataclass(frozen=True)
 class DrainQuestion:
     """What a drain's plan goes by.
 
     bandwidth_mib: of a migration, MiB/s, or None. extra_moves: most moves of other hosts' instances. solver_seconds: how long the exact
-    model may be worked on. service_down_time: seconds.
+    model may be worked on. service_down_time: seconds. own: the instances that the run needs itself, see own_machines.OwnMachines.guests().
     """
 
     policy: Policy
@@ -75,6 +89,7 @@ class DrainQuestion:
     extra_moves: int = 0
     solver_seconds: float = 0
     service_down_time: int = 0
+    own: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def of_options(cls, policy: Policy, options: Mapping[str, Any]) -> DrainQuestion:
@@ -114,7 +129,7 @@ class DrainQuestion:
         :param held: dict uuid of an instance -> what its host has found to bind it.
         :raises PlanError: an unknown host.
         """
-        there: list[PlannedInstance] = read_instances(connection, hosts)
+        there: list[PlannedInstance] = live_and_last(read_instances(connection, hosts), self.own)
         note_open_resizes(connection, there)
         unread = continuity.why_it_may_run_elsewhere(connection, inventory)
         if unread is not None:
@@ -133,11 +148,12 @@ class DrainQuestion:
         unplaced = {each["uuid"] for each in plan["unmovable"]}
         if any(each["uuid"] in unplaced and why_unmovable(each) is None for each in there):
             # The others are of use only now: to make room, and to prove that nothing would.
-            others = read_instances(connection, _concerned(columns, hosts), but=hosts)
+            others = live_and_last(read_instances(connection, _concerned(columns, hosts), but=hosts), self.own)
             note_open_resizes(connection, others)
             plan, _columns = self._plan(connection, there, others, hosts, excluded, closed)
         estimate(connection, plan, there + (others or []), _by_source(plan["moves"]))
-        return {**plan, "lines": drain_lines(plan), "unsettled": left_open_for(connection, hosts)}
+        lines = [*drain_lines(plan), *(own_line(each, self.own) for each in there if each["uuid"] in self.own)]
+        return {**plan, "lines": lines, "unsettled": left_open_for(connection, hosts)}
 
     def _plan(
         self,

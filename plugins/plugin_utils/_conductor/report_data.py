@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import capacity, scheduling
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.own_machines import Own
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import quotas
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import plan_capacities
 from ansible_collections.drover.compute.plugins.plugin_utils._report.growth import growth_lines
@@ -24,12 +25,18 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.engine impor
 
 
 def read(
-    connection: Connection, policy: Policy, now: float, service_down_time: float = 0, plans: Iterable[Mapping[str, Any]] = ()
+    connection: Connection,
+    policy: Policy,
+    now: float,
+    service_down_time: float = 0,
+    plans: Iterable[Mapping[str, Any]] = (),
+    own: Iterable[Own] = (),
 ) -> dict[str, Any]:
     """Collect what the report shows of the fleet at one moment, with capacity and plans.
 
     :param policy: by which more instances would be placed.
     :param plans: as the lookups of plans return them.
+    :param own: the controller and the server of the store, where they are in this fleet.
     :raises DroverError: a mapping is no plan.
     """
     listed = instances.listing(connection)
@@ -40,7 +47,8 @@ def read(
     for each in listed:
         each["addresses"] = addresses.get(each["uuid"], [])
     losses = host_losses(wanted, plan_capacities(columns, specs, policy, placed))
-    found = view({**overview.read(connection, now, service_down_time, columns), "instances": listed}, losses["fatal"])
+    seen = {**overview.read(connection, now, service_down_time, columns), "instances": listed, "own": [each._asdict() for each in own]}
+    found = view(seen, losses["fatal"])
     return {
         **found,
         "capacity": losses,

@@ -63,7 +63,7 @@ class Resize:
     def __init__(self, ports: Ports, request: ResizeRequest) -> None:
         self.request, self._settings = request, request.settings
         self._store, self._hosts, self._leasing, self._say = ports.store, ports.hosts, ports.leasing, ports.say
-        self._steps = ResizeSteps(ports, request.settings)
+        self._steps, self._own = ResizeSteps(ports, request.settings), ports.own
         #: What failed, a sentence for each instance.
         self.failed: list[str] = []
         #: Uuids of instances that were not resized, so that there is nothing to confirm.
@@ -106,6 +106,7 @@ class Resize:
 
     def _resize(self, instance: NamedInstance) -> None:
         source = instance["migration"]["source"] if instance["migration"] else instance["host"]
+        self._own.refuse_stop([instance], "It is not resized")
         self._refuse_unread(instance, None)
         with self._held([source] if source else [], f"resize of {instance['name']}"):
             begun = self._steps.begin(*self._steps.find(instance_lookup.as_named(instance)), self.request.size, self.request.host)
@@ -160,6 +161,7 @@ class Resize:
 
     def _revert(self, resize: orders.Resize) -> None:
         source, destination = resize["source"], resize["destination"]
+        self._own.refuse_stop([resize], "Its resize is not reverted")
         with self._held(list(dict.fromkeys([source, destination])), f"reverting the resize of {resize['name']}"):
             self._take(self._steps.leave_again, resize)
             if not resize["same_host"] and not self._settings.check_mode:

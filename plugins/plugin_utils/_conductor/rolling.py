@@ -73,7 +73,7 @@ class Rolling:
 
     def __init__(self, ports: Ports, request: RollingRequest) -> None:
         self.request, self._ports = request, ports
-        self._store, self._hosts, self._say = ports.store, ports.hosts, ports.say
+        self._store, self._hosts, self._say, self._own = ports.store, ports.hosts, ports.say, ports.own
         self._records = RollingRecords(ports.store, ports.clock, request.hosts)
 
     # What is done once for all hosts
@@ -116,6 +116,8 @@ class Rolling:
         left_out = plan["blocked"] + out
         for line in plan["lines"] if todo else [rolling_text.none_taken(len(seen), len(out))]:
             self._say(line)
+        for line in self._own.sentences() if todo else ():
+            self._say(line)
         for each in out:
             self._say(f"{each['host']}: {each['reason']}")
         if left_out and self.request.blocked == FAIL:
@@ -142,7 +144,7 @@ class Rolling:
         if not left:
             return {"finished": True, "hosts": [], "steps": []}
         self._ports.leasing.take(LEASE, PURPOSE, LEASE_SECONDS)
-        plan = self._batches(self._records.begun(records) or left, records)
+        plan = self._batches(self._own_last(self._records.begun(records) or left, left), records)
         if not plan["batches"]:
             raise DroverError(". ".join(f"{each['host']}: {each['reason']}" for each in plan["blocked"]) + ".")
         batch = plan["batches"][0]
@@ -264,7 +266,10 @@ class Rolling:
         if self.request.reboot == NEVER or (self.request.reboot == NEEDED and not self._is_needed(host)):
             # A reboot that was begun, and is not wanted any more, did not happen.
             return {"changed": self._records.write([host], {"boot_id": ""})}
-        return {"changed": self._records.begin(host, "reboot", boot_id=boot_id), "power": "reboot"}
+        begun = self._records.begin(host, "reboot", boot_id=boot_id)
+        if host in self._own.hosts():
+            raise DroverError(rolling_text.reboot_by_hand(host, self._own.hosts()[host]))
+        return {"changed": begun, "power": "reboot"}
 
     def _enable(self, host: str, record: RollingRecord) -> dict[str, Any]:
         return {"changed": self._records.begin(host, "enable"), "undrain": True}
@@ -315,6 +320,11 @@ class Rolling:
         empty = [host for host, record in records.items() if record["stage"] in after_drain]
         with self._store.read() as connection:
             return self.request.question.plan(connection, wanted, empty)
+
+    def _own_last(self, hosts: Sequence[str], left: Sequence[str]) -> Sequence[str]:
+        """Return hosts without those that the run needs itself, as long as others are left."""
+        own = self._own.hosts()
+        return [host for host in hosts if host not in own] or [host for host in left if host not in own] or hosts
 
     def _bring_back(self, homes: Sequence[Home]) -> None:
         question, moves = self.request.question, self.request.drain.moves

@@ -67,6 +67,7 @@ def attention(
         *(_unreported(host) for host in by_kind.get("unreported", ())),
         *(_taken_out(host, "maintenance") for host in by_kind.get("maintenance", ())),
         *_leases(overview["leases"], at),
+        *_own(overview.get("own") or (), at),
     ]
 
 
@@ -143,6 +144,17 @@ def _went_down(found: Iterable[Mapping[str, Any]], at: Mapping[str, Mapping[str,
             command=each["command"],
             guide="evacuate.md",
         )
+
+
+def _own(found: Iterable[Mapping[str, Any]], at: Mapping[str, Mapping[str, Any]]) -> Iterator[Look]:
+    for each in found:
+        if each["uuid"] is None:
+            link = at[each["host"]]["id"] if each["host"] in at else None
+            text = f"is {each['what']}: it is maintained last, and not rebooted from there."
+            yield _look("calm", "own host", text, link=link, name=each["host"], guide="own-machines.md")
+        else:
+            text = f"on {each['host'] or 'no host'} is {each['what']}: it is moved live and last, and never stopped."
+            yield _look("calm", "own guest", text, link=f"i-{each['uuid']}", name=each["name"], guide="own-machines.md")
 
 
 def _loss(fatal: Sequence[str]) -> Iterator[Look]:

@@ -70,6 +70,15 @@ def refusal(left_out: Sequence[BlockedHost]) -> str:
     )
 
 
+def reboot_by_hand(host: str, what: str) -> str:
+    """Say how a host is rebooted that the run needs itself."""
+    return (
+        f"{host} is drained and comes last, because it is {what}: this run would end with it. Reboot it now by systemctl reboot there, or from a controller "
+        f"elsewhere: ansible-playbook drover.compute.power -e drover_host={host} -e drover_power_action=reboot. When it is back, give the command of this "
+        "rolling maintenance again: it goes on after the reboot."
+    )
+
+
 def unfinished(waiting: list[str]) -> str:
     """Return the error of a run that did not come to its end, with the hosts that are not done."""
     return f"The rolling maintenance is not finished: {', '.join(waiting)} still to do. The lines above have the state of each host."

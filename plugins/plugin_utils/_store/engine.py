@@ -80,6 +80,12 @@ class Store:
         """Return the URL without its password."""
         return _shown(self.url)
 
+    @property
+    def server(self) -> str | None:
+        """Return the name or address of the database server; None for a file, and for a socket of this machine."""
+        host = self.url.host or str(self.url.query.get("host") or "")
+        return None if not host or host.startswith("/") else host
+
     @contextlib.contextmanager
     def write(self, together: bool = False) -> Iterator[Connection]:
         """Open a transaction that may write, by default the only one from its start.

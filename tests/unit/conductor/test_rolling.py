@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drain import DrainRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.own_machines import CONTROLLER, Known, OwnMachines
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion, RollingQuestion
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling import STEPS, Rolling, rounds
@@ -348,3 +349,55 @@ def test_rounds_are_enough_in_groups_that_are_not_large(count):
     found = rounds(count)
     assert sum(found, []) == list(range(1, count + 1))
     assert len(found) <= count**0.5 + 1 and all(len(group) <= count**0.5 + 1 for group in found)
+
+
+@pytest.fixture(name="on_kvm1")
+def whose_controller_is_kvm1(make):
+    """A function that makes a Rolling on a controller that is kvm1 itself."""
+
+    def made(**request):
+        found = make(**request)
+        own = OwnMachines(found._store, lambda: Known(said={CONTROLLER: "kvm1"}))
+        found._own = own
+        return found
+
+    return made
+
+
+def test_issue_44_the_host_of_the_controller_comes_last(on_kvm1, hosts, url):
+    """Alphabetically it would be the first."""
+    found = on_kvm1(reboot="always", batch_size=1)
+    planned(found)
+    assert any("kvm1 is the controller and its store" in line and "last" in line for line in found.said)
+    order = []
+    for _dummy in HOSTS:
+        (name,) = found.next()["hosts"]
+        order.append(name)
+        write(url, name, stage="done")
+    assert order == ["kvm2", "kvm3", "kvm1"] and found.next()["finished"]
+
+
+def test_issue_44_it_shares_no_batch_with_others(on_kvm1, url):
+    found = on_kvm1(reboot="always")
+    planned(found)
+    assert "kvm1" not in found.next()["hosts"]
+
+
+def test_issue_44_it_is_not_rebooted_from_there_and_goes_on_afterwards(on_kvm1, hosts, url):
+    found = on_kvm1(reboot="always")
+    planned(found)
+    for name in ("kvm2", "kvm3"):
+        write(url, name, stage="done")
+    write(url, "kvm1", stage="after_drain")
+    assert found.next()["hosts"] == ["kvm1"]
+    with pytest.raises(
+        DroverError, match="kvm1 is drained and comes last, because it is the controller and its store.*systemctl reboot"
+    ) as caught:
+        found.step("kvm1", "reboot")
+    assert "drover_power_action=reboot" in str(caught.value) and "goes on after the reboot" in str(caught.value)
+    assert stages(url)["kvm1"] == "reboot"
+    # Given again without a reboot it says the same; after the reboot it goes on.
+    with pytest.raises(DroverError, match="systemctl reboot"):
+        on_kvm1(reboot="always").step("kvm1", "reboot")
+    hosts.boots["kvm1"] = 1
+    assert on_kvm1(reboot="always").step("kvm1", "reboot") == {"changed": False}

@@ -1,0 +1,59 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation only: the action plugin of the same name does the work, on the controller.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: _own_machines
+short_description: Name the controller and the server of the store where they are in this fleet
+author:
+  - The drover.compute authors (@drover-compute)
+description:
+  - The controller is known by the uuid of its firmware and by its machine id, the server of the store by its address. The variables
+    C(drover_controller) and C(drover_store_machine), the name of a host or of an instance, say it where none of them tells.
+options:
+  host:
+    description: A host whose power is to go. The task fails if it is such a machine, or if a guest there is one.
+    type: str
+  not_done:
+    description: The beginning of the refusal.
+    type: str
+    default: nothing was done
+extends_documentation_fragment:
+  - drover.compute.store
+  - drover.compute.attributes
+  - drover.compute.attributes.info_module
+"""
+
+EXAMPLES = r"""
+- name: Name the controller and the server of the store
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Find them
+      drover.compute._own_machines:
+      register: own
+
+    - name: Show them
+      ansible.builtin.debug:
+        var: own.lines
+"""
+
+RETURN = r"""
+machines:
+  description: Each with C(what), C(host), and of an instance C(uuid) and C(name).
+  returned: success
+  type: list
+  elements: dict
+  sample: [{what: the controller and its store, host: kvm1, uuid: null, name: null}]
+lines:
+  description: The same in sentences.
+  returned: success
+  type: list
+  elements: str
+  sample: []
+"""

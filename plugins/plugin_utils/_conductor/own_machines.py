@@ -1,0 +1,182 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The machines that a run needs itself: the controller, and the server of the store, where they are hosts or guests of this fleet.
+
+Only this module decides whether a host or an instance is one of them, and only here such an act is refused. The controller is known by the uuid of
+its firmware and its machine id, the server of the store by its address; a variable says it where none of them tells. A store in a file is where the
+controller is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from ansible_collections.drover.compute.plugins.module_utils import _machine
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._store import own_places
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection, Store
+
+CONTROLLER, STORE = "the controller", "the database server of the store"
+#: The variables that say it: the name of a host or of an instance.
+VARIABLES = {CONTROLLER: "drover_controller", STORE: "drover_store_machine"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """What this controller knows of itself and of the server of its store.
+
+    - machine: of the controller; None where that cannot be read.
+    - addresses: of the server of the store; None for one that is on the controller.
+    - said: what the variables say: a name by a key of VARIABLES.
+    """
+
+    machine: _machine.Machine | None = None
+    addresses: frozenset[str] | None = None
+    said: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+
+class Own(NamedTuple):
+    """One such machine in the fleet. what: in words. host: it is this one, or its guest is there. uuid, name: of the guest, else None."""
+
+    what: str
+    host: str | None
+    uuid: str | None = None
+    name: str | None = None
+
+
+class OwnMachines:
+    """The machines of one run. Without a store, or with nothing known, there are none."""
+
+    def __init__(self, store: Store | None = None, known: Callable[[], Known] = Known) -> None:
+        self._store, self._look = store, known
+        self._found: list[tuple[str, str | None, str | None]] | None = None
+
+    @functools.cached_property
+    def _known(self) -> Known:
+        return self._look()
+
+    def read(self) -> list[Own]:
+        """Find them where they are now.
+
+        :raises DroverError: a variable names nothing that the store knows.
+        """
+        if self._store is None or self._known == Known():
+            return []
+        with self._store.read() as connection:
+            return self._read(connection)
+
+    def _read(self, connection: Connection) -> list[Own]:
+        if self._found is None:
+            self._found = self._find(connection)
+        there = own_places.places(connection, [uuid for _what, _host, uuid in self._found if uuid is not None])
+        return [
+            Own(what, host) if uuid is None else Own(what, there[uuid][1], uuid, there[uuid][0])
+            for what, host, uuid in self._found
+            if uuid is None or uuid in there
+        ]
+
+    def _find(self, connection: Connection) -> list[tuple[str, str | None, str | None]]:
+        controller = self._of(connection, CONTROLLER, self._machines(connection))
+        store = self._of(connection, STORE, self._servers(connection)) if self._known.addresses is not None else controller
+        if STORE in self._known.said:
+            store = self._of(connection, STORE, None)
+        if controller is not None and controller == store:
+            return [(f"{CONTROLLER} and its store", *controller)]
+        return [(what, *place) for what, place in ((CONTROLLER, controller), (STORE, store)) if place is not None]
+
+    def _of(self, connection: Connection, what: str, seen: tuple[list[str], list[str]] | None) -> tuple[str | None, str | None] | None:
+        """Return (host, None) or (None, uuid of an instance); None where it is not in this fleet, or not known."""
+        said = self._known.said.get(what)
+        hosts, uuids = seen or ([], [])
+        if said:
+            hosts, uuids = own_places.named(connection, said)
+            if len(hosts) + len(uuids) != 1:
+                why = (
+                    "several hosts or instances have that name"
+                    if hosts or uuids
+                    else "the store knows no host and no instance of that name"
+                )
+                raise DroverError(f"{VARIABLES[what]} is {said}, but {why}. Correct it; nothing was done.")
+        # A guest is nearer than the host that has its address too. One machine under several names is none of them.
+        if len(uuids) == 1:
+            return None, uuids[0]
+        return (hosts[0], None) if len(hosts) == 1 and not uuids else None
+
+    def _machines(self, connection: Connection) -> tuple[list[str], list[str]]:
+        machine = self._known.machine
+        if machine is None:
+            return [], []
+        like = own_places.hosts_like(connection, machine["uuids"], machine["machine_id"])
+        hosts = [
+            host
+            for host, found in like.items()
+            if _machine.judge(_machine.read_expected({"host": host, **found}), machine) == _machine.SAME
+        ]
+        # QEMU gives a guest the uuid of its domain as that of its firmware.
+        return hosts, own_places.instances_of_uuids(connection, machine["uuids"])
+
+    def _servers(self, connection: Connection) -> tuple[list[str], list[str]]:
+        wanted = self._known.addresses or frozenset()
+        return own_places.hosts_of_addresses(connection, wanted), own_places.instances_of_addresses(connection, wanted)
+
+    # What is theirs
+
+    def hosts(self) -> dict[str, str]:
+        """Return the hosts that are such machines themselves: {host: what}."""
+        return {each.host: each.what for each in self.read() if each.uuid is None and each.host is not None}
+
+    def guests(self) -> dict[str, str]:
+        """Return the instances that are such machines: {uuid: what}."""
+        return {each.uuid: each.what for each in self.read() if each.uuid is not None}
+
+    def sentences(self) -> list[str]:
+        """Name them, for a plan, a check and a report."""
+        return [
+            f"{each.host} is {each.what}: it is maintained last, and not rebooted or switched off by a run from there."
+            if each.uuid is None
+            else f"{each.name} on {each.host or 'no host'} is {each.what}: it is moved live and last, and never stopped by a run that needs it."
+            for each in self.read()
+        ]
+
+    # What is refused
+
+    def refuse_stop(self, instances: Iterable[Mapping[str, object]], not_done: str) -> None:
+        """Refuse to stop, move cold, revert, resize or delete one of them.
+
+        :param instances: each with uuid and name.
+        :param not_done: what is not done, as a sentence without its end: "It is not stopped".
+        :raises DroverError: one of them is needed by this run.
+        """
+        own = self.guests()
+        for each in instances:
+            what = own.get(str(each["uuid"]))
+            if what is not None:
+                raise DroverError(
+                    f"Instance {each['name']}: {not_done}, because it is {what}, which this run needs. A live move is possible. For all else, do it on its "
+                    f"host with virsh, or give the command on another controller. If it is not {what}, say what is: -e {_variable(what)}=NAME"
+                )
+
+    def refuse_power(self, host: str, not_done: str) -> None:
+        """Refuse to take the power of a host from such a machine.
+
+        :param not_done: as of refuse_stop().
+        :raises DroverError: the host is one, or a guest there is one.
+        """
+        for each in self.read():
+            if each.host != host:
+                continue
+            if each.uuid is None:
+                why = f"it is {each.what}, which this run needs"
+                way = f"Give the command on another controller, or reboot {host} itself (systemctl reboot) once it is drained"
+            else:
+                why = f"{each.name}, which runs there, is {each.what}, which this run needs"
+                way = f"Move {each.name} first (drover.compute.drain moves it live)"
+            raise DroverError(f"{host}: {not_done}, because {why}. {way}. If that is wrong, say what is: -e {_variable(each.what)}=NAME")
+
+
+def _variable(what: str) -> str:
+    return next(variable for key, variable in VARIABLES.items() if what.startswith(key))

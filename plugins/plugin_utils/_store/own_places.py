@@ -1,0 +1,64 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The hosts and instances of the store that are a given machine, or have a given address."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._store import addresses, compute_nodes, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
+
+
+def hosts_like(connection: Connection, uuids: Collection[str], machine_id: str | None) -> dict[str, dict[str, list[str]]]:
+    """Find the hosts that share something with a machine: {host: all of its identity, see compute_nodes.machine()}."""
+    table = tables.compute_nodes
+    wanted = {"host_uuid": uuids, "system_uuid": uuids, "machine_id": [machine_id] if machine_id else []}
+    same = [table.c.facts[key].as_string().in_(list(values)) for key, values in wanted.items()]
+    found = set(connection.scalars(sa.select(table.c.host).where(sa.or_(*same), table.c.reported)))
+    return {host: compute_nodes.machine(connection, host) for host in sorted(found)}
+
+
+def instances_of_uuids(connection: Connection, uuids: Collection[str]) -> list[str]:
+    """Find the uuids that are those of instances."""
+    table = tables.instances
+    return sorted(connection.scalars(sa.select(table.c.uuid).where(table.c.uuid.in_(uuids))))
+
+
+def hosts_of_addresses(connection: Connection, wanted: Collection[str]) -> list[str]:
+    """Find the hosts that have one of these addresses."""
+    return sorted(host for host, has in addresses.of_hosts(connection).items() if has.intersection(wanted))
+
+
+def instances_of_addresses(connection: Connection, wanted: Collection[str]) -> list[str]:
+    """Find the uuids of instances that have one of these addresses, as their hosts know them."""
+    table = tables.domains
+    # A part of the text is found by the database; what it means is read here.
+    mentions = [sa.cast(table.c.facts, sa.Text).contains(f'"{address}"', autoescape=True) for address in wanted]
+    found = set()
+    for row in connection.execute(sa.select(table.c.uuid, table.c.facts).where(sa.or_(sa.false(), *mentions))):
+        interfaces: Sequence[dict[str, Any]] = row.facts.get("interfaces") or ()
+        if any(address in wanted for each in interfaces for address in each.get("addresses") or ()):
+            found.add(row.uuid)
+    return sorted(found)
+
+
+def named(connection: Connection, name: str) -> tuple[list[str], list[str]]:
+    """Find hosts and uuids of instances by a name, or the uuid of an instance."""
+    services, instances = tables.services, tables.instances
+    hosts = connection.scalars(sa.select(services.c.host).where(services.c.host == name)).all()
+    uuids = connection.scalars(sa.select(instances.c.uuid).where(sa.or_(instances.c.name == name, instances.c.uuid == name))).all()
+    return list(hosts), list(uuids)
+
+
+def places(connection: Connection, uuids: Collection[str]) -> dict[str, tuple[str, str | None]]:
+    """Read the names of instances, and the hosts that they are on: {uuid: (name, host or None)}."""
+    nodes, instances = tables.compute_nodes, tables.instances
+    query = (
+        sa.select(instances.c.uuid, instances.c.name, nodes.c.host)
+        .select_from(instances.outerjoin(nodes, nodes.c.id == instances.c.compute_node_id))
+        .where(instances.c.uuid.in_(uuids))
+    )
+    return {row.uuid: (row.name, row.host) for row in connection.execute(query)}

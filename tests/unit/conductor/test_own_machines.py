@@ -1,0 +1,239 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The controller and the store live in the fleet: they are found, and nothing that a run needs is stopped by it."""
+
+from __future__ import annotations
+
+import os
+import time
+import types
+
+import pytest
+
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import own_known
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.host_moves import HostMoves
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_operations import InstanceOperations
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_snapshots import InstanceSnapshots, SnapshotRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.own_machines import CONTROLLER, STORE, Known, Own, OwnMachines
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize import Resize, ResizeRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings, ResizeSettings
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits, NewSize
+from ansible_collections.drover.compute.plugins.plugin_utils._report.attention import attention
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
+
+HERE = {"uuids": ["5b0a3c1e-0000-4000-8000-0000000000aa"], "machine_id": "0123456789abcdef0123456789abcdef", "read": True, "verdict": None}
+POOL = {"name": "nfs", "path": "/nfs", "shared_id": "nfs:a:/x"}
+
+
+def guest(name, *addresses, **more):
+    disk = {"target": "vda", "device": "disk", "type": "file", "source": f"/nfs/{name}.qcow2"}
+    nic = {"type": "bridge", "mac": "52:54:00:00:00:01", "addresses": list(addresses)}
+    return domain(name, disks=[disk], interfaces=[nic] if addresses else [], **more)
+
+
+@pytest.fixture
+def url(prepared_url):
+    """Three hosts; pg on kvm1 has the store's address, ctl on kvm2 may be the controller."""
+    nodes = [
+        host("kvm1", guest("pg", "192.0.2.10"), guest("web"), pools=[POOL], addresses=["198.51.100.1", "10.0.0.1"]),
+        host("kvm2", guest("ctl", "192.0.2.11"), pools=[POOL], addresses=["198.51.100.2", "10.0.0.1"]),
+        host("kvm3", pools=[POOL], addresses=["198.51.100.3", "10.0.0.1"]),
+    ]
+    reports = node_data.reports(nodes, "unused", {})
+    for number, (_name, (found,)) in enumerate(sorted(reports.items()), start=1):
+        found["columns"]["facts"].update(
+            {
+                "host_uuid": f"5b0a3c1e-0000-4000-8000-00000000000{number}",
+                "machine_id": f"{number}" * 32,
+                "addresses": found["columns"]["facts"]["addresses"],
+            }
+        )
+    with Store.open(prepared_url).write() as connection:
+        record.record(connection, reports, time.time())
+    return prepared_url
+
+
+def own(url, **known):
+    return OwnMachines(Store.open(url), lambda: Known(**known))
+
+
+def machine(**more):
+    return {**HERE, **more}
+
+
+#: case -> (what is known, what is found).
+FOUND = {
+    "a controller outside": ({"machine": machine()}, []),
+    "a hypervisor itself": (
+        {"machine": machine(uuids=["5b0a3c1e-0000-4000-8000-000000000002"])},
+        [Own("the controller and its store", "kvm2")],
+    ),
+    "by its machine id, as it may not read its firmware": (
+        {"machine": machine(uuids=[], machine_id="2" * 32, read=False)},
+        [Own("the controller and its store", "kvm2")],
+    ),
+    "a copy of an image has the same machine id": ({"machine": machine(machine_id="2" * 32)}, []),
+    "a guest": ({"machine": machine(uuids=[uuid_of("ctl")])}, [Own("the controller and its store", "kvm2", uuid_of("ctl"), "ctl")]),
+    "its store is a guest": (
+        {"machine": machine(), "addresses": frozenset({"192.0.2.10"})},
+        [Own(STORE, "kvm1", uuid_of("pg"), "pg")],
+    ),
+    "its store is on a hypervisor": ({"machine": machine(), "addresses": frozenset({"198.51.100.3"})}, [Own(STORE, "kvm3")]),
+    "an address that all hosts have tells nothing": ({"machine": machine(), "addresses": frozenset({"10.0.0.1"})}, []),
+    "both, apart": (
+        {"machine": machine(uuids=[uuid_of("ctl")]), "addresses": frozenset({"192.0.2.10"})},
+        [Own(CONTROLLER, "kvm2", uuid_of("ctl"), "ctl"), Own(STORE, "kvm1", uuid_of("pg"), "pg")],
+    ),
+    "as the variables say": (
+        {"machine": machine(), "addresses": frozenset(), "said": {CONTROLLER: "ctl", STORE: "kvm3"}},
+        [Own(CONTROLLER, "kvm2", uuid_of("ctl"), "ctl"), Own(STORE, "kvm3")],
+    ),
+    "nothing is known": ({}, []),
+}
+
+
+@pytest.mark.parametrize("case", FOUND)
+def test_issue_44_the_controller_knows_itself_and_its_store(url, case):
+    known, found = FOUND[case]
+    assert own(url, **known).read() == found
+
+
+def test_issue_44_a_wrong_variable_is_refused(url):
+    with pytest.raises(DroverError, match="drover_controller is kvm9, but the store knows no host and no instance of that name"):
+        own(url, said={CONTROLLER: "kvm9"}).read()
+
+
+def test_issue_44_a_guest_that_has_moved_is_found_where_it_is(url):
+    found = own(url, machine=machine(uuids=[uuid_of("ctl")]))
+    assert found.read()[0].host == "kvm2"
+    fleets.discover(url, host("kvm2", pools=[POOL]), host("kvm3", guest("ctl"), pools=[POOL]), now=time.time())
+    assert found.read()[0].host == "kvm3"
+
+
+@pytest.mark.parametrize(
+    ("server", "expected"),
+    [
+        (None, None),
+        ("", None),
+        ("127.0.0.1", None),
+        ("::1", None),
+        ("192.0.2.10", frozenset({"192.0.2.10"})),
+        ("nowhere.invalid", frozenset()),
+    ],
+)
+def test_issue_44_the_address_of_the_store(server, expected):
+    assert own_known.addresses(server) == expected
+
+
+def test_issue_44_the_server_of_a_url():
+    servers = {
+        "sqlite:////srv/store.db": None,
+        "postgresql://drover@db.example.com/drover": "db.example.com",
+        "postgresql:///drover?host=/run/postgresql": None,
+        "postgresql:///drover?host=192.0.2.10": "192.0.2.10",
+    }
+    assert {url: Store.open(url).server for url in servers} == servers
+
+
+class Hosts:
+    """No call of a hypervisor may be made."""
+
+    def names(self):
+        return ["kvm1", "kvm2", "kvm3"]
+
+    def variables(self, name):
+        return {}
+
+    def hand(self, name, limit=None):
+        return types.SimpleNamespace()
+
+
+@pytest.fixture
+def ports(url):
+    """The store is the guest pg on kvm1."""
+    store = Store.open(url)
+    found = own(url, machine=machine(), addresses=frozenset({"192.0.2.10"}))
+    return Ports(store, Hosts(), Leasing(store, Actor(os.getpid()), str), str, time, own=found)
+
+
+OPTIONS = {"timeout": 1, "force": True, "hard": True, "keep_disks": False}
+
+
+@pytest.mark.parametrize(
+    ("state", "words"), [("stopped", "It is not stopped"), ("rebooted", "It is not rebooted"), ("absent", "It is not removed")]
+)
+def test_issue_44_a_run_does_not_stop_what_it_needs(ports, state, words):
+    with pytest.raises(DroverError, match=f"Instance pg: {words}, because it is the database server of the store, which this run needs"):
+        InstanceOperations(ports).run(["web", "pg"], state, OPTIONS)
+
+
+def test_issue_44_a_run_does_not_revert_what_it_needs(ports):
+    _outcomes, _differences, failed = InstanceSnapshots(ports, SnapshotRequest("reverted", "before", timeout=1)).run(["pg"])
+    assert "Instance pg: It is not reverted, because it is the database server of the store" in failed[0]
+
+
+def test_issue_44_a_run_does_not_resize_what_it_needs(ports):
+    request = ResizeRequest(instances=["pg"], size=NewSize(sizes={"vcpus": 2}), settings=ResizeSettings(Policy.from_mapping({})))
+    with pytest.raises(DroverError, match="Instance pg: It is not resized, because it is the database server of the store"):
+        Resize(ports, request).run()
+
+
+def test_issue_44_a_run_does_not_move_cold_what_it_needs(ports):
+    settings = MoveSettings(MigrationLimits(per_source=1), {}, 60, 60)
+    move = {"uuid": uuid_of("pg"), "name": "pg", "from_host": "kvm1", "host": "kvm2", "node": "kvm2", "live": False}
+    with pytest.raises(DroverError, match="Instance pg: It is not moved, because it is the database server of the store"):
+        HostMoves(ports, "kvm1", settings).carry_out([move])
+
+
+def test_issue_44_in_a_drain_it_is_moved_live_and_last_whatever_its_policy(url, ports):
+    """Its policy says that a drain shuts it down, first of all."""
+    fleets.discover(
+        url,
+        host("kvm1", guest("pg", "192.0.2.10", metadata={"on_drain": "shutdown", "priority": "100"}), guest("web"), pools=[POOL]),
+        now=time.time(),
+    )
+    question = DrainQuestion(Policy.from_mapping({}), MigrationLimits(per_source=1))
+    with ports.store.read() as connection:
+        before = question.plan(connection, ["kvm1"])
+        own_question = DrainQuestion(Policy.from_mapping({}), MigrationLimits(per_source=1), own=ports.own.guests())
+        plan = own_question.plan(connection, ["kvm1"])
+    assert [each["name"] for each in before["shutdowns"]] == ["pg"], "without it the policy holds"
+    assert [(each["name"], each["live"]) for each in plan["moves"]] == [("web", True), ("pg", True)] and plan["shutdowns"] == []
+    assert "pg is the database server of the store: it is moved live and last, and never stopped." in plan["lines"]
+
+
+def test_issue_44_in_a_drain_it_stays_where_it_cannot_move_live(url, ports):
+    off = guest("pg", "192.0.2.10", state="shutoff")
+    fleets.discover(url, host("kvm1", off, guest("web"), pools=[POOL]), now=time.time())
+    question = DrainQuestion(Policy.from_mapping({}), MigrationLimits(per_source=1), own=ports.own.guests())
+    with ports.store.read() as connection:
+        plan = question.plan(connection, ["kvm1"])
+    assert [each["name"] for each in plan["unmovable"]] == ["pg"] and [each["name"] for each in plan["moves"]] == ["web"]
+
+
+def test_issue_44_the_power_of_its_host_is_not_taken(url, ports):
+    with pytest.raises(DroverError, match="kvm1: reboot is refused, because pg, which runs there, is the database server of the store"):
+        ports.own.refuse_power("kvm1", "reboot is refused")
+    ports.own.refuse_power("kvm2", "reboot is refused")
+    controller = own(url, machine=machine(uuids=["5b0a3c1e-0000-4000-8000-000000000002"]))
+    with pytest.raises(DroverError, match="kvm2: hard_off is refused, because it is the controller and its store, which this run needs"):
+        controller.refuse_power("kvm2", "hard_off is refused")
+
+
+def test_issue_44_check_and_report_name_it(ports):
+    assert ports.own.sentences() == [
+        "pg on kvm1 is the database server of the store: it is moved live and last, and never stopped by a run that needs it."
+    ]
+    overview = {"went_down": [], "leases": [], "migrations": [], "power_events": [], "rolling": []}
+    (look,) = attention([], [], {**overview, "own": [each._asdict() for each in ports.own.read()]}, [])
+    assert (look["name"], look["kind"]) == ("pg", "calm") and "is the database server of the store" in look["text"]
