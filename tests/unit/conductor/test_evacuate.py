@@ -149,6 +149,7 @@ class Hosts:
         return ["kvm1", "kvm2", "kvm3"]
 
     def at_once(self, questions, limit):
+        self.limits += [limit] * len(questions)
         return {name: question(Hand(self, name)) for name, question in questions.items()}
 
 
@@ -650,6 +651,7 @@ def test_walk_f04_a_plan_fails_for_what_would_be_left(world):
 
 
 def test_walk_f30_a_host_that_is_up_is_refused_with_the_command(world):
+    fleets.discover(world.url, host("kvm1"), now=time.time())
     with pytest.raises(DroverError, match="ansible localhost -m drover.compute.host -a 'host=kvm1 forced_down=true'"):
         world.evacuation(Hosts(world), plan_only=True, service_down_time=3600).judge("none")
 
