@@ -32,7 +32,11 @@ _EXPRESSION = re.compile(r"{{.*?}}|{%.*?%}", re.S)
 #: Keys whose value is an expression without braces.
 _BARE = {"when", "until", "that", "changed_when", "failed_when"}
 #: Modules that read variables of hosts by their names; the others of the engine name them in messages.
-_READERS = (f"{PACKAGE}plugins.plugin_utils._ansible_border.", f"{PACKAGE}plugins.plugin_utils._conductor.alignment")
+_READERS = (
+    f"{PACKAGE}plugins.plugin_utils._ansible_border.",
+    f"{PACKAGE}plugins.plugin_utils._conductor.alignment",
+    f"{PACKAGE}plugins.plugin_utils._conductor.own_machines",
+)
 
 
 #: Variables that name task files of a user, and what these may include.
