@@ -54,12 +54,14 @@ test-lab: ready  ## the playbooks on real hypervisors
 	$(PYTEST) -n 0 -m 'not long' tests/lab/test_lab_itself.py
 	$(PYTEST) --dist worksteal -m 'not long' tests/lab --ignore tests/lab/test_lab_itself.py
 
-test-operations: setup  ## the long tests: all unit tests, all scenarios, AWX jobs, examples, browser; all operations and the fault matrix in the lab
+test-operations: setup  ## the long tests: all unit tests, all scenarios, AWX jobs, examples, browser; all operations and the fault matrix in the lab; pylint
 	@$(SETUP) browser events storage hosts
 	$(PYTEST) tests/unit
 	$(PYTEST) tests/scenarios
 	$(PYTEST) --dist worksteal -m long tests/lab
 	tests/setup/odd_machine.sh
+	@$(SETUP) lint
+	tests/setup/lint.sh pylint
 
 test-core-versions: setup  ## all unit tests with each ansible-core that is supported: over an hour; CORE=2.18 takes one
 	@$(SETUP) browser
@@ -79,7 +81,7 @@ test-bare: export COMMAND := $(or $(COMMAND),make demo)
 test-bare:  ## a command on a fresh Debian without anything: SUITE=bookworm COMMAND='make test'; by default make demo on trixie
 	@tests/setup/bare_root.sh $(or $(SUITE),trixie) "$$COMMAND"
 
-lint: ready  ## ruff, mypy, vermin, ansible-test sanity, ansible-lint, galaxy-importer, antsibull-docs, layering
+lint: ready  ## ruff, mypy, vermin, ansible-test sanity without pylint, ansible-lint, galaxy-importer, antsibull-docs, layering
 	@$(SETUP) lint
 	tests/setup/lint.sh
 

@@ -55,12 +55,16 @@ SAMPLED = (
 
 #: Files with runs of ansible-playbook too. Of these one in four is tried where the others are sampled.
 PLAYED = (
+    "tests/unit/action/test_actions.py::",
     "tests/unit/action/test_decisions_of_tasks.py::",
     "tests/unit/action/test_definitions_kept.py::",
     "tests/unit/action/test_delegated_connection.py::",
     "tests/unit/action/test_disk_growth.py::",
+    "tests/unit/action/test_evacuated_definitions.py::",
     "tests/unit/action/test_hostile_variables.py::",
     "tests/unit/action/test_instance_devices.py::",
+    "tests/unit/action/test_instances.py::",
+    "tests/unit/action/test_instances_of_the_fleet.py::",
     "tests/unit/action/test_known_variables.py::",
     "tests/unit/action/test_lease.py::",
     "tests/unit/action/test_providers.py::",
@@ -68,6 +72,8 @@ PLAYED = (
     "tests/unit/action/test_report_module.py::",
     "tests/unit/action/test_silent_hosts.py::",
     "tests/unit/action/test_simulate_module.py::",
+    "tests/unit/action/test_stale_while_unread.py::",
+    "tests/unit/action/test_statements.py::",
     "tests/unit/action/test_store_module.py::",
     "tests/unit/action/test_store_url.py::",
     "tests/unit/action/test_terminal.py::",

@@ -103,7 +103,7 @@ for version in ${versions:-$SUPPORTED}; do
         for path in $NEEDS_LIBVIRT; do without="$without --ignore=$path"; done
     fi
     # shellcheck disable=SC2086
-    "$env/bin/pytest" -q -n 2 --dist worksteal ${quick:+-m "not long"} $without $tests || failed="$failed $version"
+    "$env/bin/pytest" -q -n 2 --dist worksteal ${quick:+-m "not long" --one-in 4} $without $tests || failed="$failed $version"
     [ -z "$lab" ] || make --no-print-directory test-lab ENVIRONMENT="$env" || failed="$failed $version (lab)"
 done
 [ -z "$failed" ] || { say "failed with ansible-core$failed" >&2; exit 1; }

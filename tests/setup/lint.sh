@@ -6,8 +6,8 @@
 # Every check that needs no running code of ours. All of them run, whatever the first ones say;
 # the summary comes last, and the exit status is 1 if any of them failed.
 #
-#   tests/setup/lint.sh                     everything
-#   tests/setup/lint.sh sanity ansible-lint only those
+#   tests/setup/lint.sh                     everything but pylint, which takes as long as all others
+#   tests/setup/lint.sh sanity pylint       only those
 #   tests/setup/lint.sh newest              everything with the newest of all packages, and more of sanity
 #
 # Works on a copy of the working tree (with what is not committed yet, without what git ignores)
@@ -26,7 +26,8 @@ VENV=$ROOT/.venv
 VENV_LINT=$ROOT/.venv-lint
 # ansible-test's Python and those of hypervisors, beside the system's; HOME is another one below.
 export PYENV_ROOT=${PYENV_ROOT:-$HOME/.pyenv}
-ALL="ruff mypy python sanity pylint build importer ansible-lint docs changelog layering environment"
+USUAL="ruff mypy python sanity build importer ansible-lint docs changelog layering environment"
+ALL="$USUAL pylint"
 
 die() {
     echo "lint: $*" >&2
@@ -39,12 +40,11 @@ for word in "$@"; do
         *) die "there is no check '$word'; there are: $ALL newest" ;;
     esac
 done
-WANTED=" ${*:-$ALL} "
+WANTED=" ${*:-$USUAL} "
 if [ "$WANTED" = " newest " ]; then
     VENV=$CACHE/core-newest VENV_LINT=$CACHE/lint-newest
-    WANTED=" $ALL newest "
-    # The check newest has both in it.
-    WANTED=${WANTED/ sanity pylint / }
+    # The check newest has sanity and pylint in it.
+    WANTED=" ${USUAL/sanity /} newest "
 fi
 # The importer reads what the build made.
 case $WANTED in *" importer "*) WANTED="$WANTED build " ;; esac
