@@ -15,6 +15,7 @@ import os
 import time
 
 import pytest
+from settings import read_by
 from test_evacuate import AT_ONCE, OFF, SHARED_POOL
 from test_fleet import BOOT_SECTOR, SHARED, Domain, Run, eventually
 from test_self_healing import Copies
@@ -46,7 +47,8 @@ class Night(Losing):
 
     def begin(self, name, *words, **variables):
         """Start a playbook, in this night's environment."""
-        command = ["ansible-playbook", self.fleet.path_of(name), "-e", json.dumps({**VARIABLES, **variables}), *words]
+        given = read_by(name, ["-e", json.dumps({**VARIABLES, **variables}), *words])
+        command = ["ansible-playbook", self.fleet.path_of(name), *given]
         return Run(command, {**self.fleet.lab.environment(self.fleet.store_url), **self.environment})
 
     def ended(self, run, name, variables=(), check=False, took=0.0):

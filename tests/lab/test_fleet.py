@@ -32,6 +32,7 @@ import pytest
 import sqlalchemy as sa
 from lablib import control
 from lablib import layout as lab_layout
+from settings import read_by
 
 PLAYBOOKS = pathlib.Path(__file__).parent / "playbooks"
 SHARED = "/srv/shared/instances"
@@ -219,11 +220,11 @@ class Fleet:
 
     def playbook(self, name: str, *words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         """Run a playbook of the collection, or one of tests/lab/playbooks, on this test's store."""
-        return self.lab.playbook(self.path_of(name), *words, store_url=self.store_url, check=check)
+        return self.lab.playbook(self.path_of(name), *read_by(name, words), store_url=self.store_url, check=check)
 
     def start(self, name: str, *words: str) -> Run:
         """Start a playbook and go on at once."""
-        return Run(["ansible-playbook", self.path_of(name), *words], self.lab.environment(self.store_url))
+        return Run(["ansible-playbook", self.path_of(name), *read_by(name, words)], self.lab.environment(self.store_url))
 
     def path_of(self, name: str) -> str:
         return os.fspath(PLAYBOOKS / name) if name.endswith(".yml") else f"drover.compute.{name}"

@@ -18,6 +18,7 @@ import pytest
 from cells import storages
 from cells.operations import BASE, ISO, NEEDED, OnVolumes
 from lablib import control
+from settings import read_by
 from test_evacuate import extra
 from test_fleet import IMAGE, LOCAL, SHARED, Fleet, clean, descendants, end
 
@@ -212,7 +213,7 @@ class World:
     def playbook(self, name: str, *words: str, environment: dict[str, str] | None = None, store: pathlib.Path | None = None) -> Command:
         """Start a playbook of the collection, on this store or another one."""
         environment = {**self.fleet.lab.environment(self.store_in(store or self.folder)), **(environment or {})}
-        self.runs.append(Command(["ansible-playbook", self.fleet.path_of(name), *words], environment))
+        self.runs.append(Command(["ansible-playbook", self.fleet.path_of(name), *read_by(name, words)], environment))
         return self.runs[-1]
 
     def ad_hoc(self, module: str, options: dict) -> Command:
