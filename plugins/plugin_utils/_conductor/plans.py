@@ -152,6 +152,9 @@ class DrainQuestion:
             note_open_resizes(connection, others)
             plan, _columns = self._plan(connection, there, others, hosts, excluded, closed)
         estimate(connection, plan, there + (others or []), _by_source(plan["moves"]))
+        for stays in plan["unmovable"]:
+            if stays["uuid"] in self.own:
+                stays["keep_running"] = True
         lines = [*drain_lines(plan), *(own_line(each, self.own) for each in there if each["uuid"] in self.own)]
         return {**plan, "lines": lines, "unsettled": left_open_for(connection, hosts)}
 

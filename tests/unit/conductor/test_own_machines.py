@@ -219,6 +219,7 @@ def test_issue_44_in_a_drain_it_stays_where_it_cannot_move_live(url, ports):
     with ports.store.read() as connection:
         plan = question.plan(connection, ["kvm1"])
     assert [each["name"] for each in plan["unmovable"]] == ["pg"] and [each["name"] for each in plan["moves"]] == ["web"]
+    assert plan["unmovable"][0]["keep_running"], "drover_unmovable=shutdown is refused for it, before anything is done"
 
 
 def test_issue_44_the_power_of_its_host_is_not_taken(url, ports):

@@ -1,0 +1,56 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The playbook power does not take the power of the controller's own host, whatever rules are lifted."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+
+import pytest
+
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, power
+from ansible_collections.drover.compute.tests.unit.action.running import ansible
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import host
+
+DRIVER = {"drover_power_driver": "libvirt", "drover_power_domain": "test", "drover_power_address": "test:///default"}
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Run the playbook power; returns (exit code, what it said, the last power event of the host)."""
+    pytest.importorskip("libvirt")
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    fleets.discover(url, host("kvm1"), host("kvm2"), now=time.time())
+    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    inventory = {
+        "all": {
+            "hosts": {"localhost": local},
+            "vars": {"drover_controller": "kvm1"},
+            "children": {"hypervisors": {"hosts": {"kvm1": {**local, **DRIVER}, "kvm2": {**local, **DRIVER}}}},
+        }
+    }
+    (tmp_path / "hosts.json").write_text(json.dumps(inventory))
+
+    def ran(name, *options):
+        given = json.dumps({"drover_store_url": url, "drover_host": name, "drover_power_action": "hard_off", "drover_power_force": True})
+        code, said = ansible(tmp_path, "playbook", "-i", "hosts.json", "-e", given, "drover.compute.power", *options)
+        with Store.open(url).read() as connection:
+            return code, said, power.last(connection, name)
+
+    return ran
+
+
+@pytest.mark.parametrize("options", [[], ["--check"]], ids=["real", "check"])
+def test_issue_44_power_refuses_the_host_of_the_controller(run, options):
+    code, said, event = run("kvm1", *options)
+    assert code == 2 and "kvm1: hard_off is refused and nothing was changed, because it is the controller and its store" in said, said
+    assert event is None
+
+
+def test_issue_44_the_power_of_another_host_is_not_refused(run):
+    code, said, _event = run("kvm2", "--check")
+    assert code == 0 and "hard_off by libvirt" in said, said
