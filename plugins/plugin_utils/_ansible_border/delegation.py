@@ -183,15 +183,16 @@ def _connection_of(action: Any) -> Any:
     return context.CLIARGS.get("connection") or DEFAULT_CONNECTION if name == "local" else name
 
 
-class _Executor(TaskExecutor):
-    """Ansible's executor, with the way to a hypervisor of this collection."""
+def _with_own_way(executor: Any, probe: bool) -> None:
+    """Have an executor prepare its connection, once Ansible has set the options of that."""
+    settle = executor._set_connection_options
 
-    probe = False
-
-    def _set_connection_options(self, *args: Any, **kwargs: Any) -> Any:
-        found = super()._set_connection_options(*args, **kwargs)
-        ssh_ways.prepare(self._connection, self.probe)
+    def prepared(*args: Any, **kwargs: Any) -> Any:
+        found = settle(*args, **kwargs)
+        ssh_ways.prepare(executor._connection, probe)
         return found
+
+    executor._set_connection_options = prepared
 
 
 def _execute(action: Any, task: Any, variables: dict[str, Any], probe: bool) -> dict[str, Any]:
@@ -209,8 +210,8 @@ def _execute(action: Any, task: Any, variables: dict[str, Any], probe: bool) -> 
         "variable_manager": hostvars._variable_manager,
     }
     wanted = inspect.signature(TaskExecutor).parameters
-    executor = _Executor(**{key: value for key, value in given.items() if key in wanted})
-    executor.probe = probe
+    executor = TaskExecutor(**{key: value for key, value in given.items() if key in wanted})
+    _with_own_way(executor, probe)
     with contextlib.nullcontext() if "task" in wanted else _context(task, variables, given["host"].name):
         found = executor.run()
     return found if isinstance(found, dict) else found.as_result_dict()
