@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import Late, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Late, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing, host_answer
 from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, evacuations, power, services, storage_fences
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
@@ -45,7 +45,7 @@ def collect(
     question = {"addresses": asked.addresses, "port": int(variables.get("ansible_port") or 22), "disks": asked.disks}
     found = ports.hosts.at_once({peer: lambda hand: _seen_by(hand, question) for peer in asked.peers}, PROBE)
     # One whose process was ended has said nothing.
-    seen = [{**(found[peer] if isinstance(found[peer], dict) else {}), "item": peer} for peer in asked.peers]
+    seen = [{**({} if isinstance(said, DroverError) else said), "item": peer} for peer, said in found.items()]
     with ports.store.read() as connection:
         return gather(connection, host, answer, seen, power_state, said, uptime(ports.clock))
 
