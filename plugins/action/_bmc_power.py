@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
@@ -18,6 +18,8 @@ ANSWER, BUSY = 20, 60
 
 class ActionModule(DroverAction):
     ARGUMENT_SPEC = {
+        "host": {"type": "str", "default": ""},
+        "uuid": {"type": "str", "default": ""},
         "driver": {"type": "str", "required": True, "choices": ["redfish", "ipmi"]},
         "address": {"type": "str", "required": True},
         "user": {"type": "str", "required": True},
@@ -35,7 +37,7 @@ class ActionModule(DroverAction):
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         controller: answers.Controller | None = None
         try:
-            controller = _controller(args)
+            controller = _controller(args, self._why_not(args, task_vars))
             if args["request"] is None:
                 found = answers.look(controller, args["wanted"], min(BUSY, args["timeout"]), args["deadline"])
                 return _result(found)
@@ -51,9 +53,13 @@ class ActionModule(DroverAction):
             if controller is not None:
                 controller.close()
 
+    def _why_not(self, args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> Callable[[Collection[str]], str | None]:
+        machines = self.machines({}, task_vars)
+        return lambda reported: machines.why_not_switched(args["host"], reported, args["uuid"])
 
-def _controller(args: Mapping[str, Any]) -> answers.Controller:
-    login = args["user"], args["password"]
+
+def _controller(args: Mapping[str, Any], why_not: Callable[[Collection[str]], str | None]) -> answers.Controller:
+    login = args["user"], args["password"], why_not
     if args["driver"] == "ipmi":
         return ipmi.Ipmi(address.parse(args["address"], ipmi.PORT, None), *login)
     options = {name: args[name] for name in ("resource_id", "ca_path", "validate_certs")}

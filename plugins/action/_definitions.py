@@ -74,6 +74,9 @@ class ActionModule(DroverAction):
                 compared = differences.found(found, instance, kept[found["uuid"]], flavors=recorded)
                 differing += differences.lines(found["name"], compared)
                 strangers += differences.stranger(item, instance)
+        wishes = identity.ignored_hosts(both)
+        if wishes and not args["write_back"]:
+            result["warnings"] = wishes
         if args["differences"] is not None:
             # Hypervisors have been asked, and they know better than the store.
             result["differences"] = [*args["differences"], *strangers]

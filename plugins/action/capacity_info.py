@@ -10,8 +10,10 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.plan_info import PLAN_INFO_SPEC, PLAN_INFO_VARIABLES, PlanInfo
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import capacity
 from ansible_collections.drover.compute.plugins.plugin_utils._report.growth import growth_lines
+from ansible_collections.drover.compute.plugins.plugin_utils._report.host_loss import left_behind
 from ansible_collections.drover.compute.plugins.plugin_utils._report.placing import capacity_lines
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
+from ansible_collections.drover.compute.plugins.plugin_utils._store import evacuations
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
 
@@ -27,5 +29,6 @@ class ActionModule(PlanInfo):
         wanted = capacity.all_flavors(connection) if args["requests"] is None else args["requests"]
         found = capacity.count(connection, wanted, policy, args["loss"], args["service_down_time"])
         growth = capacity.read_growth(connection)
-        lines = capacity_lines(found) + (["", *growth_lines(growth)] if growth else [])
+        left = left_behind(evacuations.with_local_disks(connection)) if args["loss"] else ""
+        lines = capacity_lines(found) + (["", left] if left else []) + (["", *growth_lines(growth)] if growth else [])
         return {"capacity": found, "growth": growth, "lines": lines}, lines

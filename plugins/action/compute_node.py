@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 
+from ansible_collections.drover.compute.plugins.module_utils import _machine
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils import _sizes as sizes
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import (
@@ -21,6 +22,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.act
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.delegation import AnsibleHosts
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.machines import Machines
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.peers import ring
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import starting
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import milestone
@@ -37,7 +39,16 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import (
     went_down,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import checked_facts, node, node_data, record, recorded, sharing_facts
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import (
+    checked_facts,
+    host_changes,
+    node,
+    node_data,
+    record,
+    recorded,
+    sharing_facts,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.node import NodeReport
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import default_migration_uri
 
@@ -100,6 +111,7 @@ class ActionModule(DroverAction):
         "uris": {"type": "list", "elements": "str", "default": ["qemu:///system"]},
         "nodes": {"type": "list", "elements": "dict"},
         "host": {"type": "str"},
+        "exchanged": {"type": "bool", "default": False},
         "check_migration_trust": {"type": "bool", "default": False},
         **NODE_SPEC,
         **STORE_SPEC,
@@ -112,6 +124,9 @@ class ActionModule(DroverAction):
             return task_vars
         return variables_of(task_vars, self.target(task_vars))
 
+    def machines(self, args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> Machines:
+        return Machines(lambda: self.store(dict(args), task_vars), self._exchanged)
+
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         # Warnings of the module about unreadable facts, and the domains that libvirt cannot describe.
         self._untold: list[str] = []
@@ -119,6 +134,8 @@ class ActionModule(DroverAction):
         # What was evacuated from here and is defined here, and what of that its host does not have any more.
         self._evacuated: dict[str, Mapping[str, Any]] = {}
         self._absent: dict[str, certainty.Proof] = {}
+        # A person says that this host has another machine now.
+        self._exchanged = {args["host"] or self.target(task_vars)} if args["exchanged"] else set()
         self._store_args = {"store_url": args["store_url"]} if args.get("store_url") else {}
         try:
             return self._act(args, task_vars)
@@ -139,8 +156,38 @@ class ActionModule(DroverAction):
             reports = node_data.reports(args["nodes"], host, args) or ({host: []} if args["host"] else {})
         else:
             reports = {host: self._gather(host, {**args, "host": host}, task_vars)}
+        try:
+            found, forgotten = self._recorded(host, reports, args, task_vars)
+        except record.SecondName as problem:
+            # So that it does not count beside the other name.
+            self._record_down(host, str(problem), args, task_vars)
+            raise
+        # Here and not in a task of its own: a task takes the controller a process for each host, be it skipped or not.
+        if args["nodes"] is None and self._task.delegate_to is None:
+            if any(found[each] for each in TO_LOOK_AT):
+                self.show(_to_look_at(host, found))
+            for line in went_down.sentences({host: found["went_down"]} if found["went_down"] else {}):
+                self.show(line)
+        warnings = [sentence for nodes in reports.values() for each in nodes for sentence in each["warnings"]]
+        warnings += [*forgotten, *_doubled_sentences(found["doubled"])]
+        warnings += [f"{sentence} It is not moved until its metadata is corrected." for sentence in found.pop("policies")]
+        warnings += [*found.pop("unmeasured"), *self._untold]
+        return {**found, "warnings": warnings} if warnings else found
+
+    def _recorded(
+        self, host: str, reports: dict[str, list[NodeReport]], args: dict[str, Any], task_vars: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], list[str]]:
+        """Record what hosts report.
+
+        :returns: the result, and warnings about what people have changed in an earlier store.
+        """
         with self.store(args, task_vars).write() as connection:
             before = recorded.of_hosts(connection, reports) if self._task.diff else {}
+            record.refuse_second_names(connection, reports)
+            if self._exchanged:
+                machines = {"before": _described(connection, host)}
+                shown = {domain["columns"]["uuid"] for each in reports[host] for domain in each["domains"]}
+                host_changes.refuse_exchange(connection, host, shown | {each["uuid"] for each in self._untold_domains if each["uuid"]})
             now = clock.now(connection)
             if not self._task.check_mode:
                 continuity.notice(connection, now)
@@ -158,17 +205,9 @@ class ActionModule(DroverAction):
                 found["occupants"] = occupancy.occupants(connection, host)
                 # A domain that libvirt cannot describe may run.
                 found["occupants"]["running"] += self._untold_domains
-        # Here and not in a task of its own: a task takes the controller a process for each host, be it skipped or not.
-        if args["nodes"] is None and self._task.delegate_to is None:
-            if any(found[each] for each in TO_LOOK_AT):
-                self.show(_to_look_at(host, found))
-            for line in went_down.sentences({host: found["went_down"]} if found["went_down"] else {}):
-                self.show(line)
-        warnings = [sentence for nodes in reports.values() for each in nodes for sentence in each["warnings"]]
-        warnings += [*forgotten, *_doubled_sentences(found["doubled"])]
-        warnings += [f"{sentence} It is not moved until its metadata is corrected." for sentence in found.pop("policies")]
-        warnings += [*found.pop("unmeasured"), *self._untold]
-        return {**found, "warnings": warnings} if warnings else found
+            if self._exchanged:
+                found["machines"] = {**machines, "after": _described(connection, host)}
+        return found, forgotten
 
     def _gather(self, host: str, args: dict[str, Any], task_vars: Mapping[str, Any]) -> list[NodeReport]:
         if not args["uris"]:
@@ -332,6 +371,12 @@ class ActionModule(DroverAction):
             services.record_unreachable(connection, host, " ".join(reason.split())[:500], clock.now(connection), add=named)
 
 
+def _described(connection: Connection, host: str) -> str:
+    """Return the machine that the store has for a host, for people."""
+    known = compute_nodes.identities(connection, [host]).get(host)
+    return _machine.described(known["host_uuids"], next(iter(known["machine_ids"]), None)) if known else "not known"
+
+
 def _to_look_at(host: str, found: Mapping[str, Any]) -> str:
     """Return the line about what a person has to look at."""
     names = {each: [name["name"] if isinstance(name, dict) else name for name in found[each]] for each in TO_LOOK_AT}
@@ -354,8 +399,8 @@ def _doubled_sentences(doubled: Iterable[Mapping[str, Any]]) -> list[str]:
     for nodes, names in shared.items():
         sentences.append(
             f"{' and '.join(nodes)} have the same host_uuid and show the same domains: {', '.join(names)}. Is it one machine under two "
-            "names, then destroy nothing: take the wrong name out of the inventory, and out of the store with ansible localhost -m "
-            'drover.compute.compute_node -a \'{"host": "THE-WRONG-NAME", "nodes": []}\', and run drover.compute.discover. '
+            "names, then destroy nothing: take the wrong name out of the inventory, and run ansible-playbook drover.compute.host_remove "
+            "-e drover_host=THE-WRONG-NAME -e drover_new_name=THE-RIGHT-NAME, then drover.compute.discover. "
             "Are they two machines, then give each a host_uuid of its own in libvirtd.conf."
         )
     return sentences

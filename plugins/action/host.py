@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Enable or disable a host for the scheduler."""
+"""Enable or disable a host for the scheduler, rename it, or take it out of the store."""
 
 from __future__ import annotations
 
@@ -10,23 +10,30 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils._store import drained, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, drained, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import host_changes
 
 
 class ActionModule(DroverAction):
     ARGUMENT_SPEC = {
         "host": {"type": "str", "required": True, "aliases": ["name"]},
-        "state": {"type": "str", "choices": ["enabled", "disabled", "maintenance", "draining", "restored"]},
+        "state": {"type": "str", "choices": ["enabled", "disabled", "maintenance", "draining", "restored", "absent", "renamed"]},
+        "new_name": {"type": "str"},
         "reason": {"type": "str"},
         "forced_down": {"type": "bool"},
         "shuts_down": {"type": "list", "elements": "str", "default": []},
         **STORE_SPEC,
     }
-    REQUIREMENTS = {"required_one_of": [["state", "forced_down"]]}
+    REQUIREMENTS = {"required_one_of": [["state", "forced_down"]], "required_if": [["state", "renamed", ["new_name"]]]}
     _requires_connection = False
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         with self.store(args, task_vars).write() as connection:
+            if args["state"] == "absent":
+                return self._absent(connection, args["host"])
+            if args["state"] == "renamed":
+                return self._renamed(connection, args["host"], args["new_name"])
             before, after = host_state.change(
                 connection, args["host"], args["state"], args["reason"], args["forced_down"], args["shuts_down"]
             )
@@ -37,3 +44,18 @@ class ActionModule(DroverAction):
         if self._task.diff:
             result["diff"] = [{"before": before, "after": after, "before_header": args["host"], "after_header": args["host"]}]
         return result
+
+    def _absent(self, connection: Connection, host: str) -> dict[str, Any]:
+        if connection.execute(services.of_host(host)).first() is None:
+            return {"changed": False}
+        found = host_changes.remove(connection, host, clock.now(connection))
+        return {"changed": True, "removed": {"host": host, **found}}
+
+    def _renamed(self, connection: Connection, host: str, new_name: str) -> dict[str, Any]:
+        if (
+            connection.execute(services.of_host(host)).first() is None
+            and connection.execute(services.of_host(new_name)).first() is not None
+        ):
+            return {"changed": False, "renamed": {"host": host, "new_name": new_name, "instances": 0}}
+        found = host_changes.rename(connection, host, new_name)
+        return {"changed": True, "renamed": {"host": host, "new_name": new_name, **found}}

@@ -73,6 +73,7 @@ def read_hypervisor(
         "libvirt_version": conn.getLibVersion(),
         "host_uuid": capabilities["host_uuid"],
         "system_uuid": next(iter(machine["uuids"]), None),
+        "firmware_uuid": machine.get("firmware"),
         "machine_id": machine["machine_id"],
         "boot_id": _boot.read() if local else None,
         "reboot_sign": _reboot_signs.seen() if local else None,

@@ -34,11 +34,12 @@ class Machine(TypedDict):
     """The machine that a module runs on.
 
     uuids: of its settings of libvirt, else of its firmware; libvirt takes its host_uuid from there, and makes one up where it finds none.
-    machine_id: of its system, or None. read: True if the firmware could be read, so that a missing uuid does not exist. verdict: of judge(), or
-    None where no machine was expected.
+    firmware: the uuid of its firmware, or None. machine_id: of its system, or None. read: True if the firmware could be read, so that a
+    missing uuid does not exist. verdict: of judge(), or None where no machine was expected.
     """
 
     uuids: list[str]
+    firmware: str | None
     machine_id: str | None
     read: bool
     verdict: str | None
@@ -47,12 +48,14 @@ class Machine(TypedDict):
 class Expected(TypedDict):
     """The machine that the store has for a host.
 
-    host: its name. host_uuids: those of its libvirts. system_uuids, machine_ids: of the system that read them. Empty where nothing is known.
+    host: its name. host_uuids: those of its libvirts. system_uuids, firmware_uuids, machine_ids: of the system that read them. Empty where nothing
+    is known.
     """
 
     host: str
     host_uuids: list[str]
     system_uuids: list[str]
+    firmware_uuids: list[str]
     machine_ids: list[str]
 
 
@@ -60,12 +63,14 @@ def here() -> Machine:
     """Read the identity of this machine: three small files."""
     uuids = [found for found in map(_setting, SETTINGS) if found]
     firmware = _text(FIRMWARE)
-    if not uuids and firmware is not None:
-        uuids = [found for found in [_uuid(firmware)] if found]
+    of_firmware = plain_uuid(firmware or "")
+    if not uuids and of_firmware:
+        uuids = [of_firmware]
     ids = [_text(path) for path in MACHINE_ID]
     found_id = next((each for each in ids if each), None)
     return {
         "uuids": list(dict.fromkeys(uuids)),
+        "firmware": of_firmware,
         "machine_id": found_id,
         "read": firmware is not None or not os.path.exists(FIRMWARE),
         "verdict": None,
@@ -109,9 +114,13 @@ def refusal(expected: Expected, machine: Machine, name: str) -> str:
         f"this is not {expected['host']}, but another machine{name and f', {name}'} ({described(machine['uuids'], machine['machine_id'])}). The store has "
         f"{described([*expected['host_uuids'], *expected['system_uuids']], ids)} of {expected['host']}. Nothing was done there. Correct the "
         f"address of {expected['host']} in the inventory (ansible_host, ansible_connection), or its DNS. If this machine has replaced the "
-        f'old one, or its host_uuid was changed: ansible localhost -m drover.compute.compute_node -a \'{{"host": "{expected["host"]}", '
-        '"nodes": []}\' takes the old one out of the store, then run drover.compute.discover.'
+        f"old one, or its host_uuid was changed: {replace_command(expected['host'])}"
     )
+
+
+def replace_command(host: str) -> str:
+    """Return the command with which a person says that the machine of a host was exchanged."""
+    return f"ansible-playbook drover.compute.host_replace -e drover_host={host}"
 
 
 def read_expected(given: Mapping[str, object]) -> Expected:
@@ -119,12 +128,18 @@ def read_expected(given: Mapping[str, object]) -> Expected:
 
     :raises ValueError: it is none.
     """
-    lists = {key: given.get(key) for key in ("host_uuids", "system_uuids", "machine_ids")}
+    lists = {key: given.get(key, []) for key in ("host_uuids", "system_uuids", "firmware_uuids", "machine_ids")}
     host = given.get("host")
     if not isinstance(host, str) or not all(isinstance(each, list) for each in lists.values()):
         raise ValueError("it names no machine")
     texts = {key: [str(each).lower() for each in value] for key, value in lists.items() if isinstance(value, list)}
-    return {"host": host, "host_uuids": texts["host_uuids"], "system_uuids": texts["system_uuids"], "machine_ids": texts["machine_ids"]}
+    return {
+        "host": host,
+        "host_uuids": texts["host_uuids"],
+        "system_uuids": texts["system_uuids"],
+        "firmware_uuids": texts["firmware_uuids"],
+        "machine_ids": texts["machine_ids"],
+    }
 
 
 def read_machine(given: object) -> Machine | None:
@@ -134,6 +149,7 @@ def read_machine(given: object) -> Machine | None:
     machine_id, verdict = given.get("machine_id"), given.get("verdict")
     return {
         "uuids": [str(each).lower() for each in given["uuids"]],
+        "firmware": plain_uuid(str(given.get("firmware") or "")),
         "machine_id": machine_id if isinstance(machine_id, str) else None,
         "read": bool(given.get("read")),
         "verdict": verdict if isinstance(verdict, str) else None,
@@ -142,10 +158,10 @@ def read_machine(given: object) -> Machine | None:
 
 def _setting(path: str) -> str | None:
     found = _SETTING.search(_text(path) or "")
-    return _uuid(found.group(1)) if found else None
+    return plain_uuid(found.group(1)) if found else None
 
 
-def _uuid(text: str) -> str | None:
+def plain_uuid(text: str) -> str | None:
     """Return a uuid as libvirt writes it; None for those that libvirt does not accept, of one digit."""
     plain = text.strip().lower()
     return plain if _UUID.fullmatch(plain) and len(set(plain) - {"-"}) > 1 else None

@@ -15,7 +15,17 @@ author:
 description:
   - Reads the power state of a machine from its management controller, or sends a request to it. No request is ever mapped to another one.
   - The result of a failed request has C(begun), which is false only if nothing was done.
+  - A controller that tells the uuid of its machine is compared with the machine that the store has for O(host). That of another machine has an
+    unknown state, and no request is sent to it.
 options:
+  host:
+    description: The host that is meant. Without it, and without O(uuid), the machine is not compared.
+    type: str
+    default: ''
+  uuid:
+    description: The uuid that the controller tells of this host, if that is not the one of the machine itself.
+    type: str
+    default: ''
   driver:
     description: The protocol. C(ipmi) needs C(pyghmi) in the Python that runs Ansible.
     type: str

@@ -49,6 +49,14 @@ options:
     description:
       - The host to record. The default is the inventory host, or the host of C(delegate_to).
     type: str
+  exchanged:
+    description:
+      - The machine of the host was exchanged. The machine that answers takes its place. Without this option another machine than that of the
+        last discovery is refused.
+      - It is refused too while the store has an instance on the host that the new machine does not show, or while an operation is open there.
+        The playbook C(drover.compute.host_replace) sets it.
+    type: bool
+    default: false
   check_migration_trust:
     description:
       - Warn of other hypervisors that SSH on this host cannot reach for migrations, as

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: host
-short_description: Enable or disable a host for the scheduler
+short_description: Enable or disable a host for the scheduler, rename it or remove it
 version_added: 0.1.0
 author:
   - The drover.compute authors (@drover-compute)
@@ -29,11 +29,18 @@ options:
       - V(disabled) allows no new instances.
       - V(maintenance) is disabled and marked as in maintenance.
       - V(draining) is disabled, and records the state that the host had before. A second run records nothing new.
+      - V(absent) takes a host out of the store that has left the fleet. It is refused while an instance, a claim or an open operation is there. It
+        forgets its compute nodes with their providers, its state, and that it is in host aggregates.
+      - V(renamed) gives it O(new_name) and keeps all that is recorded of it. The inventory must have the new name.
       - V(restored) restores the state that V(draining) has recorded, and changes nothing without such a record. It starts no instance
         but lists in RV(to_start) the instances to start. The record stays until M(drover.compute.instance) has started, stopped or
         removed them there.
     type: str
-    choices: [enabled, disabled, maintenance, draining, restored]
+    choices: [enabled, disabled, maintenance, draining, restored, absent, renamed]
+  new_name:
+    description:
+      - The new name of the host in the inventory. Only with V(renamed).
+    type: str
   reason:
     description:
       - The reason, as shown in the store. Only with V(disabled), V(maintenance) and V(draining).
@@ -76,7 +83,7 @@ EXAMPLES = r"""
 RETURN = r"""
 host:
   description: The service after the change.
-  returned: success
+  returned: success, if the host is there with this name
   type: dict
   contains:
     host: {description: The host., type: str, returned: always, sample: kvm1}
@@ -84,6 +91,16 @@ host:
     disabled_reason: {description: The reason., type: str, returned: always, sample: disk sdb reports errors}
     maintenance: {description: True if it is in maintenance., type: bool, returned: always, sample: false}
     forced_down: {description: True if it is forced down., type: bool, returned: always, sample: false}
+removed:
+  description: What was removed. C(evacuated) are instances that were evacuated from it, whose old definitions its disks may still have.
+  returned: with O(state=absent), if the host was there
+  type: dict
+  sample: {host: kvm1, nodes: [kvm1], aggregates: [], evacuated: []}
+renamed:
+  description: The old and the new name, and the number of the instances that are recorded there.
+  returned: with O(state=renamed)
+  type: dict
+  sample: {host: kvm1, new_name: kvm9, instances: 3}
 to_start:
   description: Instances that were shut down for the drain and are still off on the host, the highest priority first, each with C(uuid) and
     C(name).

@@ -71,7 +71,7 @@ hosts:
   elements: dict
   contains:
     host: {description: Its name in the inventory., type: str, returned: always, sample: kvm1}
-    state: {description: C(up) or C(down)., type: str, returned: always, sample: up}
+    state: {description: "C(up), C(down), or C(unreported) if the host reports none of its compute nodes any more.", type: str, returned: always, sample: up}
     status: {description: C(enabled) or C(disabled)., type: str, returned: always, sample: enabled}
     maintenance: {description: True if it is in maintenance., type: bool, returned: always, sample: false}
     forced_down: {description: True if it was forced down., type: bool, returned: always, sample: false}

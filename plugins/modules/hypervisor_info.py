@@ -161,6 +161,11 @@ hypervisor:
       type: str
       returned: always
       sample: 4c4c4544-0038-3010-8052-b4c04f4d4d32
+    firmware_uuid:
+      description: The uuid of the firmware (SMBIOS) of the system that read the facts. Null if it has none, or only root can read it.
+      type: str
+      returned: always
+      sample: 4c4c4544-0038-3010-8052-b4c04f4d4d32
     machine_id:
       description: The machine id of the system that read the facts, of C(/etc/machine-id). Null if it has none.
       type: str

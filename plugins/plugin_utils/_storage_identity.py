@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import fnmatch
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 DEVICE, RBD = "device:", "rbd:"
@@ -63,6 +63,14 @@ def shares_in(path: str, node: Mapping[str, Any]) -> list[tuple[str, str]]:
     within = as_folder(posixpath.normpath(path))
     found = {(as_folder(posixpath.normpath(folder)), as_folder(share)) for folder, share in _known_folders(node) if folder and share}
     return sorted(each for each in found if each[0].startswith(within) and each[0] != within)
+
+
+def local_disks(disks: Iterable[Mapping[str, Any]], node: Mapping[str, Any]) -> list[str]:
+    """Return the sources of disks that a host alone has, as far as is known.
+
+    :param node: facts of the host, as in of_path().
+    """
+    return [source for disk in disks if (source := disk.get("source")) and disk.get("type") != "network" and not of_disk(disk, node)]
 
 
 def of_disk(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:

@@ -174,6 +174,7 @@ PREPARE = {
     ("module", "_domain_snapshot"): two_guests,
     ("module", "fleet_cpu"): nothing,
     ("module", "_host_check"): nothing,
+    ("module", "_on_host"): nothing,
     ("module", "_pool_contents"): two_guests_and_a_pool,
     ("module", "instance_snapshot"): web1,
     ("module", "_domain_migration"): two_guests,

@@ -59,6 +59,11 @@ def fence(fleet, *words, check=True, **variables):
     return fleet.playbook("fence.yml", "-e", json.dumps({"drover_host": "kvm1", **variables}), *words, check=check)
 
 
+def uuid_of_host(fleet, name):
+    """The uuid of libvirt and of the machine."""
+    return re.search("<uuid>(.*)</uuid>", fleet.run(name, "virsh capabilities")).group(1)
+
+
 def boot_id(fleet):
     return fleet.run("kvm1", "cat /proc/sys/kernel/random/boot_id").strip()
 
@@ -351,10 +356,19 @@ def outer(fleet):
     }
 
 
-def test_an_outer_libvirt(powered):
-    """kvm2 is the outer libvirt; its domain "chassis" stands for kvm1, which of course it does not switch."""
+def test_b2_a_domain_of_another_machine_is_not_the_host(powered):
     fleet = powered
     fleet.make("kvm2", Domain("chassis"))
+    text = refused(fleet, "hard_off", **outer(fleet))
+    assert "it switches another machine than kvm1" in text and "drover_power_uuid" in text
+    assert fleet.run("kvm2", "virsh domstate chassis").strip() == "running"
+    assert "power unknown (libvirt)" not in said(power(fleet, "status", check=False, **outer(fleet)))
+
+
+def test_an_outer_libvirt(powered):
+    """kvm2 is the outer libvirt; its domain "chassis" has the uuid of kvm1 and stands for it, which of course it does not switch."""
+    fleet = powered
+    fleet.make("kvm2", Domain("chassis", uuid=uuid_of_host(fleet, "kvm1")))
     assert "power on (libvirt)" in said(power(fleet, "status", **outer(fleet)))
     assert changed(power(fleet, "hard_off", **outer(fleet))) == 1
     assert fleet.run("kvm2", "virsh domstate chassis").strip() == "shut off"
@@ -409,7 +423,7 @@ def test_f04_brothers_nothing_is_cut_that_cannot_be_switched_on(powered, odd):
 
 def test_f04_brothers_an_outer_libvirt_that_starts_it_again(powered):
     fleet = powered
-    one = Domain("chassis", boots=True)
+    one = Domain("chassis", boots=True, uuid=uuid_of_host(fleet, "kvm1"))
     fleet.make("kvm2", one)
     fleet.run("kvm2", "virsh set-lifecycle-action chassis poweroff restart --live --config")
     text = refused(fleet, "shutdown", **outer(fleet))

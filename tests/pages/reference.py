@@ -95,7 +95,7 @@ def _described() -> dict[str, dict[str, Any]]:
                 entry["text"] += f". {reader[0].upper()}{reader[1:]}: {_text(option.get('description'))}"
 
     for name, option in _documentation("modules/compute_node.py")["options"].items():
-        if name not in ("nodes", "host", "check_migration_trust", "store_url"):
+        if name not in ("nodes", "host", "exchanged", "check_migration_trust", "store_url"):
             add(f"drover_{name}", "host", option, "`discover`")
     for path in sorted(ROOT.glob("roles/*/meta/argument_specs.yml")):
         for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values():

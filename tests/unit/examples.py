@@ -61,6 +61,8 @@ WHERE = {
     ("module", "host"): (HERE,),
     ("module", "host_info"): (HERE,),
     ("module", "_host_check"): (LAB,),
+    ("module", "_on_host"): (LAB,),
+    ("module", "_power_machine"): (HERE,),
     ("module", "_history"): (HERE,),
     ("module", "_host_findings"): (HERE,),
     ("module", "_host_probe"): (HERE,),

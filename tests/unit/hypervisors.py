@@ -585,7 +585,7 @@ def _leave(result):
 
 def _identity(uuid):
     """The machine of a host, as _machine.here() reads it."""
-    return {"uuids": [uuid] if uuid else [], "machine_id": None, "read": True, "verdict": None}
+    return {"uuids": [uuid] if uuid else [], "firmware": uuid, "machine_id": None, "read": True, "verdict": None}
 
 
 @contextlib.contextmanager

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A management controller with IPMI: pyghmi's own server, with the moods of real ones.
 
-As a program: python ipmi_server.py ADDRESS MOOD. It writes its port, and then each Chassis Control that it does.
+As a program: python ipmi_server.py ADDRESS MOOD GUID. It writes its port, and then each Chassis Control that it does. GUID is that of the system, in
+hexadecimal digits as it goes over the wire; empty for a controller that has none.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ USER, PASSWORD = "drover", "bmc-secret"
 
 
 @contextlib.contextmanager
-def running(mood="", address="127.0.0.1"):
+def running(mood="", address="127.0.0.1", guid=""):
     """Run one; yields (its port, its process)."""
-    with subprocess.Popen([sys.executable, __file__, address, mood], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([sys.executable, __file__, address, mood, guid], stdout=subprocess.PIPE, text=True) as process:
         try:
             yield int(process.stdout.readline()), process
         finally:
             process.kill()
 
 
-def serve(address, mood):
+def serve(address, mood, guid):
     from pyghmi.ipmi import bmc
     from pyghmi.ipmi.private import serversession
 
@@ -46,7 +47,9 @@ def serve(address, mood):
 
         def handle_raw_request(self, request, session):
             is_control = request["netfn"] == 0 and request["command"] == 2
-            if is_control and mood == "busy" and self.busy:
+            if (request["netfn"], request["command"]) == (6, 0x37):
+                session.send_ipmi_response(code=0, data=bytes.fromhex(guid)) if guid else session.send_ipmi_response(code=0xC1)
+            elif is_control and mood == "busy" and self.busy:
                 self.busy -= 1
                 session.send_ipmi_response(code=0xC0)
             elif is_control and mood == "no privilege":

@@ -58,6 +58,8 @@ class Ways:
     redirects: dict = dataclasses.field(default_factory=dict)
     #: Answers to the list of systems with this.
     systems_answer: object = None
+    #: UUID of the system, as it writes it.
+    uuid: object = None
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -135,7 +137,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 action["ResetType@Redfish.AllowableValues"] = list(ways.allowed) if ways.announced == "inline" else []
             if ways.described is not None:
                 action["@Redfish.ActionInfo"] = f"{path}/ResetActionInfo"
-            self.reply(200, {"@odata.id": path, "PowerState": server.state, "Actions": {"#ComputerSystem.Reset": action}})
+            told = {} if ways.uuid is None else {"UUID": ways.uuid}
+            self.reply(200, {"@odata.id": path, **told, "PowerState": server.state, "Actions": {"#ComputerSystem.Reset": action}})
         elif path.endswith("/ResetActionInfo") and ways.described is not None:
             self.reply(200, {"Parameters": [{"Name": "ResetType", "Required": True, "AllowableValues": list(ways.described)}]})
         else:

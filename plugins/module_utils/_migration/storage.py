@@ -53,7 +53,8 @@ from ansible_collections.drover.compute.plugins.module_utils._shared_storage imp
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
 MIB = 2**20
-
+#: Bytes that QEMU writes at once to a file without the page cache, at most.
+BLOCK = 4096
 #: Pools whose volumes are on the network; libvirt finds them by the pool at each host.
 
 
@@ -101,6 +102,23 @@ def _files_of(source: Any, domain: Any, text: str) -> tuple[list[dict[str, Any]]
         files.append(_file("nvram", nvram, "nvram", capacity=_length(nvram)))
     files.extend(_file("log", path, "log") for path in console_logs(text) if _length(path) is not None)
     return files, reasons
+
+
+def _no_block_job(entry: Mapping[str, Any], live: bool) -> str | None:
+    """Return why QEMU cannot copy a disk of a running guest: without the page cache its copy has to be a multiple of BLOCK.
+
+    QEMU finds the block size of a file by reading it. The file at the destination is empty, where each read succeeds, so it takes the largest one,
+    and does not open a raw image of another size for writing ("Block node is read-only").
+    """
+    if not live or entry.get("next_start") or entry["kind"] != "disk" or entry["type"] != "file":
+        return None
+    if entry["format"] != "raw" or entry["cache"] not in ("none", "directsync") or not entry["capacity"] % BLOCK:
+        return None
+    return (
+        f"its disk {entry['path']} is a raw image of {entry['capacity']} bytes, which is no multiple of {BLOCK}, with cache={entry['cache']}, and QEMU "
+        f"copies no such disk of a running guest: make it larger (drover.compute.instance_disk with drover_disk={entry['target']}, "
+        "drover_disk_state=resized and drover_disk_gb), or move the instance while it is shut off"
+    )
 
 
 def _file(target: str, path: str, kind: str, **more: Any) -> dict[str, Any]:
@@ -391,7 +409,7 @@ class Storage:
             return f"its disk {path} is a device with a {entry['format']} image, and only raw ones are copied"
         if entry["capacity"] is None:
             return f"the size of its {entry['kind']} {path} cannot be read"
-        lost = self._left_out(entry, live)
+        lost = _no_block_job(entry, live) or self._left_out(entry, live)
         if lost:
             self.record["at_source"].append(lost)
             return lost

@@ -263,9 +263,8 @@ class AnsibleHosts:
             # The new process has another parent than this one, by which go_on judges.
             return lambda: question(RemoteHand(self._delegation, host, self._machines, lambda: None, limit))
 
-        for host in questions:
-            # Here, as a new process must not touch the store.
-            self._machines.environment(host)
+        # Here, as a new process must not touch the store.
+        self._machines.learn(questions)
         given = {host: asked(host, question) for host, question in questions.items()}
         return at_once.ask_each(given, int(self._task_vars.get("ansible_forks") or FORKS), limit, terminal.show)
 

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _machine
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers import identity
 from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Store
 
@@ -19,15 +20,29 @@ class Machines:
     """The expected machines of one task, each read once.
 
     :param store: opens the store.
+    :param exchanged: hosts of which a person says that the machine was exchanged: nothing is expected of them.
     """
 
-    def __init__(self, store: Callable[[], Store]) -> None:
+    def __init__(self, store: Callable[[], Store], exchanged: Iterable[str] = ()) -> None:
         self._store = store
-        self._known: dict[str, _machine.Expected] = {}
+        self._known = {host: _machine.read_expected({"host": host}) for host in exchanged}
+
+    def learn(self, hosts: Iterable[str]) -> None:
+        """Read the machines of hosts in one query, before these are looked at one by one."""
+        unknown = set(hosts) - set(self._known)
+        if not unknown:
+            return
+        try:
+            with self._store().read() as connection:
+                found = compute_nodes.identities(connection, unknown)
+        except DroverError:
+            # There is no store yet, or it is lost: what follows says so.
+            return
+        self._known.update({host: _machine.read_expected({"host": host, **found.get(host, {})}) for host in unknown})
 
     def environment(self, host: str) -> dict[str, str]:
         """Return the variables of the environment that a module on a host needs."""
-        expected = self._expected(host)
+        expected = self.expected(host)
         return {_machine.EXPECTED: json.dumps(expected)} if expected else {}
 
     def refusal(self, host: str, result: Mapping[str, Any]) -> str | None:
@@ -37,20 +52,27 @@ class Machines:
         """
         if result.get("not_this_host"):
             return str(result.get("msg") or "another machine answers")
-        expected, machine = self._expected(host), _machine.read_machine(result.get("machine"))
+        expected, machine = self.expected(host), _machine.read_machine(result.get("machine"))
         if not expected or machine is None or machine["verdict"]:
             return None
         # The environment did not reach the module.
         return _machine.refusal(expected, machine, "") if _machine.judge(expected, machine) == _machine.OTHER else None
 
-    def _expected(self, host: str) -> _machine.Expected | None:
-        if host not in self._known:
-            try:
-                with self._store().read() as connection:
-                    found = compute_nodes.machine(connection, host)
-            except DroverError:
-                # There is no store yet, or it is lost: what follows says so.
-                return None
-            self._known[host] = _machine.read_expected({"host": host, **found})
-        known = self._known[host]
-        return known if any(known[key] for key in ("host_uuids", "system_uuids", "machine_ids")) else None
+    def why_not_switched(self, host: str, uuids: Collection[str], own: str) -> str | None:
+        """Return why a power driver is not that of a host, see identity.refusal().
+
+        :param uuids: the forms of the uuid of the machine that it switches; empty if it tells none.
+        :param own: the uuid in the variables of the host, or an empty text.
+        """
+        expected = self.expected(host) if host and uuids else None
+        if identity.refusal(host, uuids, expected, own, None) is None:
+            return None
+        with self._store().read() as connection:
+            others = compute_nodes.hosts_of_machines(connection, uuids) - {host}
+        return identity.refusal(host, uuids, expected, own, ", ".join(sorted(others)) or None)
+
+    def expected(self, host: str) -> _machine.Expected | None:
+        """Return the machine that the store has for a host; None if it has none."""
+        self.learn([host])
+        known = self._known.get(host)
+        return known if known and any(known[key] for key in ("host_uuids", "system_uuids", "firmware_uuids", "machine_ids")) else None

@@ -22,6 +22,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._errors import Late
 from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import DomainLook
 
+#: It runs no Python there, and only shows that something answers.
+_RAW = "ansible.builtin.raw"
+
 
 class Hand:
     """The operations of a task on its host.
@@ -58,6 +61,10 @@ class Hand:
         :raises Unreachable: the host cannot be reached.
         :raises NotThisHost: another machine answers.
         """
+        return self._run(module, args)
+
+    def task(self, module: str, args: Mapping[str, Any]) -> dict[str, Any]:
+        """Run a module for a task of a play, which decides by the result itself; else as read()."""
         return self._run(module, args)
 
     def foretell(self, module: str, args: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,6 +104,7 @@ class Hand:
 
     def _run(self, module: str, args: Mapping[str, Any], check_mode: bool | None = None) -> dict[str, Any]:
         self._go_on()
+        self._see_that_it_is_the_host(module)
         task = self.action._task
         before = task.environment
         task.environment = [*(before or []), self._machines.environment(self.host)]
@@ -109,6 +117,14 @@ class Hand:
         finally:
             task.environment = before
         return self._of_this_host(plain_result(result))
+
+    def _see_that_it_is_the_host(self, module: str) -> None:
+        """Let a module of ours compare the machine, before one of Ansible's own, which knows none.
+
+        :raises NotThisHost: it is another one.
+        """
+        if module.startswith("ansible.builtin.") and module != _RAW:
+            self._run("_boot_info", {})
 
     def _of_this_host(self, result: dict[str, Any]) -> dict[str, Any]:
         """Return a result of the host.
@@ -148,10 +164,11 @@ class RemoteHand(Hand):
         return self._run(module, args, check_mode=True)
 
     def reach(self) -> None:
-        self._run("ansible.builtin.raw", {"_raw_params": "true"})
+        self._run(_RAW, {"_raw_params": "true"})
 
     def _run(self, module: str, args: Mapping[str, Any], check_mode: bool | None = None) -> dict[str, Any]:
         self._go_on()
+        self._see_that_it_is_the_host(module)
         environment = self._machines.environment(self.host)
         with waiting.shown(terminal.show, self.host, module, self._limit):
             result = self._delegation.run(self.host, full_name(module), _given(args), check_mode, self._limit, environment, self._probe)

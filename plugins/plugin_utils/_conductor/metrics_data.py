@@ -16,7 +16,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit im
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.capacity import unbearable_losses
 from ansible_collections.drover.compute.plugins.plugin_utils._report import view
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import hosts, instances, recent, totals
+from ansible_collections.drover.compute.plugins.plugin_utils._store import evacuations, hosts, instances, recent, totals
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
 #: Seconds of the past that rates, durations and refusals are of.
@@ -38,11 +38,14 @@ def read(connection: Connection, policy: Policy, now: float, service_down_time: 
             {key: each[key] for key in ("host", "state", "status", "maintenance", "last_seen_up", "zones", "instances")}
             | {"kind": view.kind(each)}
             for each in found
+            # It has left, which is no alert.
+            if each["state"] != "unreported"
         ],
         "totals": [each._asdict() for each in totals.read(connection, {each["host"] for each in found if view.takes_instances(each)})],
         "projects": quotas.listing(connection),
         "instances": _by_zone(instances.counts(connection), zones),
         "unbearable": {zone: sum(zones[host] == zone for host in lost) for zone in sorted(set(zones.values()))},
+        "left_by_evacuation": _of_zones(evacuations.with_local_disks(connection), zones),
         "migrations": recently.migrations,
         "open_migrations": recently.open_migrations,
         "durations": {key: (len(each), sum(each), statistics.median(each)) for key, each in recently.durations.items()},
@@ -51,6 +54,13 @@ def read(connection: Connection, policy: Policy, now: float, service_down_time: 
         "findings": Counter((each["kind"], each["level"]) for each in audit(connection, now)["findings"]),
         "time": now,
     }
+
+
+def _of_zones(counts: Mapping[str, int], zones: Mapping[str, str]) -> dict[str, int]:
+    found: Counter[str] = Counter(dict.fromkeys(zones.values(), 0))
+    for host, count in counts.items():
+        found[zones.get(host, totals.NO_ZONE)] += count
+    return dict(found)
 
 
 def _by_zone(counts: Mapping[tuple[str | None, str], int], zones: Mapping[str, str]) -> dict[tuple[str, str], int]:

@@ -20,7 +20,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._report.view import
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import RequestError
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
-from ansible_collections.drover.compute.plugins.plugin_utils._store import instances, overview
+from ansible_collections.drover.compute.plugins.plugin_utils._store import evacuations, instances, overview
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
 
@@ -46,7 +46,7 @@ def read(
     addresses = instances.addresses(connection)
     for each in listed:
         each["addresses"] = addresses.get(each["uuid"], [])
-    losses = host_losses(wanted, plan_capacities(columns, specs, policy, placed))
+    losses = host_losses(wanted, plan_capacities(columns, specs, policy, placed), evacuations.with_local_disks(connection))
     seen = {**overview.read(connection, now, service_down_time, columns), "instances": listed, "own": [each._asdict() for each in own]}
     found = view(seen, losses["fatal"])
     return {

@@ -13,7 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils import _labels as l
 from ansible_collections.drover.compute.plugins.plugin_utils import _spec_names as spec_names
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files, guest, hardware, requests
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural, some
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import policy as move_policy
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
 from ansible_collections.drover.compute.plugins.plugin_utils._store import orders
@@ -87,6 +87,23 @@ def resolve(
         resolved.append(_resolved(instance, asked, spec))
     disk_files.refuse_borrowed(resolved)
     return resolved
+
+
+def ignored_hosts(pairs: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> list[str]:
+    """Return the sentence about new instances whose definitions have a host, which nothing reads; none without such.
+
+    :param pairs: (definition, what resolve() made of it).
+    """
+    hosts = {item["name"]: item["host"] for item, found in pairs if found["state"] == "new" and item.get("host")}
+    if not hosts:
+        return []
+    names = sorted(hosts, key=natural)
+    first, others = names[0], names[1:]
+    return [
+        f"Instance {first} is new, and its definition has host: {hosts[first]}. That is where place writes its host, and it is no wish: {first} "
+        f"goes where the scheduler puts it. To choose the host: requested_destination: {{host: {hosts[first]}}}."
+        + (f" The same for {some(others, 3)}." if others else "")
+    ]
 
 
 def _with_image(definition: Mapping[str, Any], images: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Callable, Collection
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers import identity
 from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers.address import Address
 from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers.answers import (
     Busy,
@@ -19,6 +21,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._management_control
 
 PORT = 623
 _CHASSIS, _GET_STATUS, _CONTROL = 0x00, 0x01, 0x02
+_APP, _GET_SYSTEM_GUID = 0x06, 0x37
 #: Chassis Control: power down at once, power up, soft shutdown by ACPI. None of them is mapped to another.
 _CONTROLS = {"off": 0x00, "on": 0x01, "shutdown": 0x05}
 #: Completion codes with which nothing was done, and the controller wants to be asked again: busy, out of space, being updated, being started.
@@ -33,8 +36,9 @@ _LOGINS = 3
 class Ipmi:
     """The way to one controller. A session begins with the first call and ends with close()."""
 
-    def __init__(self, address: Address, user: str, password: str) -> None:
-        self._address, self._user, self._password = address, user, password
+    def __init__(self, address: Address, user: str, password: str, why_not: Callable[[Collection[str]], str | None]) -> None:
+        """:param why_not: returns why a machine of these uuids is not the one that is meant, or None."""
+        self._address, self._user, self._password, self._why_not = address, user, password, why_not
         self._session: Any = None
         self._logins = 0
 
@@ -58,12 +62,7 @@ class Ipmi:
                 pass
 
     def _call(self, number: int, data: list[int] | None = None) -> dict[str, Any]:
-        session = self._open()
-        try:
-            answer = session.raw_command(netfn=_CHASSIS, command=number, data=data or [])
-        except Exception as problem:
-            self.close()
-            raise Uncertain(f"its answer was lost: {self._plain(problem)}") from None
+        answer = self._raw(self._open(), _CHASSIS, number, data or [])
         code = answer.get("code", _NO_CODE)
         if code == 0:
             return dict(answer)
@@ -75,8 +74,38 @@ class Ipmi:
             raise Uncertain(f"no answer: {words}" if code > 0xFF else f"completion code 0x{code:02x}: {words}")
         raise Refused(f"completion code 0x{code:02x}: {words}")
 
+    def _raw(self, session: Any, function: int, number: int, data: list[int]) -> dict[str, Any]:
+        try:
+            return dict(session.raw_command(netfn=function, command=number, data=data))
+        except Exception as problem:
+            self.close()
+            raise Uncertain(f"its answer was lost: {self._plain(problem)}") from None
+
+    def _see_whose_it_is(self) -> None:
+        """Compare the uuid of the machine, before anything else is sent in a session.
+
+        :raises Refused: it is another machine.
+        :raises Unreached: the answer was lost.
+        """
+        try:
+            answer = self._raw(self._session, _APP, _GET_SYSTEM_GUID, [])
+        except Uncertain as problem:
+            raise Unreached(f"{problem}; nothing was sent") from None
+        code = answer.get("code", _NO_CODE)
+        if code in _BUSY:
+            self.close()
+            raise Busy(f"it is busy, completion code 0x{code:02x}")
+        if code > 0xFF:
+            self.close()
+            raise Unreached("no answer to the question which machine it is of; nothing was sent")
+        # With any other code it does not have this command.
+        why_not = self._why_not(identity.of_bytes(bytes(answer.get("data") or b"")) if code == 0 else ())
+        if why_not:
+            self.close()
+            raise Refused(why_not)
+
     def _open(self) -> Any:
-        """Return a session; a failed login has sent no request."""
+        """Return a session with the machine that is meant; a failed login has sent no request."""
         if self._session is not None:
             return self._session
         if self._logins >= _LOGINS:
@@ -103,6 +132,7 @@ class Ipmi:
             raise kind(
                 f"no session: {self._plain(problem)}. See that it can be reached, and that its user and password are right"
             ) from None
+        self._see_whose_it_is()
         return self._session
 
     def _plain(self, problem: object) -> str:

@@ -22,9 +22,10 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NoReturn
 
+from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers import identity
 from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers.address import Address
 from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers.answers import (
     DELAY,
@@ -67,14 +68,17 @@ class Redfish:
         address: Address,
         user: str,
         password: str,
+        why_not: Callable[[Collection[str]], str | None],
         *,
         resource_id: str = "",
         ca_path: str = "",
         validate_certs: bool = True,
         timeout: float = 20,
     ) -> None:
-        """:param timeout: for one answer, in seconds."""
-        self._base, self._user, self._password = f"https://{address.netloc}", user, password
+        """:param why_not: returns why a machine of these uuids is not the one that is meant, or None.
+        :param timeout: for one answer, in seconds.
+        """
+        self._base, self._user, self._password, self._why_not = f"https://{address.netloc}", user, password, why_not
         self._resource_id, self._timeout = resource_id, timeout
         token = base64.b64encode(f"{user}:{password}".encode()).decode()
         self._headers = {"Accept": "application/json", "OData-Version": "4.0", "Authorization": f"Basic {token}"}
@@ -134,6 +138,14 @@ class Redfish:
         return set.intersection(*sets) or {"nothing"} if sets else set()
 
     def _system(self) -> dict[str, Any]:
+        """Read the system, and compare its machine: all that is read or sent begins here."""
+        system = self._any_system()
+        why_not = self._why_not(identity.of_text(system.get("UUID")))
+        if why_not:
+            raise Refused(why_not)
+        return system
+
+    def _any_system(self) -> dict[str, Any]:
         members = dict(self._members())
         names = ", ".join(members) or "none"
         if self._resource_id:

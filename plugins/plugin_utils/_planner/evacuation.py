@@ -70,11 +70,7 @@ def why_lost(instance: EvacuatedInstance, node: NodeStorage) -> str | None:
         return "its host no longer showed it before it died; find out where it is"
     if not instance["xml"]:
         return "the store has no XML of it; define it elsewhere by hand"
-    local = [
-        source
-        for disk in instance["disks"]
-        if (source := disk.get("source")) and disk.get("type") != "network" and not storage_identity.of_disk(disk, node)
-    ]
+    local = storage_identity.local_disks(instance["disks"], node)
     if local:
         return f"its disk {', '.join(local)} is on the dead host alone; it waits there, untouched"
     if instance["own_devices"]:

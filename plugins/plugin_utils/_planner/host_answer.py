@@ -92,6 +92,9 @@ def read(result: Mapping[str, Any]) -> Said:
     words = _plain(str(result.get("msg") or ""))
     if not result.get("failed") and not result.get("unreachable"):
         return Said(LOGIN, False, "")
+    if result.get("not_this_host"):
+        # As behind a proxy: what the address shows is of another machine.
+        return Said(UNCLEAR, True, words)
     if not result.get("unreachable"):
         if result.get("timedout") or re.search("imed out after|expected time frame", words):
             return Said(LATE, False, words)

@@ -90,6 +90,9 @@ def why_unmovable(instance: PlannedInstance) -> str | None:
     kept = why_policy_keeps(policy, instance.get("move_policy_error"), state)
     if kept:
         return kept
+    if state in ("missing", "active") and instance.get("may_run_elsewhere"):
+        # It is not known to be gone: no word of releasing it.
+        return f"its host does not show it, and {instance['may_run_elsewhere']}"
     if state not in LIVE_STATES + COLD_STATES:
         return STATE_REASONS.get(state, f"its state is {state or 'unknown'}")
     own = instance.get("own_devices") or []

@@ -14,6 +14,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._errors import natu
 
 #: So many sizes are counted.
 SIZES = 8
+#: So many hosts are named.
+HOSTS = 3
 #: What people call the amounts of an instance.
 LABELS = {"vcpus": "vCPU", "memory_mb": "memory", "disk_gb": "disk"}
 _KEYS = tuple(resource_classes.KEYS.values())
@@ -37,10 +39,33 @@ def sizes(flavors: Sequence[Mapping[str, Any]], instances: Iterable[Mapping[str,
     return [{"name": "the most common size", **dict(zip(_KEYS, size))}]
 
 
-def host_losses(wanted: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def left_behind(local: Mapping[str, int]) -> str:
+    """Return the sentence about instances that have room elsewhere and cannot start there; empty if there are none.
+
+    :param local: by host, how many instances have disks that this host alone has.
+    """
+    first = sorted(local, key=lambda host: (-local[host], natural(host)))[:HOSTS]
+    words = [f"{local[host]} on {host}" for host in first]
+    others = sum(local.values()) - sum(local[host] for host in first)
+    words += [f"{others} on {len(local) - len(first)} other hosts"] if others else []
+    if not words:
+        return ""
+    return f"But disks that only their host has are lost with it, and an evacuation leaves these instances: {', '.join(words)}."
+
+
+def left_of(count: int, total: int, host: str) -> str:
+    """Return the part of a sentence about the instances that an evacuation of one host leaves; empty if there are none."""
+    have = "has" if count == 1 else "have"
+    return (
+        f"{count} of its {total} {have} disks that only {host} has: an evacuation leaves {'it' if count == 1 else 'them'}" if count else ""
+    )
+
+
+def host_losses(wanted: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[str, Any]], local: Mapping[str, int]) -> dict[str, Any]:
     """Make the rows of the page, the smallest size first, and their verdict.
 
     :param wanted: what sizes() returned.
+    :param local: as in left_behind().
     :param answers: for each, what planner.capacity.plan_capacity returns.
     :returns: a dict rows [{name, vcpus, memory_mb, disk_gb, total, short, loss}], verdict (a sentence), fatal (the hosts whose loss
         the others cannot take). short is the label of the resource that most hosts run out of first, None where no host may take any.
@@ -57,7 +82,7 @@ def host_losses(wanted: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[s
     rows.sort(key=lambda row: (*(row[key] for key in _KEYS), natural(row["name"])))
     losses = [row["loss"] for row in rows if row["loss"]]
     fatal = sorted({loss["host"] for loss in losses if not loss["survives"]}, key=natural)
-    return {"rows": rows, "verdict": _verdict(losses, fatal), "fatal": fatal}
+    return {"rows": rows, "verdict": " ".join(filter(None, (_verdict(losses, fatal), left_behind(local)))), "fatal": fatal}
 
 
 def _label(resource: str | None) -> str | None:

@@ -89,6 +89,12 @@ def _families(figures: Mapping[str, Any]) -> Iterator[tuple[str, str, Sequence[s
         ("zone",),
         _sorted(figures["unbearable"]),
     )
+    yield (
+        "instances_left_by_evacuation",
+        "Instances with disks that their host alone has: an evacuation leaves them, whatever room there is.",
+        ("zone",),
+        _sorted(figures["left_by_evacuation"]),
+    )
     yield "migrations_open", "Moves of instances that have not ended.", ("type",), _sorted(figures["open_migrations"])
     yield "migrations_last_day", "Moves that began in the last 24 hours.", ("type", "status"), _sorted(figures["migrations"])
     for place, (name, words) in enumerate(

@@ -96,7 +96,7 @@ def kind(host: Mapping[str, Any]) -> str:
         return "maintenance"
     if host["status"] == "disabled":
         return "disabled"
-    return "well" if all(node["reported"] for node in host["nodes"]) else "unreported"
+    return "well" if host["state"] != "unreported" and all(node["reported"] for node in host["nodes"]) else "unreported"
 
 
 def takes_instances(host: Mapping[str, Any]) -> bool:

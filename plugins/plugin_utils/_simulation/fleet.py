@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state, plans, scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, requests
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural, some
@@ -22,12 +23,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.orders imp
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import DrainPlan
 from ansible_collections.drover.compute.plugins.plugin_utils._records.simulation import LeftOut, SimulatedChange
 from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
+from ansible_collections.drover.compute.plugins.plugin_utils._report.host_loss import left_of
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import request_spec
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
 from ansible_collections.drover.compute.plugins.plugin_utils._simulation import changes, placing
 from ansible_collections.drover.compute.plugins.plugin_utils._simulation.changes import Change
-from ansible_collections.drover.compute.plugins.plugin_utils._store import aggregates, flavors, hosts, requested_instances
+from ansible_collections.drover.compute.plugins.plugin_utils._store import aggregates, evacuations, flavors, hosts, requested_instances
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._store.instances_for_plans import read_instances, read_zones
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
@@ -115,12 +117,17 @@ class SimulatedFleet:
     def _lose_hosts(self, change: Change) -> SimulatedChange:
         found = self._selected(change)
         instances = [each for each in read_instances(self.connection, found) if each["state"] != "missing"]
+        storage = evacuations.storage(self.connection)
+        own = {(each["host"], each["node"]): each for each in storage.values()}
+        left = [each for each in instances if storage_identity.local_disks(each["disks"], own[each["host"], each["node"]])]
         off = as_shut_off(instances)
         columns = scheduling.read_fleet(self.connection, off, self.policy, self.now, self.service_down_time)
         plan = plan_drain(columns, off, found, self.policy)
         moved = self._carry_out(plan, instances)
         host_copies.remove(self.connection, found, self.now)
-        return _made(change, f"{some(found, 5)} {_is(len(found))} lost", found, moved=moved, left_out=_staying(plan))
+        only = found[0] if len(found) == 1 else "a lost host"
+        note = f" ({left_of(len(left), len(instances), only)})" if left else ""
+        return _made(change, f"{some(found, 5)} {_is(len(found))} lost{note}", found, moved=moved, left_out=_staying(plan))
 
     def _maintain(self, change: Change) -> SimulatedChange:
         found = self._selected(change)

@@ -31,6 +31,15 @@ def find(connection: Connection, name: str) -> KeptAggregate | None:
     return {"name": name, "uuid": row.uuid, "metadata": dict(row.metadata), "hosts": sorted(_hosts(connection, row.id))}
 
 
+def leave(connection: Connection, host: str) -> list[str]:
+    """Take a host out of its aggregates; return their names, sorted."""
+    table, members = tables.aggregates, tables.aggregate_hosts
+    query = sa.select(table.c.name).join(members, members.c.aggregate_id == table.c.id).where(members.c.host == host)
+    names = sorted(connection.execute(query).scalars())
+    connection.execute(sa.delete(members).where(members.c.host == host))
+    return names
+
+
 def listing(connection: Connection) -> list[HostAggregate]:
     """Read all aggregates and their hosts, both sorted by name."""
     table, members = tables.aggregates, tables.aggregate_hosts

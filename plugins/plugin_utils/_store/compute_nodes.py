@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._records.node_fields import NODE_FIELDS
@@ -49,7 +49,7 @@ def write(
     for key, columns in wanted.items():
         if key in known:
             kept = {name: getattr(known[key], name) for name in _OPTIONAL}
-            updates.append({"id": known[key].id, "updated_at": now, **kept, **columns})
+            updates.append({"id": known[key].id, "updated_at": now, "host_uuid": _host_uuid(columns), **kept, **columns})
             if _differs(known[key], columns):
                 changed.add(key)
     bulk.insert(
@@ -63,6 +63,7 @@ def write(
                 "hypervisor_hostname": key[1],
                 "created_at": now,
                 "updated_at": now,
+                "host_uuid": _host_uuid(wanted[key]),
                 **_OPTIONAL,
                 **wanted[key],
             }
@@ -71,6 +72,12 @@ def write(
     )
     bulk.update(connection, table, updates)
     return by_host(connection, {host for host, node in wanted}), changed
+
+
+def _host_uuid(columns: Mapping[str, Any]) -> str | None:
+    """Return libvirt's uuid of the host, which has a column of its own with an index."""
+    found: str | None = (columns.get("facts") or {}).get("host_uuid")
+    return found
 
 
 # Columns that a report may lack, with their values in a new node.
@@ -167,12 +174,46 @@ def machines(connection: Connection, node_ids: Iterable[int]) -> dict[int, tuple
     return {row.id: (row.host, row.hypervisor_hostname, (row.facts or {}).get("host_uuid")) for row in rows}
 
 
-def machine(connection: Connection, host: str) -> dict[str, list[str]]:
-    """Read the identity of the machine of a host, as its last discovery found it: host_uuids, system_uuids, machine_ids."""
-    table, keys = tables.compute_nodes, ("host_uuid", "system_uuid", "machine_id")
-    query = sa.select(*(table.c.facts[key].as_string().label(key) for key in keys)).where(table.c.host == host, table.c.reported)
-    rows = connection.execute(query).all()
-    return {f"{key}s": sorted({value for row in rows if (value := getattr(row, key))}) for key in keys}
+#: The facts of a node that tell which machine it is.
+IDENTITY = ("host_uuid", "system_uuid", "firmware_uuid", "machine_id")
+
+
+def identities(connection: Connection, hosts: Iterable[str]) -> dict[str, dict[str, list[str]]]:
+    """Read the identities of the machines of hosts, as their last discoveries found them.
+
+    :returns: {host: host_uuids, system_uuids, firmware_uuids, machine_ids}; only hosts with a node that is reported.
+    """
+    table = tables.compute_nodes
+    columns = [table.c.facts[key].as_string().label(key) for key in IDENTITY]
+    found: dict[str, dict[str, set[str]]] = {}
+    for row in bulk.among(connection, sa.select(table.c.host, *columns).where(table.c.reported), table.c.host, hosts):
+        own = found.setdefault(row.host, {f"{key}s": set() for key in IDENTITY})
+        for key in IDENTITY:
+            own[f"{key}s"].update([getattr(row, key)] if getattr(row, key) else [])
+    return {host: {key: sorted(values) for key, values in own.items()} for host, own in found.items()}
+
+
+def of_machines(connection: Connection, host_uuids: Iterable[str]) -> dict[str, dict[str, list[str]]]:
+    """Read the identities of all hosts with one of these uuids of libvirt, as identities() does."""
+    table = tables.compute_nodes
+    query = sa.select(table.c.host).where(table.c.reported)
+    hosts = {row.host for row in bulk.among(connection, query, table.c.host_uuid, host_uuids)}
+    return identities(connection, hosts)
+
+
+def same_machine(one: Mapping[str, Sequence[str]] | None, other: Mapping[str, Sequence[str]] | None) -> bool:
+    """Tell whether two identities are certainly of one machine. Clones share one of the uuids and not the other."""
+    if one is None or other is None:
+        return False
+    return bool(set(one["host_uuids"]) & set(other["host_uuids"])) and set(one["machine_ids"]) == set(other["machine_ids"])
+
+
+def hosts_of_machines(connection: Connection, uuids: Iterable[str]) -> set[str]:
+    """Return the hosts that the store has with one of these uuids, of libvirt, of the system or of the firmware."""
+    table = tables.compute_nodes
+    query, wanted = sa.select(table.c.host).where(table.c.reported), list(uuids)
+    same = sa.or_(*(table.c.facts[key].as_string().in_(wanted) for key in IDENTITY[:3]))
+    return set(connection.execute(query.where(same)).scalars())
 
 
 def cells(connection: Connection, node_ids: Iterable[int], lock: bool = False) -> dict[int, Row]:

@@ -197,6 +197,20 @@ def begun_destinations(connection: Connection, host: str) -> list[str]:
     return sorted(set(connection.execute(query).scalars()))
 
 
+def with_local_disks(connection: Connection) -> dict[str, int]:
+    """Count the instances with disks that their host alone has, by host: an evacuation leaves these."""
+    nodes, domains, rows = tables.compute_nodes, tables.domains, tables.instances
+    query = (
+        sa.select(nodes.c.host, sa.func.count())
+        .select_from(domains)
+        .join(rows, sa.and_(rows.c.uuid == domains.c.uuid, rows.c.compute_node_id == domains.c.compute_node_id))
+        .join(nodes, nodes.c.id == domains.c.compute_node_id)
+        .where(domains.c.local_disks, rows.c.state != "missing", nodes.c.reported)
+        .group_by(nodes.c.host)
+    )
+    return {row[0]: row[1] for row in connection.execute(query)}
+
+
 def unread_nodes(connection: Connection, host: str, read: Collection[str]) -> dict[str, str]:
     """Find the compute nodes whose domains are unknown: neither read in this run nor switched off since they were up.
 

@@ -73,7 +73,7 @@ def read_columns(connection: Connection, now: float, service_down_time: float = 
 
 
 def _read(connection: Connection, now: float, service_down_time: float, wanted: ColumnQuery) -> FleetColumns:
-    nodes, ids = _nodes(connection, now, service_down_time, wanted)
+    nodes, ids, reported = _nodes(connection, now, service_down_time, wanted)
     size = len(ids)
     place_of = _places(ids)
     names = (*RESOURCE_CLASSES, *sorted(wanted.classes - set(RESOURCE_CLASSES)))
@@ -84,7 +84,7 @@ def _read(connection: Connection, now: float, service_down_time: float, wanted: 
     columns: Any = {
         **nodes,
         "provider_arrays": arrays,
-        "resources": resource_columns.of_nodes(arrays, providers, names),
+        "resources": _without_room(resource_columns.of_nodes(arrays, providers, names), reported),
         "aggregates": aggregates.listing(connection),
         "num_instances": _counts(connection, place_of, size),
         **_named(connection, wanted, place_of, nodes),
@@ -108,7 +108,17 @@ def _read(connection: Connection, now: float, service_down_time: float, wanted: 
     return columns
 
 
-def _nodes(connection: Connection, now: float, service_down_time: float, wanted: ColumnQuery) -> tuple[dict[str, Any], Sequence[int]]:
+def _without_room(resources: dict[str, dict[str, Any]], reported: Sequence[bool]) -> dict[str, dict[str, Any]]:
+    """Take away the room of nodes that their host no longer reports, for whoever counts: the host has left, or counts by another node."""
+    gone = np.flatnonzero(~np.array(reported, dtype=bool))
+    for column in resources.values() if len(gone) else ():
+        column["total"][gone] = column["reserved"][gone] = 0
+    return resources
+
+
+def _nodes(
+    connection: Connection, now: float, service_down_time: float, wanted: ColumnQuery
+) -> tuple[dict[str, Any], Sequence[int], Sequence[bool]]:
     nodes = tables.compute_nodes
     fields = [each for each in read_when(ALWAYS, ON_DEMAND) if each.read == ALWAYS or each.name in wanted.columns]
 
@@ -148,7 +158,7 @@ def _nodes(connection: Connection, now: float, service_down_time: float, wanted:
     if "service" in wanted.columns:
         known = services.read_as_json(connection)
         columns["service"] = [known.get(key) for key in found[1]]
-    return columns, found[0]
+    return columns, found[0], found[6]
 
 
 def _numbers(field: NodeField, values: Sequence[int | None]) -> IntArray | FloatArray:
@@ -185,7 +195,7 @@ def _service_states(
             disabled[place], disabled_reason[place] = bool(off), why
             reasons[place] = services.down_reason(_Service(*state), now, service_down_time)
         if not reported[place]:
-            reasons[place] = "no longer reported by its host"
+            reasons[place] = services.UNREPORTED
     return disabled, disabled_reason, reasons
 
 

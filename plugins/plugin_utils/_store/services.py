@@ -13,9 +13,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils import _validation 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import ServiceState
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
 
 BINARY = "libvirtd"
+#: The reason of a node, or of a host with all its nodes.
+UNREPORTED = "no longer reported by its host"
 
 
 def down_reason(service: ServiceState, now: float, service_down_time: float) -> str | None:
@@ -112,6 +114,19 @@ def up_hosts(connection: Connection, hosts: Iterable[str], now: float) -> set[st
     return {row.host for row in bulk.among(connection, query, table.c.host, hosts) if down_reason(row, now, 0) is None}
 
 
+def unreported(connection: Connection) -> set[int]:
+    """Return the ids of the services whose hosts report none of the nodes that the store has of them."""
+    table = tables.compute_nodes
+    query = sa.select(table.c.service_id).group_by(table.c.service_id).having(sa.func.sum(sa.case((table.c.reported, 1), else_=0)) == 0)
+    return set(connection.execute(query).scalars())
+
+
+def order(connection: Connection, hosts: Iterable[str]) -> dict[str, int]:
+    """Return numbers that are the larger the later a host came into the store."""
+    table = tables.services
+    return {row.host: row.id for row in bulk.among(connection, sa.select(table.c.host, table.c.id), table.c.host, hosts)}
+
+
 def is_drained(memory: Mapping[str, Any] | None) -> bool:
     """Tell whether a drain began and no undrain followed.
 
@@ -153,6 +168,11 @@ def get(connection: Connection, host: str) -> Row:
     if row is None:
         raise unknown_host(connection, host)
     return row
+
+
+def of_host(host: str) -> Select:
+    """Return the query for the service of a host."""
+    return sa.select(tables.services).where(tables.services.c.host == host, tables.services.c.binary == BINARY)
 
 
 def any_host(connection: Connection) -> bool:

@@ -55,6 +55,8 @@ if sa:
         sa.Column("cell", sa.String(255)),
         sa.Column("migration_uri", sa.Text),
         sa.Column("migration_address", sa.Text),
+        # Of the facts, to find a host under two names.
+        sa.Column("host_uuid", sa.String(36), index=True),
         # False where its host no longer reports it, and allocations keep it.
         sa.Column("reported", sa.Boolean, nullable=False, default=True),
         *map(columns.of_field, NODE_FIELDS),
@@ -249,6 +251,8 @@ if sa:
         sa.Column("facts", sa.JSON, nullable=False),
         sa.Column("xml", sa.Text),
         sa.Column("seen_at", sa.Double, nullable=False),
+        # Whether it has a disk that its host alone has: no other host can start it.
+        sa.Column("local_disks", sa.Boolean, nullable=False, server_default=sa.false()),
     )
 
     # The files, folders and devices of these domains, with the images behind them; only changes are written, see files.py.

@@ -59,6 +59,8 @@ def read(connection: Connection, taking: Collection[str]) -> list[ClassTotal]:
         .join(classes, classes.c.id == inventories.c.class_id)
         .join(trees, trees.c.id == root)
         .outerjoin(nodes, nodes.c.uuid == trees.c.uuid)
+        # As in host_columns: such a node has no room.
+        .where(sa.func.coalesce(nodes.c.reported, sa.true()))
         .group_by(nodes.c.host, classes.c.name)
     )
     found: dict[tuple[str, str], list[float]] = {}

@@ -91,7 +91,7 @@ def host(facts: Mapping[str, Any], where: str) -> None:
     for resource in resource_classes.DISCOVERED.values():
         if resource.total:
             amount(*_last(facts, resource.total, where))
-    for key in ("host_uuid", "system_uuid"):
+    for key in ("host_uuid", "system_uuid", "firmware_uuid"):
         if facts.get(key) is not None:
             check_uuid(f"{where}: {key}", facts[key])
     _word(facts, "machine_id", where)

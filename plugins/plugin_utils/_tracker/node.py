@@ -51,6 +51,7 @@ NODE_FACTS = (
     "libvirt_version",
     "host_uuid",
     "system_uuid",
+    "firmware_uuid",
     "machine_id",
     "boot_id",
     "reboot_sign",

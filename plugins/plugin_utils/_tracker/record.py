@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.module_utils import _machine
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
+from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural, node_label
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import policy as move_policy
@@ -65,7 +68,7 @@ def record(connection: Connection, reports: Mapping[str, Sequence[NodeReport]], 
     facts_before = {row.id: row.facts or {} for row in before.values()}
     found = _write_instances(connection, hosts, reported, facts, facts_before, provider_ids["ids"], provider_ids["disk"], left, now)
     instances_changed = found.pop("changed")
-    removed, unreported = _retire(connection, gone)
+    removed, unreported = retire(connection, gone)
     forgotten = services.remove_without_nodes(connection, {host for host, nodes in reports.items() if not nodes})
     tidied = record_sharing.tidy(connection, before.values())
     return {
@@ -105,6 +108,51 @@ def _by_key(reports: Mapping[str, Sequence[NodeReport]]) -> dict[NodeKey, NodeRe
                 )
             wanted[key] = node
     return wanted
+
+
+def withdraw(connection: Connection, host: str, now: float) -> None:
+    """Record that a host has nothing any more, as record() does with an empty list."""
+    record(connection, {host: []}, now)
+
+
+def refuse_second_names(connection: Connection, reports: Mapping[str, Sequence[NodeReport]]) -> None:
+    """Refuse a host that is another host of the store or of this discovery under a second name: its room would count twice.
+
+    The name that the store has had longer is the right one, so that the machine counts once.
+
+    :raises SecondName: it is another name than that.
+    """
+    wanted = _by_key(reports)
+    known = node_rows.of_machines(connection, {(node["columns"]["facts"] or {}).get("host_uuid") for node in wanted.values()} - {None})
+    own: dict[str, dict[str, list[str]]] = {}
+    for (host, _dummy), node in sorted(wanted.items()):
+        facts = node["columns"]["facts"] or {}
+        each = own.setdefault(host, {f"{key}s": [] for key in node_rows.IDENTITY})
+        for key in node_rows.IDENTITY:
+            each[f"{key}s"] += [facts[key]] if facts.get(key) else []
+    known.update(own)
+    order = services.order(connection, known)
+    for host in own:
+        twins = [other for other in known if other != host and node_rows.same_machine(known[host], known[other])]
+        first = sorted([host, *twins], key=lambda name: (order.get(name, math.inf), name))[0]
+        if twins and first != host:
+            raise SecondName(_second_name(host, sorted(twins), known[host]), answers=True)
+
+
+class SecondName(DroverError):
+    """A host is another host under a second name. It answers, and must not count as dead."""
+
+
+def _second_name(host: str, twins: Sequence[str], identity: Mapping[str, Sequence[str]]) -> str:
+    other = twins[0]
+    return (
+        f"Host {host} is the same machine as {' and '.join(twins)} ({_machine.described(identity['host_uuids'], next(iter(identity['machine_ids']), None))}): "
+        f"one machine has one name, or its room counts twice. Nothing of {host} was recorded. Is the address of {host} or of {other} wrong, then "
+        f"correct it in the inventory (ansible_host), and run drover.compute.discover. Is {host} the new name of {other}: take {other} out of the "
+        f"inventory, and run ansible-playbook drover.compute.host_remove -e drover_host={other} -e drover_new_name={host}. Is it one machine that "
+        f"is in the inventory twice: take one of the names out; if that is {other}, run the same command. Are they two machines that were cloned: "
+        "give each a host_uuid of its own in libvirtd.conf (virtqemud.conf) and a machine id of its own (systemd-machine-id-setup), and restart libvirt."
+    )
 
 
 def _zones(wanted: Nodes) -> dict[str, str]:
@@ -248,6 +296,9 @@ def _write_instances(
     result = reconcile(reported, known, seen, set(migrations) | _being_built(reported, known), stale, old)
     leaving = [uuid for uuid, migration in migrations.items() if migration.status in migration_claims.UNDER_WAY]
     down = went_down.mark(connection, result["here"], facts_before, facts, now)
+    for node, domains in reported.items():
+        for domain in domains.values():
+            _note_local_disks(domain, facts.get(node) or {})
     node_rows.write_domains(connection, reported, now, leaving)
     needs = {
         node: {uuid: domain_facts.files(found["columns"], facts.get(node) or {}) for uuid, found in domains.items()}
@@ -476,7 +527,11 @@ def _doubled(uuid: str, shown: Sequence[tuple[str, str, str | None, str]], repor
     }
 
 
-def _retire(connection: Connection, gone: NodeRows) -> tuple[list[str], list[str]]:
+def retire(connection: Connection, gone: NodeRows) -> tuple[list[str], list[str]]:
+    """Remove compute nodes that their host no longer reports, or mark those on which something is allocated.
+
+    :returns: the names of the nodes that were removed, and of those that were marked.
+    """
     by_uuid = providers.ids(connection, {row.uuid for row in gone.values()})
     trees = provider_trees.trees(connection, by_uuid.values())
     used = allocations.used_providers(connection, {*by_uuid.values()}.union(*trees.values()))
@@ -525,6 +580,12 @@ def record_seen(connection: Connection, uuid: str, host: str, domain: DomainRepo
         instance_rows.set_labels(connection, uuid, domain["labels"])
 
 
+def _note_local_disks(domain: DomainReport, node: Mapping[str, Any]) -> None:
+    """:param node: the facts of the node that shows it."""
+    domain["columns"]["local_disks"] = bool(storage_identity.local_disks(domain["columns"]["facts"].get("disks") or (), node))
+
+
 def _write_domain(connection: Connection, node: Any, domain: DomainReport, now: float) -> None:
+    _note_local_disks(domain, node.facts or {})
     node_rows.write_domain(connection, node.id, domain, now)
     files.write_one(connection, node.id, domain["columns"]["uuid"], domain_facts.files(domain["columns"], node.facts or {}))

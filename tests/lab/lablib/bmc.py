@@ -22,6 +22,7 @@ import ssl
 import sys
 import threading
 import time
+import uuid
 
 import bcrypt
 import flask
@@ -91,6 +92,9 @@ class IpmiBmc(pyghmi_bmc.Bmc):
 
     def get_power_state(self) -> int:
         return int(self.power.is_on())
+
+    def get_system_guid(self) -> uuid.UUID:
+        return uuid.UUID(self.power.host.uuid)
 
     def power_on(self) -> None:
         self.power.on()

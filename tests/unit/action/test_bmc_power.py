@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import contextlib
 import time
+import uuid
 
 import pytest
 
 from ansible_collections.drover.compute.tests.unit import ipmi_server
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.redfish_server import PASSWORD, USER, RedfishServer
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
 
 @pytest.fixture
@@ -28,10 +31,10 @@ def bmc(tmp_path):
         yield start
 
 
-def ask(server, **args):
+def ask(server, variables=None, **args):
     """One call of the module."""
     given = {"driver": "redfish", "address": server.address, "user": USER, "password": PASSWORD, "ca_path": str(server.certificate)}
-    result = run("_bmc_power", **{**given, "timeout": 20, **args})
+    result = run("_bmc_power", variables, **{**given, "timeout": 20, **args})
     assert PASSWORD not in str(result)
     return result
 
@@ -243,3 +246,104 @@ def test_f07_ipmi_whose_answer_is_lost_may_have_done_it():
         result = command(port, request="off")
         assert result["failed"] and result["begun"] is True and bmc.stdout.readline().strip() == "0"
         assert command(port, wanted="off", deadline=time.time() + 30)["power_state"] == "off"
+
+
+FIRMWARE, OTHER = "4c4c4544-0038-3010-8052-b4c04f4d4d32", "0c0ffee0-1111-4222-8333-944455556666"
+
+
+@pytest.fixture
+def known(prepared_url):
+    """kvm1 and kvm2 as discoveries find them. The libvirt of kvm1 has a uuid in its settings."""
+    fleets.discover(prepared_url, fleets.host("kvm1"), fleets.host("kvm2"))
+    fleets.identify(prepared_url, "kvm1", host_uuid=uuid_of("kvm1"), system_uuid=uuid_of("kvm1"), firmware_uuid=FIRMWARE)
+    fleets.identify(prepared_url, "kvm2", host_uuid=OTHER, system_uuid=OTHER, firmware_uuid=OTHER)
+    return prepared_url
+
+
+def ask_for(url, server, host="kvm1", **args):
+    return ask(server, variables={"drover_store_url": url}, host=host, **args)
+
+
+def swapped(text):
+    return str(uuid.UUID(bytes_le=uuid.UUID(text).bytes))
+
+
+@pytest.mark.parametrize(
+    "told", [FIRMWARE, FIRMWARE.upper(), swapped(FIRMWARE), uuid_of("kvm1"), None, "", "unknown", 7, "0" * 8 + "-0000" * 3 + "-" + "0" * 12]
+)
+def test_b2_the_controller_of_the_host(bmc, known, told):
+    server = bmc(uuid=told)
+    assert ask_for(known, server)["power_state"] == "on"
+    assert ask_for(known, server, request="off")["changed"] and server.done == ["ForceOff"]
+
+
+@pytest.mark.parametrize("told", [OTHER, uuid_of("a machine that the store does not have")])
+@pytest.mark.parametrize("state", ["On", "Off"])
+def test_b2_the_controller_of_another_machine_is_not_this_host(bmc, known, told, state):
+    server = bmc(uuid=told)
+    server.state = state
+    found = ask_for(known, server, wanted="off", deadline=0)
+    assert found["power_state"] == "unknown"
+    for part in (
+        "another machine than kvm1",
+        told,
+        FIRMWARE,
+        "drover_power_address",
+        "drover_power_uuid",
+        "host_replace -e drover_host=kvm1",
+    ):
+        assert part in found["problem"], found
+    assert ("kvm2" in found["problem"]) == (told == OTHER)
+    for wish in ("off", "shutdown", "on"):
+        refused = ask_for(known, server, request=wish)
+        assert refused["failed"] and refused["begun"] is False and "another machine" in refused["msg"]
+    assert server.done == [] and server.state == state
+
+
+def test_b2_a_controller_with_a_uuid_of_its_own_is_named_in_the_inventory(bmc, known):
+    server = bmc(uuid=OTHER)
+    assert ask_for(known, server, uuid=OTHER.upper())["power_state"] == "on"
+    server.ways.uuid = FIRMWARE
+    found = ask_for(known, server, uuid=OTHER)
+    assert found["power_state"] == "unknown" and "drover_power_uuid is" in found["problem"]
+
+
+def test_b2_a_host_that_was_never_read_has_nothing_to_compare(bmc, known):
+    assert ask_for(known, bmc(uuid=OTHER), host="kvm9")["power_state"] == "on"
+
+
+def ipmi_for(url, port, **args):
+    given = {
+        "driver": "ipmi",
+        "address": f"127.0.0.1:{port}",
+        "user": ipmi_server.USER,
+        "password": PASSWORD,
+        "timeout": 20,
+        "host": "kvm1",
+    }
+    return run("_bmc_power", {"drover_store_url": url}, **{**given, **args})
+
+
+@pytest.mark.parametrize("wire", ["bytes", "bytes_le", "backwards", "bytes_le backwards", "none"])
+def test_b2_ipmi_writes_the_uuid_in_any_order(known, wire):
+    data = uuid.UUID(FIRMWARE).bytes_le if "le" in wire else uuid.UUID(FIRMWARE).bytes
+    data = b"" if wire == "none" else data[::-1] if "backwards" in wire else data
+    with ipmi_server.running(guid=data.hex()) as (port, _bmc):
+        assert ipmi_for(known, port)["power_state"] == "on"
+        assert ipmi_for(known, port, request="off")["changed"]
+
+
+def test_b2_ipmi_of_another_machine(known):
+    with ipmi_server.running(guid=uuid.UUID(OTHER).bytes.hex()) as (port, bmc):
+        found = ipmi_for(known, port)
+        assert found["power_state"] == "unknown" and "another machine than kvm1, kvm2" in found["problem"]
+        refused = ipmi_for(known, port, request="off")
+        assert refused["failed"] and refused["begun"] is False
+        assert ipmi_for(known, port, host="kvm2")["power_state"] == "on"
+
+
+def test_b2_a_domain_of_an_outer_libvirt_is_compared_too(known):
+    for told, words in ((FIRMWARE, ""), ("", ""), (OTHER, "another machine than kvm1, kvm2")):
+        found = run("_power_machine", {"drover_store_url": known}, host="kvm1", reported=told)["problem"]
+        assert words in found and bool(words) == bool(found)
+    assert run("_power_machine", {"drover_store_url": known}, host="kvm1", reported=OTHER, uuid=OTHER)["problem"] == ""

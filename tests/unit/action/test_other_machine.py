@@ -67,7 +67,10 @@ def test_a_machine_that_was_exchanged_is_accepted_when_the_old_one_is_taken_out(
     there.addresses = {"kvm3": "kvm2"}
     with pytest.raises(AnsibleConnectionFailure):
         discover(swapped, "kvm3")
-    run("compute_node", GROUPS, host="kvm3", nodes=[], store_url=swapped)
+    run("host", GROUPS, host="kvm3", state="absent", store_url=swapped)
+    with pytest.raises(AnsibleActionFail, match="kvm3 is the same machine as kvm2"):
+        discover(swapped, "kvm3")
+    run("host", GROUPS, host="kvm2", state="absent", store_url=swapped)
     discover(swapped, "kvm3")
 
 
@@ -78,3 +81,40 @@ def test_the_controller_refuses_an_answer_of_another_machine_by_itself(swapped, 
     monkeypatch.setattr(Machines, "environment", lambda self, host: {})
     with pytest.raises(AnsibleConnectionFailure, match="not kvm1"):
         discover(swapped, "kvm1")
+
+
+@pytest.mark.parametrize("module, arguments", [("_boot_info", {}), ("hypervisor_info", {})])
+def test_b2_tasks_of_roles_compare_the_machine_too(swapped, there, module, arguments):
+    """Not unreachable: the role power waits for a silent host, and a decision to fence would take that for silence."""
+    variables = {"inventory_hostname": "kvm1", "drover_store_url": swapped, **GROUPS}
+    found = run("_on_host", variables, module=module, arguments=arguments)
+    assert found["failed"] and found["not_this_host"] and not found.get("unreachable") and "not kvm1" in found["msg"]
+    there.addresses = {}
+    assert not run("_on_host", variables, module=module, arguments=arguments).get("failed")
+
+
+def test_b2_a_module_of_ansible_runs_on_this_host_only(swapped, there):
+    from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.machines import Machines
+    from ansible_collections.drover.compute.plugins.plugin_utils._errors import NotThisHost
+
+    hand = there.hand("kvm1")
+    hand._machines = Machines(lambda: Store.open(swapped))
+    with pytest.raises(NotThisHost):
+        hand.read("ansible.builtin.stat", {"path": "/"})
+    answer = hand.act("ansible.builtin.service", {"name": "libvirtd", "state": "restarted"})
+    assert answer.outcome == "nothing" and "not kvm1" in answer.message, answer
+
+
+def test_the_machines_of_a_look_are_one_query(swapped):
+    """The brother of one query for each host."""
+    from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.machines import Machines
+
+    opened = []
+
+    def store():
+        opened.append(1)
+        return Store.open(swapped)
+
+    machines = Machines(store)
+    machines.learn(HOSTS)
+    assert [bool(machines.environment(host)) for host in HOSTS] == [True] * 3 and len(opened) == 1

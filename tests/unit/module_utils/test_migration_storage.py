@@ -595,3 +595,29 @@ def test_a_disk_that_cannot_be_read_any_more_when_it_is_copied(place, monkeypatc
     record, dummy = place.move()
     assert record["status"] == "failed" and place.far.read(path) is None
     assert f"failed before anything was moved: {path} can no longer be read" in record["message"]
+
+
+@pytest.mark.parametrize(
+    ("size", "cache", "running", "is_refused"),
+    [
+        (200_000_000, "none", True, True),
+        (200_000_000 + 512, "directsync", True, True),
+        (200_000_000, "writeback", True, False),
+        (200_000_000, None, True, False),
+        (200_003_584, "none", True, False),
+        (200_000_000, "none", False, False),
+    ],
+)
+def test_b7_a_raw_disk_that_qemu_does_not_copy_is_refused_before(place, size, cache, running, is_refused):
+    """QEMU would say at the destination: Block node is read-only."""
+    path = place.local / "vm.raw"
+    with open(path, "wb") as file:
+        file.truncate(size)
+    way = f"<driver name='qemu' type='raw' cache='{cache}'/>" if cache else "<driver name='qemu' type='raw'/>"
+    place.define(disk(path, kind="raw").replace("<driver name='qemu' type='raw'/>", way), running=running)
+    if not is_refused:
+        place.moved()
+        return
+    words = place.refused()
+    for part in (f"raw image of {size} bytes", f"cache={cache}", "drover.compute.instance_disk", "drover_disk=vda", "shut off"):
+        assert part in words, words

@@ -157,3 +157,9 @@ def test_tasks_that_end_otherwise(result, expected):
 def test_every_answer_is_one_of_four():
     for words, tcp in itertools.product(EVERY, (True, False, None)):
         assert answer(unreachable(words), tcp) in (LOGIN, REFUSED, SILENT, UNCLEAR)
+
+
+@pytest.mark.parametrize("tcp", [True, False, None])
+def test_b2_the_answer_of_another_machine_says_nothing_of_the_host(tcp):
+    said = host_answer.read({"failed": True, "not_this_host": True, "msg": "this is not kvm1", "invocation": {}})
+    assert host_answer.judge(said, tcp) == host_answer.UNCLEAR and said.settled

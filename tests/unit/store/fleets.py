@@ -43,6 +43,16 @@ def discover(url, *nodes, now=NOW, **options):
         return record.record(connection, node_data.reports(list(nodes), "unused", options), now)
 
 
+def identify(url, name, **facts):
+    """Set facts of the nodes of a host: host_uuid, system_uuid, firmware_uuid, machine_id."""
+    table = tables.compute_nodes
+    with Store.open(url).write() as connection:
+        for row in connection.execute(sa.select(table.c.id, table.c.facts).where(table.c.host == name)).all():
+            connection.execute(
+                sa.update(table).where(table.c.id == row.id).values(facts={**(row.facts or {}), **facts}, host_uuid=facts.get("host_uuid"))
+            )
+
+
 def empty(url):
     """Take everything out of a store, for a test that begins several times."""
     with Store.open(url).write() as connection:

@@ -163,6 +163,7 @@ VALUES ('c', 'x86_64', 'kvm', 'Intel', '{"vendor": "Intel", "model": "Haswell", 
 INSERT INTO storage_fences (host, fence, addresses, cut, created_at, verified_at)
 VALUES ('kvm2', '/etc/drover/fence_tgt.yml', '["192.0.2.12"]', '[]', 1700000002.0, NULL);
 """,
+    "0022": "UPDATE domains SET local_disks = true WHERE compute_node_id = 1;",
     "0016": "UPDATE instances SET image_id = 'debian-12-2026', image_format = 'qcow2' WHERE id = 1;",
 }
 

@@ -1,0 +1,63 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# Documentation only: the action plugin of the same name does the work.
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: _power_machine
+short_description: Compare the machine that a power driver switches with a host
+author:
+  - The drover.compute authors (@drover-compute)
+description:
+  - Compares the uuid that a power driver tells with the machine that the store has for a host. It changes nothing.
+options:
+  host:
+    description: The host that is meant.
+    type: str
+    required: true
+  reported:
+    description: The uuid that the driver tells, such as that of the domain of an outer libvirt. Without it nothing is compared.
+    type: str
+    default: ''
+  uuid:
+    description: The uuid that the driver tells of this host, if that is not the one of the machine itself.
+    type: str
+    default: ''
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+  idempotent:
+    support: full
+extends_documentation_fragment:
+  - drover.compute.attributes
+"""
+
+EXAMPLES = r"""
+- name: Compare a domain with a host
+  hosts: localhost
+  gather_facts: false
+  tasks:
+    - name: Compare it
+      drover.compute._power_machine:
+        host: kvm1
+        reported: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01
+      register: compared
+
+    - name: Show why it is another machine
+      ansible.builtin.debug:
+        var: compared.problem
+"""
+
+RETURN = r"""
+problem:
+  description: Why the driver switches another machine. Empty if it is the right one, or if that is not known.
+  returned: success
+  type: str
+  sample: ''
+"""

@@ -1,0 +1,61 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The machine that a power driver switches, compared with the one that the store has for a host.
+
+A driver tells the uuid of the firmware, as a rule. Firmwares and controllers write its first three fields in both orders of bytes, and IPMI has
+the whole uuid backwards.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Collection
+
+from ansible_collections.drover.compute.plugins.module_utils import _machine
+
+
+def of_text(text: object) -> list[str]:
+    """Return the forms of a uuid in text; empty if it is none, or one that all machines of a maker have."""
+    plain = _machine.plain_uuid(text) if isinstance(text, str) else None
+    return _orders(uuid.UUID(plain).bytes) if plain else []
+
+
+def of_bytes(data: bytes) -> list[str]:
+    """Return the forms of a uuid in the 16 bytes of IPMI; empty as in of_text()."""
+    if len(data) != 16 or _machine.plain_uuid(str(uuid.UUID(bytes=data))) is None:
+        return []
+    return list(dict.fromkeys([*_orders(data), *_orders(data[::-1])]))
+
+
+def refusal(host: str, uuids: Collection[str], expected: _machine.Expected | None, own: str, owner: str | None) -> str | None:
+    """Return why a driver is not that of a host, or None if it is, or if that is not known.
+
+    :param uuids: the forms of the uuid that it tells, the usual one first.
+    :param expected: the machine that the store has for the host.
+    :param own: the uuid that the inventory has for this host and driver (drover_power_uuid), or an empty text.
+    :param owner: the host for which the store has that uuid, if it is another one.
+    """
+    if not uuids:
+        return None
+    known = [own.lower()] if own else _known(expected)
+    if not known or set(known) & set(uuids):
+        return None
+    first = next(iter(uuids))
+    source = "drover_power_uuid is" if own else f"the store has for {host}"
+    return (
+        f"it switches another machine than {host}{f', {owner}' if owner else ''}: it tells the uuid {first}, and {source} {' and '.join(known)}. "
+        f"Nothing was sent to it. Correct drover_power_address (or drover_power_resource_id, drover_power_domain) of {host}. If it is the right one "
+        f"and tells another uuid than the machine itself, set drover_power_uuid to {first} in the variables of {host}. If the machine was "
+        f"exchanged: {_machine.replace_command(host)}"
+    )
+
+
+def _known(expected: _machine.Expected | None) -> list[str]:
+    if expected is None:
+        return []
+    return list(dict.fromkeys([*expected["firmware_uuids"], *expected["system_uuids"], *expected["host_uuids"]]))
+
+
+def _orders(data: bytes) -> list[str]:
+    return list(dict.fromkeys([str(uuid.UUID(bytes=data)), str(uuid.UUID(bytes_le=data))]))

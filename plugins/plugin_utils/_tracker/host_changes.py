@@ -1,0 +1,149 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hosts that leave the fleet, get another name or another machine, in the caller's transaction.
+
+A host leaves only if the store has nothing on it: what is recorded there may be the last that anybody knows of an instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, some
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, provider_trees, providers
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    aggregates,
+    compute_nodes,
+    evacuations,
+    host_names,
+    instances,
+    leases,
+    migrations_open,
+    rolling,
+    services,
+    storage_fences,
+)
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record
+
+
+def remove(connection: Connection, host: str, now: float) -> dict[str, Any]:
+    """Remove a host, if the store has nothing on it.
+
+    :returns: nodes (names), aggregates (names), evacuated (names of instances whose old definitions its disks may still have).
+    :raises DroverError: something is on it, or is under way.
+    """
+    services.get(connection, host)
+    there = instances.listing(connection, host=host)
+    lost = there[0]["uuid"] if there else ""
+    names = [each["name"] for each in there] or (["room that is claimed there"] if _allocated(connection, host) else [])
+    _refuse(host, "not removed", names, _under_way(connection, host), lost)
+    nodes = sorted(node for dummy, node in compute_nodes.by_host(connection, [host]))
+    evacuated = sorted({each["name"] for each in evacuations.left_behind(connection, [host])})
+    left = aggregates.leave(connection, host)
+    record.withdraw(connection, host, now)
+    if compute_nodes.by_host(connection, [host]):
+        raise DroverError(
+            f"Host {host} was not removed: something is still allocated on its compute nodes. drover.compute.audit names it, with the command."
+        )
+    return {"nodes": nodes, "aggregates": left, "evacuated": evacuated}
+
+
+def rename(connection: Connection, host: str, new_name: str) -> dict[str, Any]:
+    """Give a host another name, with all that is recorded of it.
+
+    :returns: instances: their number.
+    :raises DroverError: the new name is that of another machine or has instances, or something is under way.
+    """
+    services.get(connection, host)
+    if not new_name.strip() or new_name == host:
+        raise DroverError(f"Host {host} was not renamed: its new name is {new_name!r}. Give the name that the inventory has for it now.")
+    _refuse(host, "not renamed", [], _under_way(connection, host))
+    if services.order(connection, [new_name]):
+        _take_over(connection, host, new_name)
+    host_names.rename(connection, host, new_name)
+    return {"instances": len(instances.listing(connection, host=new_name))}
+
+
+def refuse_exchange(connection: Connection, host: str, shown: Collection[str]) -> None:
+    """Refuse that another machine takes the place of a host, while the store has something there that the new machine does not show.
+
+    :param shown: the uuids of the domains of the new machine.
+    :raises DroverError: that would be lost, or could run twice.
+    """
+    missing = [each["name"] for each in instances.listing(connection, host=host) if each["uuid"] not in shown]
+    _refuse(host, "not replaced", missing, _under_way(connection, host))
+
+
+def _take_over(connection: Connection, host: str, new_name: str) -> None:
+    """Remove what an earlier discovery has recorded under the new name, if it is the same machine and has nothing of its own."""
+    both = compute_nodes.identities(connection, [host, new_name])
+    if compute_nodes.by_host(connection, [new_name]):
+        if not compute_nodes.same_machine(both.get(host), both.get(new_name)):
+            raise DroverError(
+                f"Host {host} was not renamed: {new_name} is in the store, and is another machine. To take {host} out of the store, leave the new "
+                "name out."
+            )
+        names = [each["name"] for each in instances.listing(connection, host=new_name)]
+        if names or _allocated(connection, new_name):
+            raise DroverError(
+                f"Host {host} was not renamed: {new_name} is the same machine, and the store has {some(names) or 'room that is taken'} under that "
+                f"name. drover.compute.audit names what is where. Take {new_name} out of the inventory, run drover.compute.discover, then rename "
+                "again."
+            )
+    aggregates.leave(connection, new_name)
+    nodes = compute_nodes.by_host(connection, [new_name])
+    record.retire(connection, nodes)
+    services.remove_without_nodes(connection, [new_name])
+
+
+def _refuse(host: str, what: str, on_it: Sequence[str], under_way: Sequence[str], lost: str = "") -> None:
+    sentences = list(under_way)
+    if on_it and what == "not removed":
+        sentences.append(
+            f"the store has {some(on_it)} on it. Move what it has (drover.compute.drain); if it is dead, drover.compute.evacuate; what is to go, "
+            "drover.compute.instance_delete"
+            + (
+                ". Of one that was lost with the machine, such as "
+                f'{on_it[0]}: ansible localhost -m drover.compute.allocation -a \'{{"state": "released", "instances": ["{lost}"]}}\''
+                if lost
+                else " (drover.compute.audit names what is claimed)"
+            )
+        )
+    elif on_it:
+        sentences.append(
+            f"the store has {some(on_it)} on it, and the machine that answers does not show {'it' if len(on_it) == 1 else 'them'}. Put the disks of "
+            "the old machine into the new one, and define its guests there; or, if the old machine is off for good, take the new one off the "
+            "network and run drover.compute.evacuate first, and release what was lost (docs/hosts.md)"
+        )
+    if sentences:
+        raise DroverError(f"Host {host} was {what}: {'; '.join(sentences)}. Nothing was changed.", instances=list(on_it))
+
+
+def _allocated(connection: Connection, host: str) -> bool:
+    """Tell whether something is allocated that no evacuation of this host holds: that of an instance, a claim or an open move."""
+    by_uuid = providers.ids(connection, [node.uuid for node in compute_nodes.by_host(connection, [host]).values()])
+    trees = provider_trees.trees(connection, by_uuid.values())
+    used = allocations.used_providers(connection, {*by_uuid.values()}.union(*trees.values()))
+    return bool(used) and not evacuations.left_behind(connection, [host])
+
+
+def _under_way(connection: Connection, host: str) -> list[str]:
+    """Return what has to end before, each with its command."""
+    nodes = [node.id for node in compute_nodes.by_host(connection, [host]).values()]
+    moves = [row for row in migrations_open.holding_at(connection, nodes) if row.status != "done"]
+    found = [f"{each['name']} is held by {each['holder']} ({each['purpose']})" for each in leases.read(connection) if each["name"] == host]
+    found += [
+        f"the {row.type} of {row.instance_name} from {row.source} to {row.destination} is open: "
+        f"{migrations_open.how_to_end(row.details, row.destination) if row.status == 'finished' else 'run the command again that began it'}"
+        for row in moves
+    ]
+    if any(each["host"] == host and each["stage"] != "done" for each in rolling.read(connection)):
+        found.append("a rolling maintenance with it is open: run drover.compute.rolling_maintenance again, or drover.compute.undrain")
+    found += [
+        f"it is shut out of shared storage by {each['fence']}: lift that first (drover.compute.undrain)"
+        for each in storage_fences.read(connection, host)
+    ]
+    return found

@@ -1,0 +1,270 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hosts that leave the fleet, get another name or another machine: nothing counts twice, and nothing is forgotten that is still there."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+import sqlalchemy as sa
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
+
+pytest.importorskip("libvirt")
+
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node
+from ansible_collections.drover.compute.tests.unit import hypervisors
+from ansible_collections.drover.compute.tests.unit.action.running import playbook, run
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
+
+HOSTS = ["kvm1", "kvm2", "kvm3"]
+GROUPS = {"groups": {"all": [*HOSTS, "new1"], "hypervisors": HOSTS}}
+
+
+def discover(url, *names, **args):
+    for name in names:
+        run("compute_node", {"inventory_hostname": name, "drover_cpu_allocation_ratio": 1.0, **GROUPS}, store_url=url, **args)
+
+
+@pytest.fixture
+def fleet(fleet_url, there):
+    """web and db run on kvm1. new1 and spare are names and machines that the store does not have."""
+    for name in ("new1", "spare"):
+        there.hosts[name] = hypervisors.Host(there, name, 8, 8192)
+    discover(fleet_url, *HOSTS)
+    return fleet_url
+
+
+def hosts(url):
+    return {each["host"]: each for each in run("host_info", store_url=url)["hosts"]}
+
+
+def room(url):
+    """The vCPUs of the fleet, as each of those who count has them."""
+    listed = sum(each["vcpus_capacity"] for each in hosts(url).values())
+    text = run("metrics", store_url=url)["metrics"]
+    metrics = sum(
+        float(line.split()[-1]) for line in text.splitlines() if line.startswith("drover_resource_capacity{") and '"VCPU"' in line
+    )
+    fits = capacity(url)
+    return {"listed": listed, "metrics": metrics, "fits": fits, "up": text.count("drover_host_up{")}
+
+
+def capacity(url):
+    return run("capacity_info", store_url=url, requests=[{"name": "x", "vcpus": 1, "memory_mb": 1, "disk_gb": 0}])["capacity"][0]["total"]
+
+
+def refused(*args, **options):
+    with pytest.raises(AnsibleActionFail) as caught:
+        run(*args, **options)
+    return str(caught.value)
+
+
+# B6: one machine has one name.
+
+
+def test_b6_one_machine_under_two_names_is_refused_and_counts_once(fleet, there):
+    before = room(fleet)
+    there.addresses = {"new1": "kvm2"}
+    with pytest.raises(AnsibleActionFail) as caught:
+        discover(fleet, "new1")
+    for part in (
+        "new1 is the same machine as kvm2",
+        uuid_of("kvm2"),
+        "host_remove -e drover_host=kvm2 -e drover_new_name=new1",
+        "ansible_host",
+    ):
+        assert part in str(caught.value)
+    assert room(fleet) == {**before, "up": before["up"] + 1} and hosts(fleet)["new1"]["state"] == "down"
+    discover(fleet, "kvm2")
+    assert hosts(fleet)["kvm2"]["state"] == "up"
+
+
+def test_b6_a_second_name_that_an_earlier_release_has_let_in_counts_once(fleet, there):
+    fleets.discover(fleet, host("new1", domain("web")))
+    fleets.identify(fleet, "new1", host_uuid=uuid_of("kvm1"), machine_id=None)
+    there.addresses = {"new1": "kvm1"}
+    discover(fleet, "kvm1")
+    with pytest.raises(AnsibleActionFail, match="new1 is the same machine as kvm1"):
+        discover(fleet, "new1")
+    found = hosts(fleet)
+    assert (found["kvm1"]["state"], found["new1"]["state"]) == ("up", "down")
+    assert capacity(fleet) == sum(found[name]["vcpus_free"] for name in HOSTS)
+
+
+def test_b6_clones_are_two_machines(fleet):
+    fleets.identify(fleet, "kvm2", host_uuid=uuid_of("kvm3"), machine_id="a clone has one of its own")
+    discover(fleet, "kvm3")
+
+
+def test_b6_two_names_for_one_machine_in_one_discovery(prepared_url):
+    facts = {**node.flat_facts(host("a")), "host_uuid": uuid_of("a"), "machine_id": "m"}
+    given = [{"host": name, "hypervisor": facts, "cpu_allocation_ratio": 1.0} for name in ("b", "a")]
+    assert "b is the same machine as a" in refused("compute_node", store_url=prepared_url, nodes=given)
+    with Store.open(prepared_url).read() as connection:
+        assert not connection.execute(sa.select(tables.compute_nodes)).all()
+
+
+# F8: a host or a node that is not reported any more counts nowhere.
+
+
+def test_f08_a_host_that_is_not_reported_any_more_counts_nowhere_and_is_said(fleet):
+    discover(fleet, "kvm1")
+    before, gone = room(fleet), hosts(fleet)["kvm1"]["vcpus_capacity"]
+    run("compute_node", GROUPS, host="kvm1", nodes=[], store_url=fleet)
+    now, found = room(fleet), hosts(fleet)["kvm1"]
+    assert now["listed"] == now["metrics"] == before["listed"] - gone and now["up"] == before["up"] - 1
+    assert (found["state"], found["down_reason"], found["vcpus_free"]) == ("unreported", "no longer reported by its host", 0)
+    answer = refused(
+        "schedule_info", store_url=fleet, requests=[{"name": "x", "vcpus": 1, "memory_mb": 1, "disk_gb": 0, "force_hosts": ["kvm1"]}]
+    )
+    assert answer.startswith("No valid host for x") and "kvm1" in answer
+
+
+# host_remove and its module.
+
+
+def test_walk_f10_a_host_leaves_at_the_first_time(fleet):
+    run("aggregate", store_url=fleet, name="fast", hosts=["kvm3"])
+    assert run("host", check=True, store_url=fleet, host="kvm3", state="absent")["changed"] and "kvm3" in hosts(fleet)
+    found = run("host", store_url=fleet, host="kvm3", state="absent")
+    assert found["changed"] and found["removed"] == {"host": "kvm3", "nodes": ["kvm3"], "aggregates": ["fast"], "evacuated": []}
+    assert set(hosts(fleet)) == {"kvm1", "kvm2"}
+    assert not run("host", store_url=fleet, host="kvm3", state="absent")["changed"]
+    # It comes back as a new one.
+    discover(fleet, "kvm3")
+    assert hosts(fleet)["kvm3"]["state"] == "up"
+
+
+def test_walk_f10_what_is_there_holds_it(fleet):
+    words = refused("host", store_url=fleet, host="kvm1", state="absent")
+    for part in ("not removed", "db, web", "drover.compute.drain", "drover.compute.evacuate", "instance_delete", "released", uuid_of("db")):
+        assert part in words, words
+    run("lease", store_url=fleet, host="kvm2", purpose="drain")
+    assert "kvm2 is held by" in refused("host", store_url=fleet, host="kvm2", state="absent")
+    fleets.claim(fleet, fleets.selection("new", "kvm3"))
+    assert "new" in refused("host", store_url=fleet, host="kvm3", state="absent")
+    assert set(hosts(fleet)) == set(HOSTS)
+
+
+def test_walk_f10_a_new_name_keeps_all(fleet, there):
+    run("aggregate", store_url=fleet, name="fast", hosts=["kvm1"])
+    run("host", store_url=fleet, host="kvm1", state="disabled", reason="fan")
+    there.addresses = {"new1": "kvm1"}
+    with pytest.raises(AnsibleActionFail):
+        discover(fleet, "new1")
+    before = room(fleet)
+    assert run("host", store_url=fleet, host="kvm1", state="renamed", new_name="new1")["renamed"]["instances"] == 2
+    discover(fleet, "new1")
+    found = hosts(fleet)
+    assert set(found) == {"kvm2", "kvm3", "new1"} and (found["new1"]["state"], found["new1"]["disabled_reason"]) == ("up", "fan")
+    assert {name: fleets.where(fleet)[name] for name in ("web", "db")} == {"web": "new1", "db": "new1"}
+    assert room(fleet)["listed"] == before["listed"]
+    assert run("aggregate", store_url=fleet, name="fast")["aggregate"]["hosts"] == ["new1"]
+    assert run("store_audit_info", store_url=fleet)["findings"] == []
+    assert not run("host", store_url=fleet, host="kvm1", state="renamed", new_name="new1")["changed"]
+
+
+def test_walk_f10_a_new_name_of_another_machine_is_none(fleet):
+    assert "another machine" in refused("host", store_url=fleet, host="kvm3", state="renamed", new_name="kvm2")
+    assert set(hosts(fleet)) == set(HOSTS)
+
+
+def test_walk_f10_the_playbooks(fleet, tmp_path):
+    def play(*options, name="host_remove", **variables):
+        return playbook(name, fleet, *options, folder=tmp_path, variables=variables)
+
+    code, said = play(drover_host="kvm9")
+    assert code and "kvm9 is not in the store" in said.replace("\n", " ")
+    code, said = play(drover_host="kvm1")
+    assert code and "db, web" in " ".join(said.split())
+    code, said = play("--check", drover_host="kvm3")
+    assert not code and "kvm3 would be out of the store" in said and "kvm3" in hosts(fleet)
+    code, said = play(drover_host="kvm2", drover_new_name="rack1")
+    assert code and "the inventory has no host of that name" in " ".join(said.split())
+    code, said = play(drover_host="kvm3")
+    assert not code and "kvm3 is out of the store" in said and set(hosts(fleet)) == {"kvm1", "kvm2"}
+    code, said = play(name="hosts")
+    assert not code and "in the store and not" not in " ".join(said.split())
+    code, said = playbook("hosts", fleet, "-i", "kvm2,kvm7,", folder=tmp_path)
+    assert not code and "kvm1 is in the store and not in the inventory" in " ".join(said.split())
+    assert "host_remove -e drover_host=kvm1" in " ".join(said.split())
+
+
+# host_replace and its option.
+
+
+def test_b2_another_machine_is_accepted_when_a_person_says_so(fleet, there):
+    there.addresses = {"kvm3": "spare"}
+    run("host", store_url=fleet, host="kvm3", state="disabled", reason="no fan")
+    with pytest.raises(AnsibleConnectionFailure, match="host_replace -e drover_host=kvm3"):
+        discover(fleet, "kvm3")
+    found = run("compute_node", {"inventory_hostname": "kvm3", **GROUPS}, store_url=fleet, exchanged=True)
+    assert uuid_of("kvm3") in found["machines"]["before"] and uuid_of("spare") in found["machines"]["after"]
+    discover(fleet, "kvm3")
+    assert (hosts(fleet)["kvm3"]["state"], hosts(fleet)["kvm3"]["disabled_reason"]) == ("up", "no fan")
+
+
+def test_b2_the_disks_of_the_old_machine_are_in_the_new_one(fleet, there):
+    for name in ("web", "db"):
+        there.hosts["kvm3"].define(name, uuid_of(name), state="shutoff")
+    run("host", store_url=fleet, host="kvm3", state="absent")
+    there.addresses = {"kvm1": "kvm3"}
+    found = run("compute_node", {"inventory_hostname": "kvm1", **GROUPS}, store_url=fleet, exchanged=True)
+    assert found["instances"] == 2 and fleets.where(fleet)["web"] == "kvm1" and found["missing"] == []
+
+
+def test_b2_what_the_new_machine_does_not_show_is_not_given_up(fleet, there):
+    there.addresses = {"kvm1": "spare"}
+    words = refused("compute_node", {"inventory_hostname": "kvm1", **GROUPS}, store_url=fleet, exchanged=True)
+    for part in ("kvm1 was not replaced", "db, web", "does not show them", "drover.compute.evacuate"):
+        assert part in words, words
+    with Store.open(fleet).read() as connection:
+        assert set(connection.execute(sa.select(tables.instances.c.state)).scalars()) == {"active"}
+
+
+def test_b2_another_host_of_the_store_takes_no_second_place(fleet, there):
+    there.addresses = {"kvm3": "kvm2"}
+    words = refused("compute_node", {"inventory_hostname": "kvm3", **GROUPS}, store_url=fleet, exchanged=True)
+    assert "kvm3 is the same machine as kvm2" in words
+
+
+# A forecast of a loss.
+
+
+def test_walk_f06_a_forecast_counts_disks_that_only_the_lost_host_has(fleet, tmp_path):
+    """web and db have a file each that no other host is known to see."""
+    sentence = "an evacuation leaves these instances: 2 on kvm1"
+    assert sentence in " ".join(run("capacity_info", store_url=fleet, requests=[{"vcpus": 1, "memory_mb": 1, "disk_gb": 0}])["lines"])
+    assert sentence in json.dumps(run("report", store_url=fleet, path=str(tmp_path / "fleet.html")))
+    assert sentence in (tmp_path / "fleet.html").read_text(encoding="utf-8")
+    assert re.search(r'drover_instances_left_by_evacuation\{zone=""\} 2\b', run("metrics", store_url=fleet)["metrics"])
+    made = run("simulate", store_url=fleet, changes=[{"lose_hosts": ["kvm1"]}])["simulation"]["changes"][0]
+    assert "2 of its 2 have disks that only kvm1 has: an evacuation leaves them" in made["text"], made
+    made = run("simulate", store_url=fleet, changes=[{"lose_hosts": ["kvm2"]}])["simulation"]["changes"][0]
+    assert "evacuation" not in made["text"]
+
+
+# A wish that nothing reads.
+
+
+def test_b7_the_host_of_a_new_definition_is_no_wish_and_that_is_said(fleet):
+    wanted = [{"name": name, "memory_mb": 64, "host": "kvm3"} for name in ("neu", "neu2")]
+    (sentence,) = run("_definitions", store_url=fleet, instances=wanted)["warnings"]
+    for part in ("Instance neu is new", "host: kvm3", "requested_destination: {host: kvm3}", "The same for neu2."):
+        assert part in sentence, sentence
+    known = [{"name": "web", "memory_mb": 64, "host": "kvm1"}]
+    assert not run("_definitions", store_url=fleet, instances=known).get("warnings")
+
+
+def test_b7_after_a_restore_nothing_is_said_to_be_gone():
+    from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import why_unmovable
+
+    for state in ("missing", "active"):
+        words = why_unmovable({"name": "web", "state": state, "may_run_elsewhere": "kvm2 was not read since the store was brought back"})
+        assert "brought back" in words and "release" not in words
+    assert "release" in why_unmovable({"name": "web", "state": "missing"})
