@@ -618,7 +618,8 @@ class _Action:
 
     def __init__(self, fleet, name, check_mode):
         self._fleet, self._name = fleet, name
-        self._task = types.SimpleNamespace(check_mode=check_mode, diff=False, environment=None)
+        self._task = types.SimpleNamespace(check_mode=check_mode, diff=False, environment=None, timeout=0)
+        self._connection = types.SimpleNamespace(transport="local")
 
     def _execute_module(self, module_name, module_args, task_vars):
         return self._fleet.run(self._name, module_name, module_args, self._task.check_mode, self._task.diff, self._task.environment)
@@ -646,7 +647,7 @@ def connect_actions(fleet, patch):
     patch.setattr(delegation.Delegation, "run", lambda self, *args, **options: _delegated(self, fleet, *args, **options))
 
 
-def _delegated(delegation_, fleet, host, name, args, check_mode=None, limit=None, environment=None):
+def _delegated(delegation_, fleet, host, name, args, check_mode=None, limit=None, environment=None, _probe=False):
     """A task that an action plugin runs on another host, in its own check mode where none is given."""
     module = name.rpartition(".")[2]
     if check_mode is None:

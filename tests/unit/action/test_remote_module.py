@@ -19,7 +19,8 @@ def test_what_a_module_warns_of_is_a_sentence():
     warning = messages.WarningSummary(event=messages.Event(msg="The room below /srv is unknown."))
     deprecation = messages.DeprecationSummary(event=messages.Event(msg="old"))
     answer = {"changed": False, "warnings": [warning, "Plain."], "deprecations": [deprecation], "exception": object()}
-    action = types.SimpleNamespace(_execute_module=lambda **dummy: answer, _task=types.SimpleNamespace(environment=None))
+    task = types.SimpleNamespace(environment=None, timeout=0)
+    action = types.SimpleNamespace(_execute_module=lambda **dummy: answer, _task=task, _connection=None)
     machines = types.SimpleNamespace(environment=lambda host: {}, refusal=lambda host, result: None)
     found = Hand(action, "kvm1", {}, machines).read("hypervisor_info", {})
     assert found == {"changed": False, "warnings": ["The room below /srv is unknown.", "Plain."]} and is_plain(found)
