@@ -36,6 +36,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._planner import hos
 
 #: Time limit in which a living host answers, in seconds.
 ANSWER = 30
+#: Seconds for which a host counts as silent after a look.
+SILENCE = 15
 #: Ansible's own default of the connection.
 DEFAULT_CONNECTION = "ssh"
 #: The newest version of ansible-core that the tests of this file have seen.
@@ -238,9 +240,13 @@ class AnsibleHosts:
         self._delegation, self._task_vars = Delegation(action, task_vars), task_vars
         self._go_on, self._warn, self._args = go_on, warn, args
         self._machines = action.machines(args, task_vars)
+        #: {host: when it was silent}, by the clock of the run.
+        self._silent_at: dict[str, float] = {}
 
     def discover(self, host: str, limit: int | None = None) -> Discovery:
-        """Read a host by the module compute_node, with the variables of that host."""
+        """Read a host by the module compute_node, with the variables of that host. One that was silent a moment ago is not waited for again."""
+        if time.monotonic() - self._silent_at.get(host, -SILENCE) < SILENCE:
+            raise Unreachable(host, "it was silent a moment ago")
         result = self.hand(host, limit).read("compute_node", self._args)
         for sentence in result.get("warnings") or []:
             self._warn(sentence)
@@ -273,7 +279,10 @@ class AnsibleHosts:
         variables = self.variables(host)
         with concurrent.futures.ThreadPoolExecutor(1) as threads:
             tcp = threads.submit(answering.by_tcp, host, variables)
-            return self._answer(host, variables, tcp.result)
+            found = self._answer(host, variables, tcp.result)
+        if found.means == host_answer.SILENT:
+            self._silent_at[host] = time.monotonic()
+        return found
 
     def _answer(self, host: str, variables: Mapping[str, Any], tcp: Callable[[], Any]) -> host_answer.Answer:
         try:

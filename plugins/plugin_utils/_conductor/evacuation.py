@@ -92,9 +92,7 @@ class Evacuation:
 
     def _judge(self, power_state: str) -> dict[str, Any]:
         answer = self._hosts.answer(self.host)
-        if answer.means != host_answer.SILENT:
-            # To read one that is silent only takes time.
-            self._refuse_alive(self._answers())
+        self._refuse_alive(self._answers())
         known = evidence.collect(self._ports, self.host, self.request.others, power_state, bool(self.request.said), answer)
         decision = self._decide(known)
         if self.request.plan_only:
