@@ -232,6 +232,19 @@ def test_the_verdict_on_a_dead_host_is_a_check(made):
     assert nodes["verdict"]["unified_job_template"] == nodes["evacuate"]["unified_job_template"]
 
 
+def test_awx_1_an_instance_that_cannot_be_restarted_keeps_nobody_from_the_approval(made):
+    """The verdict fails where the run would; a job by itself fails for what is left, the workflow asks all the same."""
+
+    def default(kind, name):
+        spec = made.surveys[str(made.named(kind, name)["id"])]["spec"]
+        (question,) = [each for each in spec if each["variable"] == "drover_unmovable"]
+        return question["default"], [each["variable"] for each in spec]
+
+    workflow, questions = default("workflow_job_templates", "drover-evacuate-approved")
+    assert workflow == "skip" and "drover_plan_only" not in questions and "drover_host_is_off" in questions
+    assert default("job_templates", "drover-evacuate")[0] == "fail"
+
+
 def edges(awx, workflow):
     number = awx.named("workflow_job_templates", workflow)["id"]
     nodes = {each["id"]: each for each in awx.objects["workflow_job_template_nodes"] if each["workflow_job_template"] == number}
