@@ -43,7 +43,7 @@ def ask_each(questions: Mapping[str, Callable[[], Any]], most: int, limit: int, 
     waiting = list(questions.items())
     asked: dict[int, _Asked] = {}
     answers: dict[str, Any] = {}
-    began = told = time.monotonic()
+    began = said_at = time.monotonic()
     longest = math.ceil(len(questions) / max(1, most)) * limit
     try:
         while waiting or asked:
@@ -61,9 +61,9 @@ def ask_each(questions: Mapping[str, Callable[[], Any]], most: int, limit: int, 
             for descriptor in [one for one, each in asked.items() if time.monotonic() > each.deadline]:
                 each = _end(asked, descriptor)
                 answers[each.host] = Late(each.host, limit)
-            if asked and time.monotonic() - told >= waits.EVERY:
-                told = time.monotonic()
-                show(waits.line([each.host for each in asked.values()], waits.ANSWER, told - began, longest))
+            if asked and time.monotonic() - said_at >= waits.EVERY:
+                said_at = time.monotonic()
+                show(waits.line([each.host for each in asked.values()], waits.ANSWER, said_at - began, longest))
     finally:
         for descriptor in list(asked):
             _end(asked, descriptor)
