@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import known_variables
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import ConductorAction
 from ansible_collections.drover.compute.tests.unit import examples
 
 PLAYBOOKS, ROLES, PLUGINS = (examples.ROOT / name for name in ("playbooks", "roles", "plugins"))
@@ -54,6 +55,12 @@ def of_playbook(name: str) -> frozenset[str]:
     for variable in found & set(_FILES_OF_USERS):
         found |= set(_declared(*_FILES_OF_USERS[variable]))
     return frozenset(found & known_variables.KNOWN)
+
+
+@functools.cache
+def of_hosts() -> frozenset[str]:
+    """Return the variables that say what a host is: those of the module that reads it."""
+    return _of_plugin("compute_node") & known_variables.KNOWN - {f"{known_variables.PREFIX}store_url"}
 
 
 class _Scope(NamedTuple):
@@ -172,6 +179,9 @@ def _of_plugin(name: str) -> frozenset[str]:
             found |= {f"{known_variables.PREFIX}{each}" for each in pairs} | _constants(module.__name__)
             if kind != "filter":
                 found.add(f"{known_variables.PREFIX}store_url")
+            if isinstance(plugin, type) and issubclass(plugin, ConductorAction):
+                # It reads hosts, each with the variables that say what the host is.
+                found |= _of_plugin("compute_node")
     return frozenset(found)
 
 

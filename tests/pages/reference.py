@@ -13,7 +13,7 @@ import ast
 import importlib
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import yaml
@@ -215,7 +215,10 @@ def playbooks() -> str:
         "",
     ]
     for path in sorted((ROOT / "playbooks").glob("*.yml")):
-        read = ", ".join(f"`{name}`" for name in sorted(readers.of_playbook(path.stem)))
+        found, of_hosts = readers.of_playbook(path.stem), readers.of_hosts()
+        hosts = path.stem != "discover" and found >= of_hosts
+        read = ", ".join(f"`{name}`" for name in sorted(found - of_hosts if hosts else found))
+        read += ", and the variables of each host that [discover](#discover) reads" if hosts else ""
         text += [f"## {path.stem}", "", *_head(path.read_text(encoding="utf-8")), "", f"Reads {read}.", ""]
     return "\n".join(text)
 
@@ -300,12 +303,21 @@ def read_by_playbooks() -> str:
         "",
         "from __future__ import annotations",
         "",
+        "#: Those that say what a host is.",
+        'OF_HOSTS = """',
+        *_without_prefix(readers.of_hosts()),
+        '"""',
         "READ: dict[str, str] = {",
     ]
     for path in sorted((ROOT / "playbooks").glob("*.yml")):
-        names = " ".join(sorted(name.removeprefix(known_variables.PREFIX) for name in readers.of_playbook(path.stem)))
-        text += [f'    "{path.stem}": """', *textwrap.wrap(names, 138), '""",']
+        found, of_hosts = readers.of_playbook(path.stem), readers.of_hosts()
+        hosts = found >= of_hosts
+        text += [f'    "{path.stem}": """', *_without_prefix(found - of_hosts if hosts else found), f'"""{" + OF_HOSTS" if hosts else ""},']
     return "\n".join([*text, "}", ""])
+
+
+def _without_prefix(names: Iterable[str]) -> list[str]:
+    return textwrap.wrap(" ".join(sorted(name.removeprefix(known_variables.PREFIX) for name in names)), 138)
 
 
 #: Each file that is made -> the function that gives its text.

@@ -169,3 +169,10 @@ def test_every_rulebook_gives_what_is_read():
             assert foreign_variables.of_others(each[1].replace("-", "_"), given, given) == [], f"{path.name}: {each[1]}"
             found += 1
     assert found >= 4
+
+
+@pytest.mark.parametrize("name", ["drain", "undrain", "place", "instance_stop", "rolling_maintenance", "evacuate"])
+def test_what_a_host_is_may_be_said_to_whatever_reads_hosts(name):
+    """Such a run reads each host as discover does, with the same variables."""
+    given = ("drover_shared_pools", "drover_uris", "drover_instances_path", "drover_migration_uri")
+    assert foreign_variables.of_others(name, given, given) == []
