@@ -53,7 +53,7 @@ SAMPLED = (
     "tests/unit/test_security.py::",
 )
 
-#: Files with runs of ansible-playbook too. Of these one in four is tried where the others are sampled.
+#: Files that take long too, with runs of ansible-playbook or many stores. Of these one in four is tried where the others are sampled.
 PLAYED = (
     "tests/unit/action/test_actions.py::",
     "tests/unit/action/test_decisions_of_tasks.py::",
@@ -77,7 +77,20 @@ PLAYED = (
     "tests/unit/action/test_store_module.py::",
     "tests/unit/action/test_store_url.py::",
     "tests/unit/action/test_terminal.py::",
+    "tests/unit/candidates/test_candidate_properties.py::",
+    "tests/unit/conductor/",
     "tests/unit/lookup/test_lookups.py::",
+    "tests/unit/planner/test_plan_properties.py::",
+    "tests/unit/report/",
+    "tests/unit/store/test_audit.py::",
+    "tests/unit/store/test_claims.py::",
+    "tests/unit/store/test_quotas.py::",
+    "tests/unit/store/test_resource_providers.py::",
+    "tests/unit/store/test_storage_pools.py::",
+    "tests/unit/store/test_store_engine.py::",
+    "tests/unit/store/test_transfer.py::",
+    "tests/unit/store/test_upgrades.py::",
+    "tests/unit/test_community_package.py::",
 )
 
 
