@@ -16,8 +16,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._errors import Drov
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils._report import text
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, instances
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, instances, pool_domains
 from ansible_collections.drover.compute.plugins.plugin_utils._store import flavors as flavors_of_store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
 
 class ActionModule(DroverAction):
@@ -59,6 +60,7 @@ class ActionModule(DroverAction):
             both = list(zip(wanted, resolved))
             check.known_names("server_groups", both, {*stored, *(group["name"] for group in sections["server_groups"])}, places)
             check.known_names("images", both, images, places)
+            check.known_pools(resolved, _declared_pools(connection), places)
             kept = instances.kept(connection, [each["uuid"] for each in resolved])
             recorded = flavors_of_store.read_all(connection)
         absent = [item for item in checked if item.get("state") == "absent"]
@@ -143,6 +145,11 @@ class ActionModule(DroverAction):
             return {"changed": True}
         headers = {"before_header": read.path, "after_header": read.path}
         return {"changed": True, "diff": [{"before": read.before, "after": after, **headers}]}
+
+
+def _declared_pools(connection: Connection) -> set[str]:
+    """Return the names of the storage pools that hosts have in drover_storage_pools."""
+    return {pool["name"] for node in pool_domains.nodes(connection) for pool in node.facts.get("storage_pools") or ()}
 
 
 def _is_of(definition: Mapping[str, Any], instance: Mapping[str, Any]) -> bool:

@@ -142,5 +142,7 @@ differences:
   elements: str
   sample:
     - "web-041: vcpus 2, the definition says 16."
-    - "Nothing of an instance that is there was changed. Correct its definition, or change the instance."
+    - >-
+      Nothing of an instance that is there was changed. drover.compute.place with -e drover_apply_changes=true changes those that differ; or correct
+      the definition.
 """

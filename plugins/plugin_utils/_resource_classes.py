@@ -54,6 +54,16 @@ def pool_class(name: str) -> str:
     return POOL_PREFIX + re.sub("[^A-Z0-9_]", "_", name.upper())
 
 
+def pool_of(name: str) -> str:
+    """Return the name of a storage pool for people by its class, in small letters; the class does not keep more of it."""
+    return name.removeprefix(POOL_PREFIX).lower()
+
+
+def words_of(name: str) -> str:
+    """Return a resource class as a sentence names it: storage pools by their names, all others by the class."""
+    return f"storage pool {pool_of(name)} (GiB)" if name.startswith(POOL_PREFIX) else name
+
+
 def unit_of(name: str) -> str | None:
     """Return the unit of a resource class; None for pieces."""
     return UNITS.get(name) or ("GiB" if name.startswith(POOL_PREFIX) else None)
@@ -61,7 +71,7 @@ def unit_of(name: str) -> str | None:
 
 def label_of(name: str) -> str:
     """Return what stands behind an amount of a resource class in a sentence: its unit, of what, or the class."""
-    return f"GiB of {name}" if name.startswith(POOL_PREFIX) else UNITS.get(name, name)
+    return f"GiB in the storage pool {pool_of(name)}" if name.startswith(POOL_PREFIX) else UNITS.get(name, name)
 
 
 #: What the keys of the size that a running domain has begin with; those without it are of its next start.

@@ -17,6 +17,7 @@ _WORDS = (
     (r"mapping values are not allowed", "this line has a second colon or does not fit the line above. Put text with a colon into quotes"),
     (r"could not find expected ':'", "the line above has no colon after its key, or is not indented as the lines around it"),
     (r'duplicate key (".*?")', r"the key \1 stands twice. Remove one of them"),
+    (r"single document", "a second document begins here, behind ---. Write all into one document"),
     (r"undefined alias", "an alias (*name) has no anchor (&name) above it"),
     (r"expected <block end>|did not find expected|expected the node content", "this line is not indented as the lines above it"),
     (r"cannot start any token", "this character may not begin a text. Put the text into quotes"),

@@ -63,7 +63,7 @@ def test_what_no_pool_can_give_is_refused_before_anything_is_made(fleet):
     discover(fleet, **VARIABLES)
     for disk, sentence in (
         ({"size_gb": 100000, "pool": "default"}, CLASS),
-        ({"size_gb": 1, "pool": "nowhere"}, "CUSTOM_DISK_GB_NOWHERE"),
+        ({"size_gb": 1, "pool": "nowhere"}, "no host has the storage pool nowhere in its drover_storage_pools"),
         ({"size_gb": 1, "pool": "default", "traits": ["CUSTOM_FAR"]}, "CUSTOM_FAR"),
     ):
         done = fleet.place([{"name": "web", "memory_mb": 64, "disks": [disk]}], check=False, **VARIABLES)

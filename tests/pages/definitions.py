@@ -149,7 +149,8 @@ def schema() -> str:
         "$comment": "Made by make pages. Do not edit. " + ". ".join(_COPYRIGHT),
         "title": "Definitions of drover.compute",
     }
-    return json.dumps({**head, **fields.json_schema(tables.FILE)}, indent=1) + "\n"
+    own = {"patternProperties": {f"^{tables.OWN}": {"description": "A key of your own, such as an anchor that several instances share."}}}
+    return json.dumps({**head, **fields.json_schema(tables.FILE), **own}, indent=1) + "\n"
 
 
 # --- ansible-doc ------------------------------------------------------------------------------------------

@@ -117,8 +117,12 @@ def _read(section: str, items: Any, where: Where) -> Iterator[tuple[dict[str, An
         raise DroverError(f"{where(items)}: {section} must be a list of mappings, each with {required}.")
     for item in items:
         place = where(item)
-        if not isinstance(item, dict) or not isinstance(item.get("name"), str) or not item["name"].strip():
-            raise DroverError(f"{place}: each {word} is a mapping with a name that is not empty.")
+        if not isinstance(item, dict):
+            raise DroverError(f"{place}: each {word} is a mapping with a name, not {validation.shown(item)}.")
+        if item.get("name") is not None and not isinstance(item["name"], str):
+            raise DroverError(f"{place}: {fields.no_text('name', item['name'])}")
+        if not (item.get("name") or "").strip():
+            raise DroverError(f"{place}: this {word} has no name. Each {word} has one of its own, such as name: web1.")
         # In a sentence nothing may break its line or turn its direction.
         name = item["name"] if item["name"].isprintable() else ascii(item["name"])
         place = f"{place}: {word} {name}"
@@ -160,6 +164,9 @@ def _flavor(item: dict[str, Any], place: str) -> None:
 
 
 def _image(item: dict[str, Any], place: str) -> None:
+    source = item.get("source")
+    if source and not source.startswith(("/", "http://", "https://")):
+        raise DroverError(f"{place}: source must be a URL of http or https, or an absolute path, not {validation.shown(source)}.")
     spec_names.refuse_unknown({}, {str(key): value for key, value in (item.get("properties") or {}).items()}, place)
     request_fields.read_image({"name": item["name"], "properties": item.get("properties")}, place)
 
@@ -201,6 +208,24 @@ def known_names(
         name = item.get(section.removesuffix("s"))
         if isinstance(name, str) and name and name not in known and resolved["state"] in ("new", "building"):
             raise _unknown(item, section, name, known, places)
+
+
+def known_pools(instances: Iterable[Mapping[str, Any]], known: Collection[str], places: Mapping[str, str]) -> None:
+    """Refuse a disk in a storage pool that no host has declared, of an instance that is not built yet.
+
+    :param instances: as identity.resolve() returns them.
+    :param known: the names of the pools in drover_storage_pools of all hosts, by their last discovery.
+    """
+    for item in instances:
+        for number, disk in enumerate(item["disks"], 1):
+            name = disk.get("pool")
+            if name and name not in known and item["state"] in ("new", "building"):
+                has = f"Hosts have: {some(sorted(known, key=natural))}" if known else "No host has one"
+                raise DroverError(
+                    f"{places[item['name']]}: instance {item['name']}, disk {number}: no host has the storage pool {name} in its "
+                    f"drover_storage_pools{validation.which_name(name, known)}. {has}. Correct the name, or add the pool to drover_storage_pools of a host "
+                    "has it and run drover.compute.discover. Nothing was placed."
+                )
 
 
 def _unknown(item: Mapping[str, Any], section: str, name: str, known: Collection[str], places: Mapping[str, str]) -> DroverError:

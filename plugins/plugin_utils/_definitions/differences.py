@@ -38,7 +38,10 @@ COMPARED = (
     "labels",
 )
 _SIZES = ("vcpus", "memory_mb")
-ADVICE = "Nothing of an instance that is there was changed. Correct its definition, or change the instance."
+ADVICE = (
+    "Nothing of an instance that is there was changed. drover.compute.place with -e drover_apply_changes=true changes those that differ; or correct "
+    "the definition."
+)
 #: Where a change can be made.
 APPLY = "Run place with -e drover_apply_changes=true to make the changes that can be made; --check shows them first."
 _OF_STORE = "only a new instance gets it: remove the instance and place it again"

@@ -52,9 +52,14 @@ class Document:
         except (YAMLError, ValueError) as problem:
             raise DroverError(f"The definitions file {path}{self._sentence(problem)}") from problem
         self._check_tags(self._root)
+        if self.data is None:
+            raise DroverError(
+                f"The definitions file {path} is empty. Give it the key instances, with a list; instances: [] is a list of none."
+            )
         if not isinstance(self.data, dict):
             raise DroverError(f"The definitions file {path} must be a mapping with the key instances.")
-        validation.check_keys(path, self.data, tables.SECTIONS)
+        # Keys that begin so are the reader's own, such as anchors that instances share.
+        validation.check_keys(path, [key for key in self.data if not str(key).startswith(tables.OWN)], tables.SECTIONS)
 
     def section(self, name: str) -> Any:
         """One of tables.SECTIONS; an empty list when the file has none."""

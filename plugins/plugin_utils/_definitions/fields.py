@@ -82,6 +82,8 @@ def _value(field: Field, value: Any, key: str, place: str) -> Any:
     if unit is not None:
         value = sizes.read(f"{place}: {key}", value, unit, field.least or 0)
     elif not any(_is(kind, value) for kind in field.kinds):
+        if TEXT in field.kinds and not isinstance(value, (list, dict)):
+            raise DroverError(f"{place}: {no_text(key, value)}")
         words = " or ".join(_WORDS[kind] for kind in field.kinds)
         raise DroverError(f"{place}: {key} must be {words}, not {validation.shown(value)}.")
     elif WHOLE in field.kinds and isinstance(value, int) and (field.least is not None or field.most is not None):
@@ -94,6 +96,12 @@ def _value(field: Field, value: Any, key: str, place: str) -> Any:
     elif isinstance(value, list):
         value = list(_items(field, value, key, place))
     return value if field.check is None else field.check(value, f"{place}: {key}")
+
+
+def no_text(key: str, value: Any) -> str:
+    """Return the sentence about a value that YAML does not read as a text, such as ``name: 103``."""
+    kind = "true or false" if isinstance(value, bool) else "a number" if isinstance(value, (int, float)) else "a date or the like"
+    return f'{key} must be a text, not {validation.shown(value)}, which YAML reads as {kind}. Put it into quotes, such as {key}: "{value}".'
 
 
 def _items(field: Field, values: list[Any], key: str, place: str) -> Iterator[Any]:

@@ -12,7 +12,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
 from ansible_collections.drover.compute.plugins.plugin_utils import _spec_names as spec_names
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files, guest, hardware, requests
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import cloud_init, disk_files, guest, hardware, requests
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural, some
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import policy as move_policy
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
@@ -83,6 +83,7 @@ def resolve(
             # Those of a flavor or an image of the store too.
             spec_names.refuse_unknown(spec.extra_specs, spec.image_properties, place)
             hardware.refuse(instance, *_wishes(instance, spec), place, spec.vcpus)
+            cloud_init.refuse(instance, place)
             instance["images"] = _images(instance["disks"], images or {}, place)
         resolved.append(_resolved(instance, asked, spec))
     disk_files.refuse_borrowed(resolved)
@@ -129,6 +130,11 @@ def _images(disks: Sequence[Mapping[str, Any]], images: Mapping[str, Mapping[str
                 f"{place}: a disk has the image {name}, which is no absolute path and no image with a source"
                 f"{validation.which_name(name, known)}. Add it to images with its source, or give the path of a file on the hypervisor. "
                 "Nothing was placed."
+            )
+        if not images[name].get("checksum"):
+            raise DroverError(
+                f"{place}: the image {name} has a source and no checksum, so that no host can prove that it got the right file. Add checksum to it under "
+                "images: sha256: or sha512: and the digits that its provider publishes, or that sha256sum shows of the file. Nothing was placed."
             )
     return [{"name": name, "source": images[name]["source"], "checksum": images[name].get("checksum")} for name in names]
 

@@ -120,7 +120,7 @@ def _pool_specs(definition: Mapping[str, Any]) -> dict[str, str]:
     for key in definition.get("extra_specs") or {}:
         if key in specs:
             raise DroverError(
-                f"Instance {definition['name']}: its disks ask for {key.partition(':')[2]}, and the extra spec {key} too. Take it out."
+                f"Instance {definition['name']}: its disks ask for room or traits of their storage pools, and the extra spec {key} too. Take it out."
             )
     return specs
 

@@ -358,6 +358,9 @@ SECTIONS: dict[str, Table] = {
     "aggregates": AGGREGATES,
 }
 
+#: Other keys of the file begin so. They are ignored, and may have anchors for what several instances share.
+OWN = "x-"
+
 _OF_SECTIONS = {
     "instances": "The instances.",
     "server_groups": "Server groups.",

@@ -18,6 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement.device_p
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.host_room import HostRoom
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import Amounts, InventoryKey, ProviderInventory
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, ClaimRequest, Mappings, Resources
+from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import words_of
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row
 
@@ -228,7 +229,7 @@ class ClaimDestinations:
             held = [self.held[key][name] for key in keys if name in self.held.get(key, ())]
             if not held:
                 raise _Refused(
-                    f"{name}: asked {amount}, the host has none",
+                    f"{words_of(name)}: asked {amount}, the host has none",
                     resource_class=name,
                     asked=amount,
                     used=0,

@@ -16,6 +16,7 @@ except ImportError:
     os_resource_classes = os_traits = None
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, require, some
+from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import POOL_PREFIX, pool_of
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import did_you_mean
@@ -85,6 +86,11 @@ def check_stored(kind: Kind, asked: Mapping[str, str], stored: Collection[str]) 
     unknown = {name: key for name, key in asked.items() if name not in stored}
     for name, key in sorted(unknown.items()):
         if name not in standard(kind):
+            if name.startswith(POOL_PREFIX):
+                raise DroverError(
+                    f"No host has the storage pool {pool_of(name)} in its drover_storage_pools, of which {key} asks for room. Correct the name, or add the "
+                    "pool to drover_storage_pools of a host that has it and run drover.compute.discover."
+                )
             raise DroverError(
                 f"{key} names the {kind.word} '{name}', which does not exist: it is no standard one and the store has "
                 f"no such custom one. Correct the name, or make the {kind.word} first."

@@ -16,6 +16,7 @@ from typing import Any, TypedDict
 from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_rule as capacity_rule
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import words_of
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import MOST
@@ -90,8 +91,8 @@ class ProviderInventory:
         """Do as refusal(), for the capacity alone. To take nothing more is never refused, however full the provider is."""
         if amount > 0 and not capacity_rule.has_room(self.used, amount, self.capacity):
             if self.is_drained:
-                return f"{name}: asked {amount}, and its storage pool is drained, which drover.compute.undrain ends"
-            return f"{name}: asked {amount}, used {self.used} of {self.capacity:g}"
+                return f"{words_of(name)}: asked {amount}, and its storage pool is drained, which drover.compute.undrain ends"
+            return f"{words_of(name)}: asked {amount}, used {self.used} of {self.capacity:g}"
         return None
 
     def unfit(self, name: str, amount: int) -> str | None:
@@ -99,8 +100,8 @@ class ProviderInventory:
         if capacity_rule.is_allowed(amount, self.min_unit, self.max_unit, self.step_size):
             return None
         if self.min_unit <= amount <= self.max_unit:
-            return f"{name}: asked {amount}, which is no multiple of {self.step_size}"
-        return f"{name}: asked {amount}, one instance may have {self.min_unit} to {self.max_unit}"
+            return f"{words_of(name)}: asked {amount}, which is no multiple of {self.step_size}"
+        return f"{words_of(name)}: asked {amount}, one instance may have {self.min_unit} to {self.max_unit}"
 
     def data(self, name: str, amount: int) -> dict[str, Any]:
         """Return a refusal for a program."""

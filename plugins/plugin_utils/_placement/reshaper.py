@@ -17,6 +17,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import a
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import inventory as placement_inventory
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.claim_destination import class_ids
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import Amounts, InventoryFields, fields_of
+from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import words_of
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
 
@@ -197,7 +198,7 @@ def _check_room(
             where = {"consumer": uuid, "provider": provider_names[provider]}
             if found is None:
                 raise DroverError(
-                    f"No room for {uuid} on {provider_names[provider]}: {kind}: asked {amount}, it has none. Nothing was written.",
+                    f"No room for {uuid} on {provider_names[provider]}: {words_of(kind)}: asked {amount}, it has none. Nothing was written.",
                     cause="no_room",
                     **where,
                     resource_class=kind,

@@ -97,7 +97,8 @@ class ClassFilter(CapacityFilter):
 
     def __init__(self, resource_class: str) -> None:
         super().__init__()
-        self.name = self.label = self.resource_class = resource_class
+        self.name = self.resource_class = resource_class
+        self.label = resource_classes.words_of(resource_class)
 
 
 class LimitFilter(HostFilter):

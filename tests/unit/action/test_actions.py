@@ -230,7 +230,8 @@ def test_the_table_has_what_is_there_and_names_what_a_definition_says_otherwise(
             "web: vcpus 2, the definition says 16; memory_mb 4096, the definition says 99999; disk_gb 40, the definition says 1; "
             "policy move cold, the definition says move never.",
             "web: it was there already, and the store does not know that it was built from this definition; it is taken for it by its name.",
-            "Nothing of an instance that is there was changed. Correct its definition, or change the instance.",
+            "Nothing of an instance that is there was changed. drover.compute.place with -e drover_apply_changes=true changes those that differ; "
+            "or correct the definition.",
         ]
     )
     # An instance that does not exist yet has the sizes of its definition.

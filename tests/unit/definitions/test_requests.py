@@ -179,11 +179,13 @@ def test_every_section_but_the_instances_is_kept():
 
 
 def test_the_first_disk_is_made_from_an_image_with_a_source(monkeypatch):
-    monkeypatch.setitem(IMAGES, "debian-13", {**IMAGES["debian-12"], "source": "/srv/debian-13.qcow2", "disk_format": "raw"})
+    monkeypatch.setitem(
+        IMAGES, "debian-13", {**IMAGES["debian-12"], "source": "/srv/debian-13.qcow2", "checksum": "sha256:1", "disk_format": "raw"}
+    )
     disks = [{"size_gb": 5}, {"size_gb": 1}]
     (found,) = resolved(memory_mb=64, image="debian-13", disks=disks)
     assert found["disks"] == [{"size_gb": 5, "image": "debian-13", "image_format": "raw"}, {"size_gb": 1}]
-    assert found["images"] == [{"name": "debian-13", "source": "/srv/debian-13.qcow2", "checksum": None}]
+    assert found["images"] == [{"name": "debian-13", "source": "/srv/debian-13.qcow2", "checksum": "sha256:1"}]
     (found,) = resolved(flavor="small", image="debian-13")
     assert found["disks"][0]["image"] == "debian-13"
     for name in ("debian-31", "debian-12"):

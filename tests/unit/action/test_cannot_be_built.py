@@ -1,0 +1,164 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Definitions that no host could build, or whose guest would ignore a part: refused before anything is decided, with file and line."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.tests.pages import definitions as page
+from ansible_collections.drover.compute.tests.unit.action.running import failure, run
+from ansible_collections.drover.compute.tests.unit.store import fleets
+from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host
+
+DIGITS = "sha256:" + "0" * 64
+
+
+@pytest.fixture(name="read")
+def reader(prepared_url, tmp_path):
+    """Read a definitions file as the role place does; ``refused`` returns its sentence."""
+    fleets.discover(prepared_url, host("kvm1", domain("old", memory_mb=64)), host("kvm2"))
+
+    class Reader:
+        path = tmp_path / "fleet.yml"
+
+        def given(self, text):
+            self.path.write_text(text if isinstance(text, str) else yaml.safe_dump(text, sort_keys=False), encoding="utf-8")
+            return {"path": str(self.path), "store_url": prepared_url}
+
+        def __call__(self, text):
+            return run("_definitions", **self.given(text))
+
+        def refused(self, text):
+            return failure("_definitions", **self.given(text))
+
+    return Reader()
+
+
+def instance(**more):
+    return {"instances": [{"name": "web", "memory_mb": 64, **more}]}
+
+
+def test_walk_f12_an_image_without_a_checksum(read):
+    definitions = {"images": [{"name": "tiny", "source": "/srv/tiny.qcow2"}], **instance(image="tiny", disk_gb=1)}
+    said = read.refused(definitions)
+    assert said.startswith(f"{read.path} line 5: instance web: the image tiny has a source and no checksum") and said.endswith(
+        "Nothing was placed."
+    )
+    # The image of a second disk too, and one that only the store has.
+    second = instance(disks=[{"size_gb": 1}, {"size_gb": 1, "image": "tiny"}])
+    assert "the image tiny has a source and no checksum" in read.refused({**definitions, **second})
+    run("image", name="tiny", source="/srv/tiny.qcow2", store_url=read.given("")["store_url"])
+    assert "the image tiny has a source and no checksum" in read.refused(instance(image="tiny", disk_gb=1))
+    definitions["images"][0]["checksum"] = DIGITS
+    assert read(definitions)["instances"][0]["images"][0]["checksum"] == DIGITS
+
+
+def test_walk_f12_a_source_that_is_no_place(read):
+    said = read.refused({"images": [{"name": "tiny", "source": "tiny.qcow2", "checksum": DIGITS}], "instances": []})
+    assert f"{read.path} line 2: image tiny: source must be a URL of http or https, or an absolute path, not 'tiny.qcow2'." in said
+
+
+@pytest.mark.parametrize(
+    "seed, sentence",
+    [
+        ({"user_data": "packages: [nginx]\n"}, "user_data begins with 'packages: [nginx]', which cloud-init ignores in silence. Write #cloud-config into"),
+        ({"user_data": "# cloud-config\npackages: [nginx]\n"}, "user_data begins with '# cloud-config', which cloud-init ignores"),
+        ({"user_data": '{"packages": ["nginx"]}'}, "which cloud-init ignores in silence"),
+        ({"user_data": "#cloud-config\npackages: [nginx\n"}, "user_data is no YAML: line 3 cannot be read"),
+        ({"user_data": "#cloud-config\n- nginx\n"}, "user_data must be a mapping, or a text of one, not ['nginx']"),
+        ({"meta_data": "local-hostname: [a"}, "meta_data is no YAML"),
+        ({"meta_data": "web1"}, "meta_data must be a mapping, or a text of one, not 'web1'"),
+        ({"network_config": "version: 2: 3"}, "network_config is no YAML"),
+        ({"meta_data": {"local-hostname": "Web_01."}}, "local-hostname of meta_data as its host name, and 'Web_01.' is none"),
+    ],
+)  # fmt: skip
+def test_f18_what_cloud_init_would_ignore(read, seed, sentence):
+    said = read.refused(instance(cloud_init=seed))
+    assert said.startswith(f"{read.path} line 2: instance web, cloud_init") and sentence in said and said.endswith("Nothing was placed.")
+
+
+@pytest.mark.parametrize(
+    "user_data",
+    [
+        "#cloud-config\npackages: [nginx]\n", "\n#Cloud-Config\nx: 1\n", "#!/bin/sh\nid\n", "#include\nhttps://example.com/x\n", {"packages": []},
+        "## template: jinja\n#cloud-config\n{% if x %}\n", "Content-Type: multipart/mixed\n\n", "#ps1_sysnative\ndir\n", "",
+        '{"ignition": {"version": "3.0.0"}}',
+        "#cloud-config\n",
+    ],
+)  # fmt: skip
+def test_f18_what_cloud_init_runs(read, user_data):
+    assert read(instance(cloud_init={"user_data": user_data}))["instances"]
+
+
+@pytest.mark.parametrize("name", ["Web_01.", "web server", "-web", "web..1", "w" * 65, "ünïcode"])
+def test_f18_a_name_that_is_no_host_name(read, name):
+    """It became the host name of the guest as it was."""
+    definition = {"name": name, "memory_mb": 64, "cloud_init": {"user_data": {}}}
+    assert "the guest gets the name of the instance as its host name, and" in read.refused({"instances": [definition]})
+    definition["cloud_init"]["meta_data"] = "local-hostname: web1.example.com\n"
+    assert read({"instances": [definition]})["instances"]
+    # Without cloud_init the name is of libvirt alone.
+    del definition["cloud_init"]
+    assert read({"instances": [definition]})["instances"]
+
+
+def test_f18_an_instance_that_is_there_is_none_that_is_built(read):
+    definition = {"name": "old", "memory_mb": 64, "cloud_init": {"user_data": "packages: []\n"}}
+    assert read({"instances": [definition]})["instances"][0]["state"] == "running"
+
+
+@pytest.mark.parametrize(
+    "lines, sentence",
+    [
+        ("- name: 103", 'name must be a text, not 103, which YAML reads as a number. Put it into quotes, such as name: "103".'),
+        ("- name: 1e3", "name must be a text, not 1000.0, which YAML reads as a number."),
+        ("- name: on", None),
+        ("- name: true", "name must be a text, not True, which YAML reads as true or false."),
+        ("- name: 2026-01-01", "which YAML reads as a date or the like."),
+        ("- {name: web, memory_mb: 64, project: 7}", 'project must be a text, not 7, which YAML reads as a number. Put it into quotes, such as project: "7".'),
+        ("- 7", "each instance is a mapping with a name, not 7."),
+    ],
+)  # fmt: skip
+def test_f21_a_number_in_place_of_a_text(read, lines, sentence):
+    """It said that the name was missing or empty."""
+    text = f"instances:\n  {lines}\n"
+    if sentence is None:
+        # YAML 1.2 reads it as a text.
+        assert "memory_mb is missing" in read.refused(text)
+    else:
+        assert read.refused(text).startswith(f"{read.path} line 2: ") and sentence in read.refused(text)
+
+
+def test_a_pool_that_no_host_has_declared(read):
+    """It said that a resource class CUSTOM_DISK_GB_VMS does not exist."""
+    said = read.refused(instance(disks=[{"size_gb": 1}, {"size_gb": 2, "pool": "vms"}]))
+    assert said.startswith(f"{read.path} line 2: instance web, disk 2: no host has the storage pool vms in its drover_storage_pools.")
+    assert said.endswith("Nothing was placed.") and "CUSTOM" not in said
+
+
+def test_the_pools_that_hosts_have_are_named():
+    item = {"name": "web", "state": "new", "disks": [{"pool": "sna"}]}
+    with pytest.raises(DroverError, match=r"storage pool sna .*\(did you mean san\?\). Hosts have: fast, san."):
+        check.known_pools([item], {"san", "fast"}, {"web": "fleet.yml line 2"})
+    for known in ({**item, "disks": [{"pool": "san"}]}, {**item, "state": "running"}):
+        check.known_pools([known], {"san"}, {"web": "fleet.yml line 2"})
+
+
+def test_sentences_about_a_storage_pool_have_its_name():
+    name = resource_classes.pool_class("vms")
+    assert resource_classes.words_of(name) == "storage pool vms (GiB)" and resource_classes.label_of(name) == "GiB in the storage pool vms"
+
+
+def test_walk_f33_keys_of_ones_own(read):
+    """What several instances share stands once."""
+    text = "x-common: &c\n  memory_mb: 64\n  vcpus: 2\ninstances:\n  - {<<: *c, name: web1}\n  - <<: *c\n    name: web2\n"
+    assert [each["vcpus"] for each in read(text)["instances"]] == [2, 2]
+    assert "^x-" in json.loads(page.schema())["patternProperties"]
