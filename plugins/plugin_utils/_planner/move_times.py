@@ -99,22 +99,33 @@ def _expect_one(move: PlannedMove, rates: Rates, disks: LocalDisks) -> float:
     move["copies_mib"], move["copies_disk_mib"] = memory_mb + disks.mib, disks.mib
     move["unknown"], move["disks"] = list(disks.unknown), list(disks.disks)
     move["copying"], move["converges"] = [], True
-    seconds = SETUP_SECONDS
+    seconds, limit = SETUP_SECONDS, move["bandwidth_mib"]
     assumed = 0.0
+    sent = _sent_under_limit(move)
     for what, mib in ((MEMORY, memory_mb), (DISKS, disks.mib)):
-        if mib:
-            rate, basis, count = _rate(move, rates, what)
-            if what == MEMORY:
-                dirty = move["dirty_mib"]
-                # The time of a measured move has what was dirtied meanwhile in it.
-                took, move["converges"] = _memory_seconds(mib, rate, (0.0 if count else DIRTY_MIB) if dirty is None else dirty)
-            else:
-                took = mib / rate
-            seconds += took
-            assumed += took if basis == ASSUMED else 0.0
-            move["copying"].append({"what": what, "mib": mib, "rate": max(round(rate, 1), 0.1), "basis": basis, "moves": count})
+        if not mib and not (what == DISKS and sent):
+            continue
+        rate, basis, count = _rate(move, rates, what)
+        if what == MEMORY:
+            dirty = move["dirty_mib"]
+            # The time of a measured move has what was dirtied meanwhile in it.
+            took, move["converges"] = _memory_seconds(mib, rate, (0.0 if count else DIRTY_MIB) if dirty is None else dirty)
+        else:
+            took = mib / rate
+            if limit and sent / limit > took:
+                took, mib, rate, basis, count = sent / limit, sent, float(limit), CONFIGURED, 0
+        seconds += took
+        assumed += took if basis == ASSUMED else 0.0
+        move["copying"].append({"what": what, "mib": mib, "rate": max(round(rate, 1), 0.1), "basis": basis, "moves": count})
     move["seconds"] = round(seconds, 1)
     return assumed
+
+
+def _sent_under_limit(move: PlannedMove) -> int:
+    """Return MiB of disks that count for the limit of a live move, 0 without one: QEMU's mirror counts what a thin disk has not written too."""
+    if not move["live"] or not move["bandwidth_mib"]:
+        return 0
+    return sum(max(disk.get("virtual_mib") or 0, disk["mib"] or 0) for disk in move["disks"] if disk["how"] == "copied")
 
 
 def _rate(move: PlannedMove, rates: Rates, what: str) -> tuple[float, str, int]:

@@ -88,12 +88,14 @@ class DiskMove(TypedDict):
 
     - source: its path, "pool/volume", or the name of a network disk.
     - how: ``shared`` with the destination, ``copied``, or ``unknown``. mib: how much is copied, 0 of a shared one, None where it is not known.
+      virtual_mib: its size for the guest, None where it is not known.
     """
 
     target: str | None
     source: str
     how: str
     mib: int | None
+    virtual_mib: NotRequired[int | None]
 
 
 class LocalDisks(NamedTuple):

@@ -33,7 +33,8 @@ def _of_files(disks: Sequence[Disk], names: Collection[files.FileName]) -> Local
         which = f"its disk {disk.get('target') or path or 'without a name'}"
         if disk.get("readonly") or not path:
             continue
-        move = DiskMove(target=disk.get("target"), source=str(path), how="shared", mib=0)
+        capacity = disk.get("capacity_bytes")
+        move = DiskMove(target=disk.get("target"), source=str(path), how="shared", mib=0, virtual_mib=capacity >> 20 if capacity else None)
         moves.append(move)
         # What is on the network is never copied.
         if disk.get("type") == "network":
