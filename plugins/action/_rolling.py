@@ -70,7 +70,8 @@ class ActionModule(ConductorAction):
         if state == "looked":
             return run.look(host)
         if state == "planned":
-            return run.plan(args["seen"])
+            planned = run.plan(args["seen"])
+            return {**planned, "changed": bool(planned["plan"]["batches"])} if self._task.check_mode else planned
         if state == "next":
             return run.next()
         if state == "step":

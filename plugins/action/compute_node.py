@@ -380,7 +380,7 @@ def _described(connection: Connection, host: str) -> str:
 def _to_look_at(host: str, found: Mapping[str, Any]) -> str:
     """Return the line about what a person has to look at."""
     names = {each: [name["name"] if isinstance(name, dict) else name for name in found[each]] for each in TO_LOOK_AT}
-    return f"{host}: " + "; ".join(f"{words}: {', '.join(names[each]) or 'none'}" for each, words in TO_LOOK_AT.items())
+    return f"{host}: " + "; ".join(f"{words}: {', '.join(names[each])}" for each, words in TO_LOOK_AT.items() if names[each])
 
 
 def _doubled_sentences(doubled: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -38,7 +38,9 @@ class ActionModule(ConductorAction):
 
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         if args["pool"]:
-            return PoolDrain(self.ports(args, task_vars), self._pool_request(args)).run()
+            pool_drain = PoolDrain(self.ports(args, task_vars), self._pool_request(args))
+            result = pool_drain.run()
+            return {**result, "changed": pool_drain.would_change} if self._task.check_mode else result
         if not args["host"]:
             raise DroverError("What is drained? Give host, the names of hosts, or pool, the name of a storage pool. Nothing was done.")
         if args["destination_pool"]:
@@ -49,7 +51,9 @@ class ActionModule(ConductorAction):
         policy = policy_of(args, task_vars)
         plan_only = args["plan_only"] or self._task.check_mode
         request = drain_request(args["host"], policy, args, args["reason"], args["rounds"], args["extra_moves"], plan_only)
-        return Drain(self.ports(args, task_vars), request).run()
+        drain = Drain(self.ports(args, task_vars), request)
+        drained = drain.run()
+        return {**drained, "changed": drain.would_change} if self._task.check_mode else drained
 
     def _pool_request(self, args: Mapping[str, Any]) -> PoolDrainRequest:
         given = {

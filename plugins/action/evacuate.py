@@ -76,7 +76,8 @@ class ActionModule(ConductorAction):
         evacuation = Evacuation(self.ports(args, task_vars), request)
         if args["state"] == "judged":
             return evacuation.judge(args["power"])
-        return evacuation.restart(args["read"], args["refused"])
+        result = evacuation.restart(args["read"], args["refused"])
+        return {**result, "changed": bool(result["plan"]["restarts"])} if self._task.check_mode else result
 
 
 def _operator(task_vars: Mapping[str, Any]) -> str:

@@ -27,5 +27,5 @@ class ActionModule(InstanceDeviceAction):
 
     def device(self, args: dict[str, Any]) -> dict[str, Any]:
         if args["state"] == "present" and not args["path"]:
-            raise DroverError("The medium has no path. Nothing was done: give the path of its image.")
+            raise DroverError("The medium has no path. Nothing was done: give the path of its image, drover_disk_path (option path).")
         return {key: args[key] for key in ("path", "target")}

@@ -46,6 +46,9 @@ class ActionModule(InstanceDeviceAction):
         size = None if args["size"] is None else sizes.read("size", args["size"], sizes.GIB, least=1)
         if args["state"] == RESIZED:
             if args["path"]:
-                raise DroverError("A disk that is made larger has no path. Nothing was done: name it by its target, such as vda, alone.")
+                raise DroverError(
+                    "A disk that is made larger has no path. Nothing was done: leave out drover_disk_path (option path), and name the disk by "
+                    "drover_disk (option target) alone, such as vda."
+                )
             return {"target": args["target"], "size_gb": size}
         return {"size_gb": size, **{key: args[key] for key in ("path", "format", "target", "bus", "readonly")}}

@@ -12,11 +12,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.act
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.selecting import SELECTOR_SPEC, selector_of
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import resize_destination
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_migrations import by_policy
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_labels
 from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils._report import text
 from ansible_collections.drover.compute.plugins.plugin_utils._report.hosts import EMPTY
 from ansible_collections.drover.compute.plugins.plugin_utils._report.instance import console, instance_lines
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, hosts, instance_lookup, instances, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, compute_nodes, hosts, instance_lookup, instances, services
 from ansible_collections.drover.compute.plugins.plugin_utils._store import labels as label_rows
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.checked_facts import STATES
@@ -59,7 +60,8 @@ class ActionModule(DroverAction):
             if args["instances"] is not None and selector is None:
                 found = self._named(connection, found, args["instances"], unknown)
                 result["lines"] = self._lines(connection, found, now, task_vars)
-            table = text.instances_table(found)
+            nodes = [*compute_nodes.by_host(connection, {each["host"] for each in found if each["host"]})]
+            table = text.instances_table(found, nodes)
             if not found and not services.any_host(connection):
                 table = [EMPTY]
             elif selector is not None and not found and not any(args[key] for key in FILTERS):
@@ -73,9 +75,10 @@ class ActionModule(DroverAction):
         """Show each instance in some lines."""
         states = {each["host"]: each for each in hosts.states(connection, now)}
         lines: list[str] = []
+        label = node_labels(compute_nodes.by_host(connection, {each["host"] for each in found if each["host"]}))
         for each in found:
             command = console(each, _variables(task_vars, each["host"]))
-            lines += ["", *instance_lines(each, states.get(each["host"]), command, now)]
+            lines += ["", *instance_lines(each, states.get(each["host"]), command, now, label)]
         return lines[1:]
 
     def _named(

@@ -131,8 +131,8 @@ def stop(domain: Any, timeout: float, force: bool, keep: bool = True) -> None:
                 return
             why = f"did not shut down within {timeout} s" if now >= deadline else f"is {state_of(domain)} and cannot shut down"
             raise LibvirtProblem(
-                f"{domain.name()} on {host_name()} {why}: shut it down from inside, give it more time (timeout), "
-                "or have its power cut with force=true."
+                f"{domain.name()} on {host_name()} {why}: shut it down from inside, give it more time (drover_instance_timeout, or the "
+                "option timeout), or have its power cut (drover_instance_force=true, or the option force)."
             )
         if now >= press:
             _tolerate_off(domain, domain.shutdown)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NoReturn
 
 _DIGITS = re.compile(r"([0-9]+)")
@@ -87,9 +87,33 @@ def some(names: Sequence[str], most: int = 8) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
+def said_once(found: Iterable[tuple[str, str]], start: str = "") -> list[str]:
+    """Return the sentences about many things of which each is said once: "...  The same for web2, web3 and 118 more."
+
+    :param found: pairs of a name and a sentence about it. Sentences that differ in the name alone are the same.
+    :param start: what the additions begin with, such as blanks of a list.
+    """
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for name, sentence in found:
+        groups.setdefault(sentence.replace(name, "\0"), []).append((name, sentence))
+    said: list[str] = []
+    for (_name, first), *others in groups.values():
+        same = f"The same for {some([name for name, _sentence in others], 2)}." if others else ""
+        said.append(first if not same else f"{first}{'' if first.endswith('.') else '.'} {start}{same}")
+    return said
+
+
 def node_label(host: str, node: str | None) -> str:
     """Return the name of a compute node for people: the host's, and the node's where it says more."""
     return f"{host}/{node}" if host and node and host != node else host
+
+
+def node_labels(pairs: Iterable[tuple[str, str | None]]) -> Callable[[str, str | None], str]:
+    """Return a function of a host and a node: node_label() where the pairs have several nodes of the host, else the host alone."""
+    nodes: dict[str, set[str | None]] = {}
+    for host, node in pairs:
+        nodes.setdefault(host, set()).add(node)
+    return lambda host, node: node_label(host, node) if len(nodes.get(host, ())) > 1 else host
 
 
 def refuse_unknown_rules(lifted: Iterable[str], rules: Collection[str]) -> None:

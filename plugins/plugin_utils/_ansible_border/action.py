@@ -43,6 +43,8 @@ class DroverAction(ActionBase):
     ARGUMENT_SPEC: dict[str, dict[str, Any]] = {}
     REQUIREMENTS: dict[str, Any] = {}
     VARIABLES: Sequence[str | tuple[str, str]] = ()
+    #: Options that a playbook sets from variables of other names: {option: variable}. A person has typed these.
+    TYPED: Mapping[str, str] = {}
     _supports_check_mode = True
     _supports_async = False
 
@@ -112,14 +114,18 @@ class DroverAction(ActionBase):
         try:
             dummy, args = self.validate_argument_spec(argument_spec=self.ARGUMENT_SPEC, **self.REQUIREMENTS)
         except AnsibleActionFail as problem:
-            raise AnsibleActionFail(
-                self._with_variables(_without_types(str(problem), given, self.ARGUMENT_SPEC), given, task_vars)
-            ) from None
+            message = self._with_variables(_without_types(str(problem), given, self.ARGUMENT_SPEC), given, task_vars)
+            raise AnsibleActionFail(message + self._typed(message, task_vars)) from None
         args = to_plain(args)
         for name, spec in self.ARGUMENT_SPEC.items():
             if spec.get("type") in ("int", "float") and args[name] is not None and args[name] < 0:
                 raise DroverError(f"{name} must be 0 or more, not {args[name]}.")
         return args
+
+    def _typed(self, message: str, task_vars: Mapping[str, Any]) -> str:
+        """Return a sentence with the variables of the options that a message names, where a playbook sets them from variables."""
+        named = [f"{variable} (option {option})" for option, variable in self.TYPED.items() if re.search(rf"\b{option}\b", message)]
+        return f" Set {' or '.join(named)}." if named and set(self.TYPED.values()) & set(task_vars) else ""
 
     def _with_variables(self, message: str, given: Mapping[str, Any], task_vars: Mapping[str, Any]) -> str:
         """Name the variable in place of an option that a role sets from it: a person has typed the variable."""

@@ -72,7 +72,8 @@ def all_flavors(connection: Connection) -> list[str]:
     found = flavors_by_size(connection)
     if not found:
         raise DroverError(
-            "The store has no flavor to count. Make one with drover.compute.flavor, or give a size, such as vcpus and memory_mb."
+            "The store has no flavor to count. Make one with drover.compute.flavor, or give a size, such as drover_vcpus and "
+            "drover_memory_mb (vcpus and memory_mb of the module)."
         )
     return found
 

@@ -47,7 +47,7 @@ class DrainRequest:
     hosts: Sequence[str]
     question: DrainQuestion
     moves: MoveSettings
-    reason: str = "drained by drover.compute"
+    reason: str = host_state.NO_REASON
     unmovable: str = FAIL
     plan_only: bool = False
     rounds: int = 3
@@ -88,6 +88,8 @@ class Drain:
         #: Whether all hosts are disabled, and instances may move.
         self._begun = False
         self.changed = False
+        #: What a plan foresees for ``changed``.
+        self.would_change = False
         self.round = 1
         self.staying: list[UnmovableInstance] = []
         self.stopping: list[InstanceSummary] = []
@@ -101,6 +103,7 @@ class Drain:
         try:
             return self._run()
         except DroverError as problem:
+            problem.details.setdefault("changed", self._has_changed())
             problem.details["hosts"] = [self.done.get(host) or self._failed(host, problem) for host in self.hosts]
             raise
 
@@ -113,6 +116,7 @@ class Drain:
             self._refuse_unmovable()
             for host in self._left():
                 self.done[host] = {"host": host, "status": "planned", "message": f"Nothing was changed on {host}: this is the plan."}
+            self.would_change = self._would_change()
             return self._result(f"Nothing was changed: this is the plan of a drain of {self.named}.")
         with self._leasing.held(self.hosts, "drain"):
             with self._disabled_if_empty():
@@ -124,6 +128,15 @@ class Drain:
             self._move()
             self._shut_down()
             return self._verify()
+
+    def _has_changed(self) -> bool:
+        return self.changed or bool(self.migrations or self.shut_down)
+
+    def _would_change(self) -> bool:
+        """Tell if the drain would change a host or an instance."""
+        with self._store.read() as connection:
+            is_drained = all(services.get(connection, host).maintenance for host in self._left())
+        return bool(self.plan["moves"] or self.stopping or not is_drained)
 
     # Hosts that cannot be drained
 
@@ -436,16 +449,16 @@ class Drain:
 
     def _set_state(self, state: str, hosts: Sequence[str], shuts_down: Sequence[str] = ()) -> None:
         """Change the state of hosts, of all or of none."""
-        reason = self.request.reason if state != "restored" else None
         with self._store.write() as connection:
             for host in hosts:
                 self._leasing.renew(connection, host)
+                reason = host_state.reason_of_drain(connection, host, self.request.reason) if state != "restored" else None
                 before, after = host_state.change(connection, host, state, reason, shuts_down=shuts_down)
                 self.changed = self.changed or before != after
 
     def _result(self, message: str) -> DrainResult:
         return {
-            "changed": self.changed or bool(self.migrations or self.shut_down),
+            "changed": self._has_changed(),
             "hosts": list(self.done.values()),
             "plan": self.plan,
             "migrations": self.migrations,

@@ -16,6 +16,15 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.engine impor
 FIELDS = ("disabled", "disabled_reason", "maintenance", "forced_down")
 
 
+#: The reason of a drain that nobody has given one.
+NO_REASON = "drained by drover.compute"
+
+
+def reason_of_drain(connection: Connection, host: str, reason: str) -> str | None:
+    """Return the reason to keep with a host: None to keep its own, where this drain has none."""
+    return None if reason == NO_REASON and services.get(connection, host).disabled_reason else reason
+
+
 def change(
     connection: Connection,
     host: str,

@@ -192,6 +192,12 @@ class InstanceMigrations:
         if self._settings.check_mode:
             reports = self._of_host(source).check(moves)
             failed = [each for each in reports if not each["ok"]]
+            lives = {move["uuid"]: move["live"] for move in moves}
+            for each in reports:
+                if each["ok"]:
+                    copies = f", and copy {each['copies_disk_mib']} MiB of its disks" if each["copies_disk_mib"] else ""
+                    how = "live" if lives[each["uuid"]] else "cold"
+                    self._ports.say(f"{each['name']}: would move {how} from {source} to {each['destination']}{copies}.")
             self.changed |= bool(reports)
         else:
             outcomes = self._of_host(source).carry_out(moves)

@@ -22,6 +22,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import conti
 SPARE, SPARE_OF_HOST = 30, 300
 
 
+#: What a dry run says of an instance.
+_WOULD = {"running": "started", "stopped": "shut down", "rebooted": "rebooted"}
+
+
 class InstanceOperations:
     """One run on the instances of several hosts. A host that fails stops no other."""
 
@@ -112,6 +116,9 @@ class InstanceOperations:
         with self._held([host], state, len(wanted) * (options["timeout"] + SPARE) + SPARE_OF_HOST):
             operations = Operations(self._ports, self._hosts.hand(host), host, self._check_mode, self._proofs)
             outcomes, differences, failed = operations.carry_out(wanted, state, options)
+        if self._check_mode and state in _WOULD:
+            for each in outcomes:
+                self._say(f"{each['name']} on {host}: {f'would be {_WOULD[state]}' if each['changed'] else 'nothing would change'}.")
         self.outcomes += outcomes
         self.differences += differences
         self.failed += failed

@@ -70,6 +70,8 @@ class PoolDrain:
         self.plan: dict[str, Any] = {}
         self.kept: list[dict[str, Any]] = []
         self.changed = False
+        #: What a plan foresees for ``changed``.
+        self.would_change = False
 
     def run(self) -> dict[str, Any]:
         """Carry it out.
@@ -87,6 +89,9 @@ class PoolDrain:
             if self.request.plan_only:
                 self._look_and_plan(hosts)
                 self._refuse_unmovable()
+                places = drained_pools.places_of(pools)
+                with self._store.read() as connection:
+                    self.would_change = bool(self.moves) or len(pool_drains.reasons(connection, places)) < len(places)
                 return self._result(
                     pools, "planned", f"Nothing was changed: this is the plan of a drain of the storage pool {self.request.pool}."
                 )

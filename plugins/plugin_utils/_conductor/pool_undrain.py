@@ -32,7 +32,11 @@ def bring_back(ports: Ports, pool: str, hosts: Sequence[str], check_mode: bool =
             drained = pool_drains.end(connection, drained_pools.places_of(found))
     messages = []
     for each in found:
-        back = "gets new disks again, as before its drain" if drained.intersection(each.places) else "was not drained; nothing was changed"
+        back = (
+            f"{'would get' if check_mode else 'gets'} new disks again, as before its drain"
+            if drained.intersection(each.places)
+            else "was not drained; nothing was changed"
+        )
         messages.append(f"The storage pool {each.name} of {each.node.host} {back}.")
         ports.say(messages[-1])
     return {

@@ -111,6 +111,8 @@ class Resize:
         with self._held([source] if source else [], f"resize of {instance['name']}"):
             begun = self._steps.begin(*self._steps.find(instance_lookup.as_named(instance)), self.request.size, self.request.host)
             self._note(instance["name"], begun)
+            if self._settings.check_mode and begun.changed and begun.resize is not None:
+                self._say(_foreseen(begun.resize))
             if begun.changed and begun.resize is not None and not self._settings.check_mode:
                 self._carry_out(begun.resize)
 
@@ -259,3 +261,12 @@ class Resize:
                 raise
             self.stuck.add(instance["uuid"])
             self.failed.append(str(problem))
+
+
+def _foreseen(resize: orders.Resize) -> str:
+    """Return what a dry run says of a resize or a cold migration."""
+    where = f"on {resize['source']}" if resize["same_host"] else f"from {resize['source']} to {resize['destination']}"
+    old, new = (f"{size['vcpus']} vCPU, {size['memory_mb']} MiB" for size in (resize["old"], resize["new"]))
+    what = f"would be resized {where}: {old} -> {new}" if old != new or resize["same_host"] else f"would move cold {where}"
+    stops = ". It would be shut down for that, and started again" if resize["running"] else ""
+    return f"{resize['name']}: {what}{stops}."

@@ -30,7 +30,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports im
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling_records import Records, RollingRecords, Seen
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling_request import FAIL, NEEDED, NEVER, RollingRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.staged_moves import StagedMoves
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Unreachable
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Unreachable, said_once
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import Home, RollingRecord
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import BlockedHost, RollingPlan
 from ansible_collections.drover.compute.plugins.plugin_utils._report import rolling as rolling_text
@@ -118,8 +118,8 @@ class Rolling:
             self._say(line)
         for line in self._own.sentences() if todo else ():
             self._say(line)
-        for each in out:
-            self._say(f"{each['host']}: {each['reason']}")
+        for line in said_once((each["host"], f"{each['host']}: {each['reason']}") for each in out):
+            self._say(line)
         if left_out and self.request.blocked == FAIL:
             raise DroverError(rolling_text.refusal(left_out))
         blocked = {each["host"] for each in plan["blocked"]}

@@ -92,7 +92,7 @@ class Undrain:
             self._settle(host)
             state, to_start = self._restore(host)
             self.states.append({"host": host, **state})
-            message = _message(host, was_drained, state, to_start)
+            message = _message(host, was_drained, state, to_start, self._request.check_mode)
             self._say(message)
             if to_start:
                 self._proofs.look({each["uuid"]: each["name"] for each in to_start}, [host])
@@ -158,8 +158,10 @@ class Undrain:
         return failed
 
 
-def _message(host: str, was_drained: bool, state: dict[str, Any], to_start: list[dict[str, str]]) -> str:
-    was = "is as it was before its drain or evacuation" if was_drained else "was not drained; nothing was changed"
+def _message(host: str, was_drained: bool, state: dict[str, Any], to_start: list[dict[str, str]], check_mode: bool) -> str:
+    is_now = "would be" if check_mode else "is"
+    was = f"{is_now} as it was before its drain or evacuation" if was_drained else "was not drained; nothing was changed"
     now = f"disabled ({state['disabled_reason']})" if state["disabled"] else "enabled"
     names = ", ".join(each["name"] for each in to_start)
-    return f"{host} {was}: {now}." + (f" Its drain shut down {names}, to be started now." if names else "")
+    started = "which would be started" if check_mode else "to be started now"
+    return f"{host} {was}: {now}." + (f" Its drain shut down {names}, {started}." if names else "")

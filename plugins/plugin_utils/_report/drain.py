@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import said_once
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import Arrival, Occupant, Occupants
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import UnmovableInstance
 
@@ -17,10 +18,11 @@ def cannot_move(hosts: Sequence[str], staying: Sequence[UnmovableInstance], said
     :param hosts: the hosts of the drain.
     :param said: sentences on what else did not go well.
     """
-    reasons = []
+    found = []
     for each in staying:
         name = f"{each['name']} on {each['host']}" if len(hosts) > 1 else each["name"]
-        reasons.append(f"{name}: {each['reason']}." + (f" Way out: {each['way_out']}." if each["way_out"] else ""))
+        found.append((each["name"], f"{name}: {each['reason']}." + (f" Way out: {each['way_out']}." if each["way_out"] else "")))
+    reasons = said_once(found)
     shutdown = ", drover_unmovable=shutdown shuts them down" if not any(each["keep_running"] for each in staying) else ""
     return (
         f"{len(staying)} of the instances of {', '.join(hosts)} cannot move, so nothing was changed. {' '.join([*reasons, *said])} "

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_labels
 from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import Weigher, find
 
@@ -24,22 +24,30 @@ def render(selection: Mapping[str, Any], numbers: bool = False) -> list[str]:
     """
     explanation = selection.get("explanation", selection)
     lines = []
+    parts = [selection] if "host" in selection else []
+    for each in (selection.get("alternates"), explanation.get("top"), explanation.get("nearest")):
+        parts += each or []
+    label = node_labels((each["host"], each["node"]) for each in parts)
+
+    def _named(each: Mapping[str, Any]) -> str:
+        return label(each["host"], each["node"])
+
     if "host" in selection:
-        spares = ", ".join(_place(each) for each in selection.get("alternates") or []) or "none"
+        spares = ", ".join(_named(each) for each in selection.get("alternates") or []) or "none"
         weight = f" (weight {selection['weight']:g})" if numbers else ""
-        lines.append(f"{selection['name']} goes to {_place(selection)}{weight}; alternates: {spares}")
+        lines.append(f"{selection['name']} goes to {_named(selection)}{weight}; alternates: {spares}")
     stages = explanation.get("filters") or []
     if stages:
         lines += [f"hosts: {explanation['hosts']}", *_stages(stages, numbers)]
     top = explanation.get("top") or []
     for place, each in enumerate(top, start=1):
         if numbers:
-            lines.append(f"{place}. {_place(each)}: weight {each['weight']:g}")
+            lines.append(f"{place}. {_named(each)}: weight {each['weight']:g}")
             lines += _figures(each["weighers"])
         else:
-            lines.append(f"{place}. {_place(each)}: {', '.join(reasons(each, top)) or 'no weigher prefers it'}")
+            lines.append(f"{place}. {_named(each)}: {', '.join(reasons(each, top)) or 'no weigher prefers it'}")
     for each in explanation.get("nearest") or []:
-        lines.append(f"near miss {_place(each)}: " + "; ".join(lack["text"] for lack in each["lacks"]))
+        lines.append(f"near miss {_named(each)}: " + "; ".join(lack["text"] for lack in each["lacks"]))
     return lines
 
 
@@ -93,7 +101,3 @@ def _figures(weighers: Mapping[str, Mapping[str, float]]) -> list[str]:
         # What adds nothing to any weight is no reason.
         if part["normalised"] and part["multiplier"]
     ]
-
-
-def _place(each: Mapping[str, Any]) -> str:
-    return node_label(each["host"], each["node"])

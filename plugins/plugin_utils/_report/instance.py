@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label
 from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
-from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align, place
+from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align
 
 #: A name that both shells, and virsh, take for the name of a domain.
 _SAFE = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
@@ -33,16 +34,25 @@ def console(instance: Mapping[str, Any], variables: Mapping[str, Any]) -> str | 
     return shlex.join(["ssh", "-t", *port, target, shlex.join(["virsh", "-c", instance["uri"], "console", name])])
 
 
-def instance_lines(instance: Mapping[str, Any], host: Mapping[str, Any] | None, command: str | None, now: float) -> list[str]:
+def instance_lines(
+    instance: Mapping[str, Any],
+    host: Mapping[str, Any] | None,
+    command: str | None,
+    now: float,
+    label: Callable[[str, str | None], str] = node_label,
+) -> list[str]:
     """Show an instance.
 
     :param instance: of the store's instances.listing(), with addresses, uri, flavor, nodes and migrations (its newest ones).
     :param host: the state of its host, of hosts.states().
     :param command: see console().
     :param now: seconds since 1970.
+    :param label: names a host and a node for people.
     """
     sizes = f"{instance['vcpus']} vCPU, {formatting.memory(instance['memory_mb'])} memory, {formatting.disk(instance['disk_gb'])} disk"
-    where = f"{instance['state']} on {place(instance)}" if instance["host"] else f"{instance['state']}, on no host"
+    where = (
+        f"{instance['state']} on {label(instance['host'], instance['node'])}" if instance["host"] else f"{instance['state']}, on no host"
+    )
     rows: list[list[Any]] = [["state", where + _of_host(host, now)]]
     if len(instance["nodes"]) > 1:
         rows.append(["seen on", f"{' and '.join(instance['nodes'])}; run drover.compute.discover, which says what to do"])

@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural, node_label
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural, node_labels
 from ansible_collections.drover.compute.plugins.plugin_utils._report.explanation import reasons
 from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align
 
@@ -19,10 +19,11 @@ def schedule_lines(selections: Sequence[Mapping[str, Any]]) -> list[str]:
     """Show selections: the host of each instance, and its alternates."""
     if not selections:
         return ["There is nothing to schedule."]
-    rows = [[each["name"], _place(each), [_place(other) for other in each["alternates"]]] for each in selections]
+    label = _labels(part for each in selections for part in (each, *each["alternates"]))
+    rows = [[each["name"], label(each), [label(other) for other in each["alternates"]]] for each in selections]
     return [
         *align(["INSTANCE", "HOST", "ELSE"], rows, name="INSTANCE"),
-        *(f"{each['name']} on {_place(each)}: {why}." for each in selections for why in _why(each)),
+        *(f"{each['name']} on {label(each)}: {why}." for each in selections for why in _why(each)),
         "Nothing was claimed: another run may take the room first.",
     ]
 
@@ -42,7 +43,8 @@ def capacity_lines(found: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = align(["SIZE", "MORE FIT", "RUNS OUT FIRST", "IF THE WORST HOST IS LOST"], rows, right=("MORE FIT",))
     if len(found) == 1:
         hosts = sorted(found[0]["hosts"], key=lambda each: (natural(each["host"]), natural(each["node"])))
-        rows = [[_place(each), each["count"], _word(each["short"]) or _rejection(each)] for each in hosts]
+        label = _labels(hosts)
+        rows = [[label(each), each["count"], _word(each["short"]) or _rejection(each)] for each in hosts]
         lines += ["", *align(["HOST", "MORE FIT", "RUNS OUT FIRST"], rows, right=("MORE FIT",))]
     return lines
 
@@ -66,5 +68,11 @@ def _word(resource_class: str | None) -> str | None:
     return _WORDS.get(resource_class, resource_class) if resource_class else None
 
 
-def _place(each: Mapping[str, Any]) -> str:
-    return node_label(each["host"], each["node"])
+def _place(each: Mapping[str, Any]) -> tuple[str, str]:
+    return each["host"], each["node"]
+
+
+def _labels(places: Iterable[Mapping[str, Any]]) -> Callable[[Mapping[str, Any]], str]:
+    """Return a function that names a place for people."""
+    label = node_labels(map(_place, places))
+    return lambda each: label(*_place(each))

@@ -7,11 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_labels, said_once
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.drain_solver import AS_WEIGHED
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.infeasibility import nearest_text
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import LIVE_STATES
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.move_times import ASSUMED, BETWEEN_HOSTS, CONFIGURED, DISKS, FLEET
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.move_times import (
+    ASSUMED,
+    BETWEEN_HOSTS,
+    CONFIGURED,
+    DIRTY_MIB,
+    DISKS,
+    FLEET,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import (
     BlockedHost,
     Copying,
@@ -22,6 +29,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.plans impo
     PlannedMove,
     RebalancePlan,
     RollingPlan,
+    UnmovableInstance,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._report.formatting import duration, memory
 from ansible_collections.drover.compute.plugins.plugin_utils._report.text import SIZES, align, sizes
@@ -52,15 +60,16 @@ def drain_lines(plan: DrainPlan) -> list[str]:
         head += f" in {_count(plan['waves'], 'wave')}"
     lines = [head + (f", {len(unmovable)} cannot move." if unmovable else "."), *down]
     if moves:
+        label = node_labels(pair for move in moves for pair in ((move["from_host"], move["from_node"]), (move["host"], move["node"])))
         rows = [
             [
                 move["wave"],
                 move["name"],
                 move["state"],
                 *sizes(move),
-                node_label(move["from_host"], move["from_node"]),
+                label(move["from_host"], move["from_node"]),
                 "->",
-                node_label(move["host"], move["node"]),
+                label(move["host"], move["node"]),
                 _how(move),
             ]
             for move in moves
@@ -73,23 +82,37 @@ def drain_lines(plan: DrainPlan) -> list[str]:
     off = [f"{each['name']} on {each['host']}" if several else each["name"] for each in plan["shutdowns"]]
     if off:
         lines.append(f"To be shut down by their policy: {', '.join(off)}.")
-    restless = [move["name"] for move in moves if not move["converges"]]
-    if restless:
-        lines.append(f"Dirty memory faster than it can be sent, and need auto-converge or post-copy: {', '.join(restless)}.")
+    restless = {
+        known: [move["name"] for move in moves if not move["converges"] and (move["dirty_mib"] is not None) == known]
+        for known in (True, False)
+    }
+    if restless[True]:
+        lines.append(f"Dirty memory faster than it can be sent, and need auto-converge or post-copy: {', '.join(restless[True])}.")
+    if restless[False]:
+        lines.append(
+            f"If they dirty memory with the assumed {DIRTY_MIB:g} MiB/s, faster than it can be sent, they need auto-converge or post-copy: "
+            f"{_names(restless[False])}."
+        )
     if unmovable:
         lines.append("Cannot move:")
-        for each in unmovable:
-            where = f" on {each['host']}" if several else ""
-            lines.append(f"  {each['name']} ({each['state']}{where}): {each['reason']}")
-            if each["nearest"] and "the nearest is" not in (each["way_out"] or ""):
-                lines.append(f"    But {nearest_text(each['nearest'])}.")
-            if each["way_out"]:
-                lines.append(f"    Way out: {each['way_out']}")
+        for text in said_once((each["name"], _stays(each, several)) for each in unmovable):
+            lines += text.split("\n")
     if plan["proof"]:
         lines.append(f"It cannot be done: {plan['proof']}.")
     if plan["hint"]:
         lines.append(plan["hint"])
     return lines
+
+
+def _stays(each: UnmovableInstance, several: bool) -> str:
+    """Return the lines about an instance that cannot move, as one text."""
+    where = f" on {each['host']}" if several else ""
+    lines = [f"  {each['name']} ({each['state']}{where}): {each['reason']}"]
+    if each["nearest"] and "the nearest is" not in (each["way_out"] or ""):
+        lines.append(f"    But {nearest_text(each['nearest'])}.")
+    if each["way_out"]:
+        lines.append(f"    Way out: {each['way_out']}")
+    return "\n".join(lines)
 
 
 def estimate_lines(plan: DrainPlan | RebalancePlan | HomePlan) -> list[str]:
@@ -111,6 +134,9 @@ def estimate_lines(plan: DrainPlan | RebalancePlan | HomePlan) -> list[str]:
             same.setdefault(_rates(parts), []).append(what)
         parted = [f"{', '.join(kinds)} {rates}" for rates, kinds in same.items()]
         lines.append(f"Copies {total}: {'; '.join(parted)}.")
+    empty = sum(each["mib"] - move["copies_disk_mib"] for move in moves for each in move["copying"] if each["what"] == DISKS)
+    if empty > 0:
+        lines.append(f"Under the limit bandwidth_mib {memory(empty)} of thin disks that nobody has written count too.")
     unknown: dict[str, list[str]] = {}
     for move in moves:
         for words in [*move["unknown"], *(["how long it takes to shut down and to start"] if _stops(move) else [])]:
@@ -200,7 +226,8 @@ def evacuation_lines(host: str, plan: EvacuationPlan) -> list[str]:
     restarts = plan["restarts"]
     if not restarts:
         return [f"No instance of {host} is to be restarted."]
-    rows = [[each["name"], host, "->", node_label(each["host"], each.get("node"))] for each in restarts]
+    label = node_labels((each["host"], each.get("node")) for each in restarts)
+    rows = [[each["name"], host, "->", label(each["host"], each.get("node"))] for each in restarts]
     table = align(("INSTANCE", "FROM", "", "TO"), rows, indent="  ", name="INSTANCE")
     return [f"Evacuation of {host}: {_count(len(restarts), 'instance')} to restart.", *table]
 

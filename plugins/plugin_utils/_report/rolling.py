@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import said_once
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import ListedHost
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MaintainedHost, RollingRecord
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import BlockedHost
@@ -63,7 +64,7 @@ def none_taken(seen: int, left_out: int) -> str:
 
 def refusal(left_out: Sequence[BlockedHost]) -> str:
     """Say that nothing is begun, as hosts cannot be taken."""
-    reasons = " ".join(f"{each['host']}: {each['reason'].rstrip('.')}." for each in left_out)
+    reasons = " ".join(said_once((each["host"], f"{each['host']}: {each['reason'].rstrip('.')}.") for each in left_out))
     return (
         f"{len(left_out)} of the hosts cannot be taken, so nothing was changed. {reasons} Correct that, or leave them out with "
         "drover_rolling_blocked=skip; drover_unmovable=shutdown shuts down what cannot move."

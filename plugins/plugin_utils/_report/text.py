@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label, node_labels, some
 from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
 
 GAP = "  "
@@ -236,17 +236,19 @@ def sizes(row: Mapping[str, Any]) -> list[Any]:
     return [row.get("vcpus"), formatting.memory(row.get("memory_mb")), formatting.disk(row.get("disk_gb"))]
 
 
-def instances_table(instances: Sequence[Mapping[str, Any]]) -> list[str]:
+def instances_table(instances: Sequence[Mapping[str, Any]], nodes: Iterable[tuple[str, str | None]] = ()) -> list[str]:
     """Instances, one line each, or a sentence where there are none.
 
+    :param nodes: the hosts and nodes of the fleet, which tell where a host alone says too little.
     :param instances: dicts as the store's instances.listing returns them: name, state, host, node,
         vcpus, memory_mb (MiB), disk_gb (GiB), server_group, project, and perhaps labels and addresses.
     """
     if not instances:
         return ["No instances."]
     headings, rows = list(INSTANCE_HEADINGS), []
+    label = node_labels([*nodes, *((each.get("host") or "", each.get("node")) for each in instances)])
     for each in instances:
-        row = [each.get("name"), each.get("state"), place(each), *sizes(each)]
+        row = [each.get("name"), each.get("state"), label(each.get("host") or "", each.get("node")) or None, *sizes(each)]
         rows.append([*row, *(shortened(each.get(key), WIDEST) for key in ("server_group", "project"))])
     if any(each.get("labels") for each in instances):
         headings.append("LABELS")
@@ -284,14 +286,22 @@ def audit_table(findings: Sequence[Mapping[str, Any]]) -> list[str]:
     """
     if not findings:
         return []
+    # What is found of many in the same words is one line.
+    same: dict[tuple[str, ...], list[tuple[str, Mapping[str, Any]]]] = {}
+    for each in findings:
+        name = each["name"] or each["provider"] or each["uuid"]
+        why = each["why"].replace(name, "") if name else each["why"]
+        same.setdefault((each["kind"], each["host"], why.replace(each["uuid"] or "-", ""), each["heal"]), []).append((name, each))
     rows = [
         [
             each["kind"],
-            each["name"] or each["provider"] or each["uuid"],
+            shortened(some([name for name, _each in group], 2), WIDEST) if len(group) > 1 else name,
             shortened(each["host"], WIDEST),
-            f"{each['why'].rstrip('.')}. Heal {each['heal']}",
+            f"{each['why'].rstrip('.')}. Heal {each['heal']}"
+            + (f" The same for {some([other for other, _each in group[1:]], 2)}." if len(group) > 1 else ""),
         ]
-        for each in findings
+        for group in same.values()
+        for name, each in group[:1]
     ]
     advice = {each["kind"]: each["advice"] for each in findings}
     return [*align(FINDING_HEADINGS, rows, name="NAME"), "", *(f"{kind}: {text}" for kind, text in advice.items())]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils._arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label, some
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_labels, some
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import FailureExplanation, NearMiss, Stage
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.capacity import ClassFilter, number
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.components import HostFilter
@@ -43,17 +43,15 @@ def explain_failure(states: HostStates, spec: RequestSpec, policy: Policy, limit
     counts = _counts(states, spec, policy, filters, all_limits, stages, nearest)
     sentences = [f"of {states.size} host{'s'[: states.size > 1]}, {counts}"]
     if nearest:
+        label = node_labels((miss["host"], miss["node"]) for miss in nearest)
         sentences.append(
-            "nearest misses: " + ", ".join(f"{_label(miss)} ({'; '.join(lack['text'] for lack in miss['lacks'])})" for miss in nearest)
+            "nearest misses: "
+            + ", ".join(f"{label(miss['host'], miss['node'])} ({'; '.join(lack['text'] for lack in miss['lacks'])})" for miss in nearest)
         )
     if never is not None:
         sentences.append(never)
     why = "; ".join(sentences)
     return NoValidHost(f"{head}: {why}.", explanation, why)
-
-
-def _label(miss: NearMiss) -> str:
-    return node_label(miss["host"], miss["node"])
 
 
 def _counts(
@@ -78,7 +76,7 @@ def _counts(
         alive &= keep
         if not stage["rejected"]:
             continue
-        text = f"{name} rejected {stage['rejected']}"
+        text = f"{resource_classes.words_of(name)} rejected {stage['rejected']}"
         traits = traits_asked(name, spec, policy) if name not in by_name else None
         if traits:
             text += f" (asked {traits})"

@@ -44,7 +44,7 @@ def find(connection: Connection, wanted: Iterable[Any], unknown: list[Any] | Non
         row = _choose(one, by_uuid, by_name)
         if row is None:
             if unknown is None:
-                near = "" if one["uuid"] else which_name(str(one["name"]), connection.execute(sa.select(tables.instances.c.name)).scalars())
+                near = _near(connection, one)
                 raise DroverError(
                     f"No instance {one['uuid'] or one['name']} is in the store{near}, so nothing was done. Correct the name, or "
                     "run drover.compute.discover if it exists.",
@@ -106,6 +106,15 @@ def _rows(connection: Connection, named: Iterable[_Name]) -> list[Row]:
     found = bulk.among(connection, query, instances.c.uuid, {each["uuid"] for each in named if each["uuid"]})
     found += bulk.among(connection, query, instances.c.name, {each["name"] for each in named if each["name"]})
     return list({row.uuid: row for row in found}.values())
+
+
+def _near(connection: Connection, one: Mapping[str, Any]) -> str:
+    """Return what may be meant by a name that no instance has, in brackets."""
+    if one["uuid"]:
+        return ""
+    if "," in str(one["name"]):
+        return " (several are named with drover_instances, and one with drover_instance)"
+    return which_name(str(one["name"]), connection.execute(sa.select(tables.instances.c.name)).scalars())
 
 
 def _choose(each: _Name, by_uuid: Mapping[str, Row], by_name: Mapping[str, list[Row]]) -> Row | None:

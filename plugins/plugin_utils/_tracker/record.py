@@ -13,7 +13,7 @@ from ansible_collections.drover.compute.plugins.module_utils import _machine
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural, node_label
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural, node_label, said_once
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import policy as move_policy
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, provider_trees, providers
@@ -341,8 +341,10 @@ def _write_instances(
             _doubled(uuid, [(*machines[node], states.get((uuid, node), "unknown")) for node in nodes], reported)
             for uuid, nodes in result["doubled"]
         ],
-        "policies": sorted(row["policy"]["error"] for row in wanted.values() if "error" in (row["policy"] or {})),
-        "unmeasured": [_unmeasured(wanted[uuid]["name"], hosts[result["here"][uuid][0]], pool) for uuid, pool in unmeasured],
+        "policies": said_once(sorted((row["name"], row["policy"]["error"]) for row in wanted.values() if "error" in (row["policy"] or {}))),
+        "unmeasured": said_once(
+            (wanted[uuid]["name"], _unmeasured(wanted[uuid]["name"], hosts[result["here"][uuid][0]], pool)) for uuid, pool in unmeasured
+        ),
     }
 
 

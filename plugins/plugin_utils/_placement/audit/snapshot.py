@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_labels
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.allocations import Held
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.providers import grouped
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NumaAllocation
@@ -70,7 +70,8 @@ class Snapshot:
             if row.status in tables.HOLDING_MIGRATION:
                 self.open.setdefault(row.instance_uuid, []).append(row)
         self.stocked = {(row.provider_id, row.name) for row in self.inventories}
-        self._labels = {key: node_label(node.host, node.hypervisor_hostname) for key, node in self.nodes.items()}
+        label = node_labels((node.host, node.hypervisor_hostname) for node in self.nodes.values())
+        self._labels = {key: label(node.host, node.hypervisor_hostname) for key, node in self.nodes.items()}
 
     def name(self, uuid: str) -> str:
         """Return the name of an instance, of that of a migration, or of a domain; else the uuid."""

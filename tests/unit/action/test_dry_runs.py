@@ -1,0 +1,79 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Dry runs speak of what would be, and predict whether the run changes something."""
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import terminal
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, services
+from ansible_collections.drover.compute.tests.unit.action.running import run
+
+
+@pytest.fixture(name="act")
+def acting(request, fleet_url, monkeypatch):
+    """Run a module on hypervisors of libvirt's test driver; returns its result with the lines that were shown."""
+    request.getfixturevalue("there")
+    lines = []
+    monkeypatch.setattr(terminal, "show", lines.append)
+
+    def act(module, check=False, **args):
+        lines.clear()
+        return {**run(module, None, check=check, store_url=fleet_url, **args), "lines": " | ".join(lines)}
+
+    return act
+
+
+def reason(url, host):
+    with Store.open(url).read() as connection:
+        return services.get(connection, host).disabled_reason
+
+
+def test_walk_f14_a_dry_run_of_a_drain_predicts_changed(act):
+    """It said that nothing would change."""
+    assert act("drain", True, host="kvm2")["changed"] is True
+    # A plan is no dry run: it changes nothing, and says so.
+    assert act("drain", host="kvm2", plan_only=True)["changed"] is False
+    assert act("drain", host="kvm2")["changed"] is True
+    assert act("drain", True, host="kvm2")["changed"] is False
+
+
+def test_walk_f24_a_second_drain_without_a_reason_keeps_the_first_ones(act, fleet_url):
+    act("drain", host="kvm2", reason="disk swap ticket 42")
+    assert act("drain", host="kvm2")["changed"] is False and reason(fleet_url, "kvm2") == "disk swap ticket 42"
+    act("drain", host="kvm2", reason="new kernel")
+    assert reason(fleet_url, "kvm2") == "new kernel"
+    act("undrain", host="kvm2")
+    act("drain", host="kvm2")
+    assert reason(fleet_url, "kvm2") == "drained by drover.compute"
+
+
+def test_walk_f13_undrain_says_what_would_be(act):
+    act("drain", host="kvm2")
+    said = act("undrain", True, host="kvm2")
+    assert said["changed"] is True and "kvm2 would be as it was before its drain or evacuation: enabled." in said["message"]
+    said = act("undrain", host="kvm2")
+    assert "kvm2 is as it was before its drain or evacuation: enabled." in said["message"]
+
+
+def test_walk_f23_start_and_stop_say_what_would_be(act):
+    found = act("instance", True, state="stopped", instances=["web", "db"])
+    assert (
+        found["changed"] is True
+        and "web on kvm1: would be shut down." in found["lines"]
+        and "db on kvm1: would be shut down." in found["lines"]
+    )
+    found = act("instance", True, state="running", instances=["web"])
+    assert found["changed"] is False and "web on kvm1: nothing would change." in found["lines"]
+    assert "would" not in act("instance", state="stopped", instances=["web"], force=True, timeout=0)["lines"]
+
+
+def test_walk_f23_a_resize_says_what_would_be(act):
+    found = act("instance_resize", True, instances=["web"], flavor="big")
+    assert found["changed"] is True
+    assert (
+        "web: would be resized on kvm1: 1 vCPU, 64 MiB -> 2 vCPU, 128 MiB. It would be shut down for that, and started again."
+        in found["lines"]
+    )
