@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
@@ -17,7 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.sch
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import refusals, scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import keeping
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import some
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural, said_once, some
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils._report.placing import schedule_lines
 
@@ -26,6 +27,7 @@ class ActionModule(ConductorAction):
     ARGUMENT_SPEC = {
         "requests": {"type": "list", "elements": "dict", "required": True},
         "sections": {"type": "dict", "default": {}},
+        "networks": {"type": "list", "elements": "raw", "default": []},
         **SCHEDULER_SPEC,
         **STORE_SPEC,
     }
@@ -34,7 +36,7 @@ class ActionModule(ConductorAction):
 
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         now, store = time.time(), self.store(args, task_vars)
-        looked_at = self._look(args["requests"], args, task_vars)
+        requests, looked_at = self._look(args["requests"], args, task_vars)
         policy = policy_of(args, task_vars)
         # In check mode the task before this one has kept nothing: what it would keep is kept here and rolled back.
         sections = args["sections"] if self._task.check_mode else {}
@@ -42,19 +44,50 @@ class ActionModule(ConductorAction):
             stack.enter_context(refusals.kept(store, claims.PURPOSE, Actor.of_this_task().holder, now))
             connection = stack.enter_context(store.write() if any(sections.values()) else store.read())
             keeping.keep(connection, sections, now)
-            found = scheduling.decide(connection, args["requests"], policy, now, args["service_down_time"])
+            found = scheduling.decide(connection, requests, policy, now, args["service_down_time"])
         return {"changed": False, "selections": found, "lines": schedule_lines(found), "looked_at": looked_at}
 
-    def _look(self, requests: Sequence[Mapping[str, Any]], args: dict[str, Any], task_vars: Mapping[str, Any]) -> float | None:
-        """See that no host has what is new already.
+    def _look(
+        self, requests: Sequence[Mapping[str, Any]], args: dict[str, Any], task_vars: Mapping[str, Any]
+    ) -> tuple[Sequence[Mapping[str, Any]], float | None]:
+        """See that no host has what is new already, and which of them have the networks that it plugs into.
 
-        :returns: when the hosts were read.
+        :returns: the requests, without hosts that lack a network; and when the hosts were read.
         """
         names = {str(each["name"]): each.get("uuid") for each in requests if each.get("name")}
         if not names:
-            return None
+            return requests, None
         ports, began = self.ports(args, task_vars), time.time()
-        silent = Starting(ports).refuse_namesakes(names)
+        plugs = {
+            f"{kind}s": {each[kind] for networks in args["networks"] for each in networks if each.get(kind)}
+            for kind in ("network", "bridge")
+        }
+        silent, lacking = Starting(ports).refuse_namesakes(names, plugs)
         if silent:
             self.show(f"Not read, as they do not answer: {some(silent)}. What is new is not looked for there.")
-        return began
+        every = set(lacking) if len(lacking) + len(silent) >= len(ports.hosts.names()) else {*lacking, *ports.hosts.names()}
+        pairs = zip_longest(requests, args["networks"], fillvalue=())
+        return [self._with_networks(request, networks, lacking, every) for request, networks in pairs], began
+
+    def _with_networks(
+        self, request: Mapping[str, Any], networks: Sequence[Mapping[str, Any]], lacking: Mapping[str, Mapping[str, str]], every: set[str]
+    ) -> Mapping[str, Any]:
+        """Keep a request off the hosts that lack a network or a bridge of its instance.
+
+        :param every: the hosts that may get it. Of a large fleet not all are read.
+        :raises DroverError: all of them lack it.
+        """
+        wanted = [f"{kind} {each[kind]}" for each in networks for kind in ("network", "bridge") if each.get(kind)]
+        reasons = {host: [missing[each] for each in wanted if each in missing] for host, missing in lacking.items()}
+        without = {host: why for host, why in reasons.items() if why}
+        forced = request.get("force_hosts") or []
+        candidates = {forced} if isinstance(forced, str) else set(forced) or every
+        if without and candidates <= set(without):
+            why = " ".join(said_once((host, f"{host}: {'; '.join(without[host])}.") for host in sorted(candidates, key=natural)))
+            raise DroverError(
+                f"Instance {request['name']} cannot be built on any host: {why} Or correct networks of its definition. Nothing was placed."
+            )
+        if not without:
+            return request
+        ignored = request.get("ignore_hosts") or []
+        return {**request, "ignore_hosts": [*([ignored] if isinstance(ignored, str) else ignored), *sorted(without, key=natural)]}

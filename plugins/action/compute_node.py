@@ -398,10 +398,10 @@ def _doubled_sentences(doubled: Iterable[Mapping[str, Any]]) -> list[str]:
             )
     for nodes, names in shared.items():
         sentences.append(
-            f"{' and '.join(nodes)} have the same host_uuid and show the same domains: {', '.join(names)}. Is it one machine under two "
-            "names, then destroy nothing: take the wrong name out of the inventory, and run ansible-playbook drover.compute.host_remove "
+            f"{' and '.join(nodes)} have the same host_uuid and show the same domains: {', '.join(names)}. If it is one machine under two "
+            "names, destroy nothing: take the wrong name out of the inventory, and run ansible-playbook drover.compute.host_remove "
             "-e drover_host=THE-WRONG-NAME -e drover_new_name=THE-RIGHT-NAME, then drover.compute.discover. "
-            "Are they two machines, then give each a host_uuid of its own in libvirtd.conf."
+            "If they are two machines, give each a host_uuid of its own in libvirtd.conf."
         )
     return sentences
 

@@ -23,6 +23,7 @@ RESIZED = "resized"
 
 class ActionModule(InstanceDeviceAction):
     KIND = DISK
+    TYPED = {**InstanceDeviceAction.TYPED, "size": "drover_disk_gb"}
     ARGUMENT_SPEC = {
         "path": {"type": "str"},
         "size": {"type": "raw"},

@@ -30,6 +30,16 @@ options:
     type: list
     elements: str
     default: []
+  networks:
+    description: Networks of libvirt that a new instance needs.
+    type: list
+    elements: str
+    default: []
+  bridges:
+    description: Bridges of the host that a new instance needs.
+    type: list
+    elements: str
+    default: []
   patience:
     description: Seconds for which a libvirt that takes no connection is tried again.
     type: int
@@ -67,6 +77,11 @@ domains:
   elements: dict
   sample:
     - {uuid: 5d3d4b9a-7a0c-4f7e-9d50-0d6c1a6a1a01, name: web1, state: running}
+lacking:
+  description: Why no interface can plug into those of O(networks) and O(bridges), by their names.
+  returned: success
+  type: dict
+  sample: {bridge br1: "the bridge or device br1 does not exist on that host: make it there"}
 """
 
 import time
@@ -75,12 +90,13 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _power
 from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._migration import checks
 
 #: Seconds between two tries to reach a libvirt that is restarting.
 AGAIN = 0.5
 
 
-def _sightings(uri: str, given: dict[str, Any]) -> list[dict[str, str]]:
+def _sightings(uri: str, given: dict[str, Any]) -> tuple[list[dict[str, str]], dict[str, str]]:
     conn = _libvirt.open_connection(uri)
     try:
         found: dict[str, Any] = {}
@@ -89,12 +105,13 @@ def _sightings(uri: str, given: dict[str, Any]) -> list[dict[str, str]]:
                 domain = _power.find(conn, **{kind: text})
                 if domain is not None:
                     found[domain.UUIDString()] = domain
-        return [{"uuid": uuid, "name": each.name(), "state": _power.state_of(each)} for uuid, each in found.items()]
+        domains = [{"uuid": uuid, "name": each.name(), "state": _power.state_of(each)} for uuid, each in found.items()]
+        return domains, checks.lacking_plugs(conn, given["networks"], given["bridges"], "that host")
     finally:
         _libvirt.close(conn)
 
 
-def _patiently(uri: str, given: dict[str, Any]) -> list[dict[str, str]]:
+def _patiently(uri: str, given: dict[str, Any]) -> tuple[list[dict[str, str]], dict[str, str]]:
     """Look, and look again where libvirt is restarted meanwhile."""
     deadline = time.monotonic() + given["patience"]
     while True:
@@ -114,6 +131,8 @@ def main() -> None:
             "uris": {**texts, "default": ["qemu:///system"]},
             "uuids": texts,
             "names": texts,
+            "networks": texts,
+            "bridges": texts,
             "patience": {"type": "int", "default": 6},
         },
         supports_check_mode=True,
@@ -122,12 +141,14 @@ def main() -> None:
     given["uuids"] = [_libvirt.domain_uuid(module, each, "looked for") for each in given["uuids"]]
     _libvirt.require_binding(module)
     try:
-        found = [each for uri in given["uris"] for each in _patiently(uri, given)]
+        found = [_patiently(uri, given) for uri in given["uris"]]
     except LibvirtProblem as exc:
         module.fail_json(msg=str(exc))
     except libvirt.libvirtError as exc:
         module.fail_json(msg=f"libvirt on {_libvirt.host_name()} refused: {_libvirt.text_of(exc)}.")
-    module.exit_json(changed=False, domains=found)
+    # What one of its libvirts has is there.
+    lacking = {name: why for name, why in found[0][1].items() if all(name in each for _domains, each in found)} if found else {}
+    module.exit_json(changed=False, domains=[each for domains, _lacking in found for each in domains], lacking=lacking)
 
 
 if __name__ == "__main__":

@@ -29,6 +29,11 @@ options:
         before has kept nothing.
     type: dict
     default: {}
+  networks:
+    description: The C(networks) of the definition of each request. A host that lacks a network or a bridge of them is left out.
+    type: list
+    elements: raw
+    default: []
 attributes:
   check_mode:
     support: full

@@ -133,33 +133,48 @@ def boot_reasons(same: Sameness, text: str) -> list[str]:
 
 
 def _inactive(names: Iterable[str], kind: str, lookup: Callable[[str], Any], unknown: int, command: str, where: str) -> list[str]:
-    """Reasons in what the destination has to have by name, and running.
+    """The reasons of inactive()."""
+    return list(inactive(names, kind, lookup, unknown, command, where).values())
+
+
+def inactive(names: Iterable[str], kind: str, lookup: Callable[[str], Any], unknown: int, command: str, where: str) -> dict[str, str]:
+    """Reasons in what the destination has to have by name, and running, by name.
 
     :param lookup: finds one in the libvirt there; :param unknown: the code of its error where there is none.
     :param command: what starts one.
     """
-    reasons = []
+    reasons = {}
     for name in names:
         try:
             if not lookup(name).isActive():
-                reasons.append(f"the {kind} {name} is not active on {where}: start it there ({command} {name})")
+                reasons[name] = f"the {kind} {name} is not active on {where}: start it there ({command} {name})"
         except libvirt.libvirtError as exc:
             if _libvirt.code_of(exc) == unknown:
-                reasons.append(f"the {kind} {name} does not exist on {where}: define it there")
+                reasons[name] = f"the {kind} {name} does not exist on {where}: define it there"
             else:
-                reasons.append(f"libvirt of {where} does not tell about the {kind} {name}: {_libvirt.text_of(exc)}")
+                reasons[name] = f"libvirt of {where} does not tell about the {kind} {name}: {_libvirt.text_of(exc)}"
     return reasons
 
 
 def network_reasons(destination: Any, text: str, where: str) -> list[str]:
     """Whether the networks, bridges and devices that its interfaces plug into are at the destination."""
     needs = networks_of(text)
-    reasons = _inactive(needs["network"], "network", destination.networkLookupByName, libvirt.VIR_ERR_NO_NETWORK, "virsh net-start", where)
-    devices = needs["bridge"] + needs["dev"]
-    if devices:
-        known = _host_devices(destination)
-        if known:
-            reasons.extend(f"the bridge or device {name} does not exist on {where}: make it there" for name in devices if name not in known)
+    return list(lacking_plugs(destination, needs["network"], needs["bridge"] + needs["dev"], where).values())
+
+
+def lacking_plugs(conn: Any, networks: Iterable[str], devices: Sequence[str], where: str) -> dict[str, str]:
+    """Return why no interface can plug into networks, bridges or devices of a host, by "network NAME" or "bridge NAME"."""
+    found = inactive(networks, "network", conn.networkLookupByName, libvirt.VIR_ERR_NO_NETWORK, "virsh net-start", where)
+    reasons = {f"network {name}": why for name, why in found.items()}
+    known = _host_devices(conn) if devices else set()
+    if known:
+        reasons.update(
+            {
+                f"bridge {name}": f"the bridge or device {name} does not exist on {where}: make it there"
+                for name in devices
+                if name not in known
+            }
+        )
     return reasons
 
 

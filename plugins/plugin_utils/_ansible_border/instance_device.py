@@ -28,7 +28,7 @@ class InstanceDeviceAction(ConductorAction):
     """An action that attaches a device of one kind to an instance, detaches it, or makes it larger. It runs on the controller."""
 
     _requires_connection = False
-    TYPED = {"path": "drover_disk_path", "target": "drover_disk", "size": "drover_disk_gb", "name": "drover_instance"}
+    TYPED = {"path": "drover_disk_path", "target": "drover_disk", "name": "drover_instance"}
     #: The kind of device, see DeviceRequest.
     KIND = ""
 

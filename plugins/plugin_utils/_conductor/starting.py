@@ -57,6 +57,7 @@ class _Look(NamedTuple):
     - at: by the monotonic clock of the run. uuids: of the instances.
     - seen: dict host -> {uuid: state of the domain} of the hosts that were read. named: dict host -> {name: uuid} of the names that were looked for.
     - silent: dict host -> why, of those that do not answer.
+    - lacking: dict host -> {"bridge br1" or "network default": why}, of what new instances plug into.
     """
 
     at: float
@@ -64,6 +65,7 @@ class _Look(NamedTuple):
     seen: dict[str, dict[str, str]]
     named: dict[str, dict[str, str]]
     silent: dict[str, str]
+    lacking: dict[str, dict[str, str]]
 
 
 class Starting:
@@ -80,12 +82,19 @@ class Starting:
         #: Hosts that did not have an instance before this run shut it down, by its uuid.
         self._without: dict[str, set[str]] = {}
 
-    def look(self, instances: Mapping[str, str], hosts: Iterable[str], names: Collection[str] = ()) -> _Look:
+    def look(
+        self,
+        instances: Mapping[str, str],
+        hosts: Iterable[str],
+        names: Collection[str] = (),
+        plugs: Mapping[str, Collection[str]] | None = None,
+    ) -> _Look:
         """Read the hosts that may have instances, once for all of them; the look counts for COUNTS seconds.
 
         :param instances: dict uuid -> name.
         :param hosts: where they are to start.
         :param names: names to look for besides.
+        :param plugs: "networks" and "bridges" that new instances need.
         """
         targets = set(hosts)
         with self._store.read() as connection:
@@ -97,6 +106,7 @@ class Starting:
         def ask(host: str) -> Callable[[Hand], dict[str, Any]]:
             uris = known[host].uris if host in known and known[host].uris else [DEFAULT_URI]
             given = {"uris": uris, "uuids": sorted(instances), "names": sorted(names)}
+            given.update({kind: sorted(wanted) for kind, wanted in (plugs or {}).items()})
             return lambda hand: hand.read(MODULE, given)
 
         at = self._clock.monotonic()
@@ -104,11 +114,12 @@ class Starting:
         seen: dict[str, dict[str, str]] = {}
         named: dict[str, dict[str, str]] = {}
         silent: dict[str, str] = {}
+        lacking: dict[str, dict[str, str]] = {}
         for host, answer in answers.items():
             if isinstance(answer, DroverError) or answer.get("failed"):
                 silent[host] = str(answer if isinstance(answer, DroverError) else answer.get("msg"))
                 continue
-            found = answer["domains"]
+            found, lacking[host] = answer["domains"], answer.get("lacking") or {}
             seen[host] = {each["uuid"]: each["state"] for each in found if each["uuid"] in instances}
             named[host] = {each["name"]: each["uuid"] for each in found if each["name"] in names}
         for uuid, places in recorded.items():
@@ -117,7 +128,7 @@ class Starting:
                     seen.setdefault(place["host"], {})[uuid] = place["state"]
         off = {host for host, each in known.items() if each.is_off}
         silent = {host: why for host, why in silent.items() if host not in off and host not in self._rules.absent}
-        self._last = _Look(at, frozenset(instances), seen, named, silent)
+        self._last = _Look(at, frozenset(instances), seen, named, silent, lacking)
         return self._last
 
     def _to_read(self, every: AbstractSet[str], known: Mapping[str, looks.KnownHost], targets: Collection[str], now: float) -> list[str]:
@@ -193,14 +204,17 @@ class Starting:
             return certainty.is_new(host, uuid)
         return self.prove(host, uuid, name, f"Instance {name}: It is not built", silent=False)
 
-    def refuse_namesakes(self, names: Mapping[str, str | None]) -> list[str]:
+    def refuse_namesakes(
+        self, names: Mapping[str, str | None], plugs: Mapping[str, Collection[str]] | None = None
+    ) -> tuple[list[str], dict[str, dict[str, str]]]:
         """Refuse to place what hosts have already: a domain of such a name or uuid that the store does not know.
 
         :param names: dict name -> uuid, None where it gets a new one.
-        :returns: the hosts that do not answer.
+        :param plugs: "networks" and "bridges" that they need.
+        :returns: the hosts that do not answer; and what each other host lacks of the plugs, see _Look.
         """
         by_uuid = {uuid: name for name, uuid in names.items() if uuid}
-        look = self.look(by_uuid, (), names)
+        look = self.look(by_uuid, (), names, plugs)
         found = {(host, by_uuid[uuid], uuid) for host, domains in look.seen.items() for uuid in domains}
         found |= {(host, name, uuid) for host, domains in look.named.items() for name, uuid in domains.items()}
         with self._store.read() as connection:
@@ -212,7 +226,7 @@ class Starting:
                 "has defined them since the last discovery, or another store has placed them. Run drover.compute.discover, which records them, and "
                 "this again; or give what is new another name."
             )
-        return sorted(look.silent, key=natural)
+        return sorted(look.silent, key=natural), look.lacking
 
     def _fresh(self, instances: Mapping[str, str], host: str) -> _Look:
         """Return a look at instances that is not old."""

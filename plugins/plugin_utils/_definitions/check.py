@@ -119,10 +119,12 @@ def _read(section: str, items: Any, where: Where) -> Iterator[tuple[dict[str, An
         place = where(item)
         if not isinstance(item, dict):
             raise DroverError(f"{place}: each {word} is a mapping with a name, not {validation.shown(item)}.")
+        if isinstance(item.get("name"), (list, dict)):
+            raise DroverError(f"{place}: each {word} is a mapping with a name that is a text, not {validation.shown(item['name'])}.")
         if item.get("name") is not None and not isinstance(item["name"], str):
             raise DroverError(f"{place}: {fields.no_text('name', item['name'])}")
         if not (item.get("name") or "").strip():
-            raise DroverError(f"{place}: this {word} has no name. Each {word} has one of its own, such as name: web1.")
+            raise DroverError(f"{place}: each {word} is a mapping with a name, and this one has none. Add one, such as name: web1.")
         # In a sentence nothing may break its line or turn its direction.
         name = item["name"] if item["name"].isprintable() else ascii(item["name"])
         place = f"{place}: {word} {name}"

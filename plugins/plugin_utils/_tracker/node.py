@@ -144,7 +144,8 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
     transient = sorted(each["columns"]["name"] for each in domains if not each["columns"]["persistent"])
     if transient:
         warnings.append(
-            f"Libvirt on {name} forgets {some(transient)} as soon as it is off, as it is transient. Define it there: virsh dumpxml "
+            f"{some(transient)} on {name} {'is' if len(transient) == 1 else 'are'} transient: libvirt has no definition, and loses the guest when it is off. "
+            "Define it there: virsh dumpxml "
             "--security-info NAME > NAME.xml, then virsh define NAME.xml."
         )
     warnings += [sentence for each in domains for sentence in each["warnings"]]

@@ -37,3 +37,37 @@ def test_a_host_that_does_not_answer_is_named_and_holds_nothing_back(fleet_url, 
     there.hosts["kvm3"].reached = False
     assert run("_schedule", None, store_url=fleet_url, requests=[NEW])["selections"]
     assert "Not read, as they do not answer: kvm3" in " ".join(capsys.readouterr().out.split())
+
+
+def network(host, name):
+    """Define a network in the libvirt of a host, and start it."""
+    found = host.connection.networkDefineXML(f"<network><name>{name}</name><ip address='192.0.2.1' netmask='255.255.255.0'/></network>")
+    found.create()
+    return found
+
+
+def test_walk_f11_a_network_that_no_host_has(fleet_url, there):
+    """The dry run was green, and each host failed in libvirt's words."""
+    needs = {"requests": [NEW], "networks": [[{"network": "lan"}]], "store_url": fleet_url}
+    said = failure("_schedule", None, **needs)
+    assert said == (
+        "Instance new cannot be built on any host: kvm1: the network lan does not exist on that host: define it there. The same for kvm2, kvm3. Or correct "
+        "networks of its definition. Nothing was placed."
+    )
+    network(there.hosts["kvm2"], "lan")
+    (selection,) = run("_schedule", None, **needs)["selections"]
+    assert selection["host"] == "kvm2" and selection["alternates"] == []
+    # Of two, the second is on another host.
+    network(there.hosts["kvm3"], "dmz")
+    said = failure("_schedule", None, **{**needs, "networks": [[{"network": "lan"}, {"network": "dmz"}]]})
+    assert "the network lan does not exist on" in said and "the network dmz does not exist on" in said
+
+
+def test_walk_f11_a_network_that_does_not_run(fleet_url, there):
+    network(there.hosts["kvm2"], "lan").destroy()
+    said = failure("_schedule", None, store_url=fleet_url, requests=[{**NEW, "force_hosts": ["kvm2"]}], networks=[[{"network": "lan"}]])
+    assert "the network lan is not active on" in said and "virsh net-start lan" in said
+
+
+def test_what_plugs_into_nothing_is_on_any_host(fleet_url, there):
+    assert run("_schedule", None, store_url=fleet_url, requests=[NEW], networks=[[]])["selections"]

@@ -231,8 +231,8 @@ def test_server_groups(read, text, message):
         ("instances: {name: web}\n", "instances must be a list"),
         ("instances:\n  - web\n", "line 2.*each instance is a mapping with a name"),
         ("instances:\n  - [web]\n", "line 2.*each instance is a mapping with a name"),
-        ("instances:\n  - memory_mb: 64\n", "line 2: this instance has no name"),
-        ("instances:\n  - name: ' '\n", "line 2: this instance has no name"),
+        ("instances:\n  - memory_mb: 64\n", "line 2: each instance is a mapping with a name, and this one has none"),
+        ("instances:\n  - name: ' '\n", "line 2: each instance is a mapping with a name, and this one has none"),
         ("instances:\n  - name: 2024-13-45\n", "month must be in 1..12"),
         (b"instances:\n  - name: \xff\n", "cannot be read: it is not UTF-8"),
         (

@@ -121,7 +121,10 @@ def test_the_whole_facts_of_a_hypervisor():
 def test_a_domain_that_libvirt_forgets_when_it_is_off_is_a_warning():
     facts = {"hypervisor_hostname": "kvm1", "domains": [domain("web"), domain("made", persistent=False)]}
     (said,) = described(hypervisor=facts)["warnings"]
-    assert said.startswith("Libvirt on kvm1 forgets made as soon as it is off, as it is transient.") and "virsh define" in said
+    assert (
+        said.startswith("made on kvm1 is transient: libvirt has no definition, and loses the guest when it is off.")
+        and "virsh define" in said
+    )
 
 
 def test_several_uris_of_one_machine_get_names_of_their_own():
