@@ -166,9 +166,12 @@ def power():
 
 
 def new_store():
-    """The answer of the module store."""
-    with store() as run:
-        return run("ansible", "localhost", "-m", "drover.compute.store")
+    """The answer of the module store to a new user, who has none."""
+    with tempfile.TemporaryDirectory(prefix="drover-pages-") as name:
+        folder = pathlib.Path(name)
+        examples.inventory(folder)
+        done = examples.command(folder, "ansible", "-i", "inventory.yml", "localhost", "-m", "drover.compute.store")
+        return done.stdout.replace(str(folder), "/home/you").rstrip().split("\n")
 
 
 # --- the conductor on simulated hosts -------------------------------------------------------------------

@@ -148,8 +148,8 @@ def _why_snapshots_keep(instance: PlannedInstance) -> str | None:
     if fixed is None:
         return "it has snapshots, and whether these can be moved is not known; run drover.compute.discover"
     way_out = (
-        f"see them with drover.compute.instance_snapshot -e drover_instance={instance['name']}, and delete them with "
-        "drover_snapshot_state=absent, which keeps what the guest has"
+        f"see them with drover.compute.instance_snapshot -e drover_instance={instance['name']}, and delete each with "
+        "-e drover_snapshot_state=absent -e drover_snapshot_name=NAME, which keeps what the guest has"
     )
     if fixed:
         return f"it has snapshots in its image or with memory ({', '.join(fixed)}), with which libvirt moves nothing; {way_out}"

@@ -64,7 +64,7 @@ def instance_lines(
         ["zone", instance["availability_zone"]],
         ["project, user", ", ".join(filter(None, (instance["project"], instance["user"]))) or None],
         ["labels", labels.as_text(instance["labels"])],
-        ["definition", instance["definition"]],
+        ["definition", _definition(instance)],
         ["autostart", instance["autostart"]],
     ]
     return [
@@ -97,3 +97,11 @@ def _migrations(newest: Sequence[Mapping[str, Any]]) -> list[str]:
         for each in newest
     ]
     return ["", "Newest migrations:", *align(("WHEN", "TYPE", "FROM -> TO", "STATUS", "TOOK", "MESSAGE"), rows, indent="  ")]
+
+
+def _definition(instance: Mapping[str, Any]) -> str | None:
+    """Return which definition an instance was built of, where its own name does not say that."""
+    project, _slash, name = (instance["definition"] or "").partition("/")
+    if name in ("", instance["name"]) and project == (instance["project"] or ""):
+        return None
+    return f"{name}, of the project {project}" if project else name

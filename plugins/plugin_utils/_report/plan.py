@@ -44,6 +44,7 @@ def plan_view(plan: Mapping[str, Any], hosts: Sequence[Mapping[str, Any]], insta
         "kind": kind,
         "title": f"{title} of {plan['host']}" if kind == "drain" and plan.get("host") else title,
         "facts": _facts(plan, moves),
+        "notes": _notes(plan),
         "hosts": changed,
         "drawing": drawing(moves, changed),
         "moves": moves,
@@ -103,17 +104,24 @@ def _facts(plan: Mapping[str, Any], moves: Sequence[Mapping[str, Any]]) -> list[
         ("score_before", "Imbalance before", "{:.4f}".format),
         ("score_after", "Imbalance after", "{:.4f}".format),
         ("extra_moves", "Moves of other hosts' instances", str),
-        ("proof", "Proof", str),
-        ("reason", "No more, as", str),
     ):
         if plan.get(key) is not None and (key != "extra_moves" or plan[key]):
             found.append((label, text_of(plan[key])))
-    # The first line is the time, which is above.
-    if isinstance(plan.get("estimate"), list) and plan["estimate"][1:]:
-        found.append(("That is", " ".join(map(str, plan["estimate"][1:]))))
     if "batches" in plan:
         found.append(("Batches", str(len(plan["batches"]))))
     return found
+
+
+def _notes(plan: Mapping[str, Any]) -> list[str]:
+    """Return the sentences of a plan, which are too long for the tiles of its figures."""
+    found = [
+        f"{words} {str(plan[key]).rstrip('.')}."
+        for key, words in (("proof", "It cannot be done:"), ("reason", "No more moves:"))
+        if plan.get(key)
+    ]
+    # The first line is the time, which is a figure.
+    estimate = plan.get("estimate")
+    return found + [str(line) for line in (estimate[1:] if isinstance(estimate, list) else ())]
 
 
 def _changed(moves: Sequence[Mapping[str, Any]], at: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -493,11 +493,19 @@ def test_rolling_rebalance_and_the_way_home(small_url):
     assert found["plans"][0]["batches"][0]["instances"] == 4
 
 
-def test_a_plan_says_by_which_rates_its_time_is_expected():
+def test_walk_f21_sentences_of_a_plan_are_below_its_figures():
+    """They stood in the tiles of figures, as "Proof" and "That is", in a row that was 900 px high."""
     plan = {**pages.plan(), "estimate": ["Expected to take about 24 s.", "Copies 1 GiB: memory at 96 MiB/s, measured.", "Not known: x."]}
-    assert ("That is", "Copies 1 GiB: memory at 96 MiB/s, measured. Not known: x.") in plan_view(plan, [], [])["facts"]
+    plan["proof"] = "kvm2 lacks 4 GiB of memory"
+    view = plan_view(plan, [], [])
+    assert view["notes"] == [
+        "It cannot be done: kvm2 lacks 4 GiB of memory.",
+        "Copies 1 GiB: memory at 96 MiB/s, measured.",
+        "Not known: x.",
+    ]
+    assert all(len(text) <= 20 for _label, text in view["facts"])
     for without in (None, [], ["Expected to take about 24 s."], "text"):
-        assert "That is" not in dict(plan_view({**plan, "estimate": without}, [], [])["facts"])
+        assert plan_view({**plan, "proof": None, "estimate": without}, [], [])["notes"] == []
 
 
 @pytest.mark.parametrize("plan", [{}, {"host": "kvm1"}, [], {"moves": [{"name": "x"}]}, {"moves": "x"}, {"moves": [], "unmovable": [1]}])
