@@ -63,6 +63,7 @@ class ActionModule(DroverAction):
             check.known_pools(resolved, _declared_pools(connection), places)
             kept = instances.kept(connection, [each["uuid"] for each in resolved])
             recorded = flavors_of_store.read_all(connection)
+            pools = instances.pool_disks(connection, [each["uuid"] for each in resolved])
         absent = [item for item in checked if item.get("state") == "absent"]
         result = {"changed": False, "instances": resolved, "sections": sections, "server_groups": sections["server_groups"]}
         result["absent"] = sorted(item["name"] for item in absent)
@@ -84,7 +85,8 @@ class ActionModule(DroverAction):
             result["differences"] = [*args["differences"], *strangers]
         else:
             result["differences"] = [*differing, *strangers, differences.ADVICE] if differing or strangers else []
-        table = [*text.instances_table([there[found["uuid"]] for found in placed]), *result["differences"]]
+        rows = [{**there[found["uuid"]], "pool_disks": pools.get(found["uuid"])} for found in placed]
+        table = [*text.instances_table(rows), *result["differences"]]
         if args["show"]:
             for line in table:
                 self.show(line)

@@ -61,7 +61,8 @@ class ActionModule(DroverAction):
                 found = self._named(connection, found, args["instances"], unknown)
                 result["lines"] = self._lines(connection, found, now, task_vars)
             nodes = [*compute_nodes.by_host(connection, {each["host"] for each in found if each["host"]})]
-            table = text.instances_table(found, nodes)
+            pools = instances.pool_disks(connection, [each["uuid"] for each in found])
+            table = text.instances_table([{**each, "pool_disks": pools.get(each["uuid"])} for each in found], nodes)
             if not found and not services.any_host(connection):
                 table = [EMPTY]
             elif selector is not None and not found and not any(args[key] for key in FILTERS):
@@ -76,9 +77,10 @@ class ActionModule(DroverAction):
         states = {each["host"]: each for each in hosts.states(connection, now)}
         lines: list[str] = []
         label = node_labels(compute_nodes.by_host(connection, {each["host"] for each in found if each["host"]}))
+        pools = instances.pool_disks(connection, [each["uuid"] for each in found])
         for each in found:
             command = console(each, _variables(task_vars, each["host"]))
-            lines += ["", *instance_lines(each, states.get(each["host"]), command, now, label)]
+            lines += ["", *instance_lines({**each, "pool_disks": pools.get(each["uuid"])}, states.get(each["host"]), command, now, label)]
         return lines[1:]
 
     def _named(

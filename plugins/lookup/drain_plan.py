@@ -70,7 +70,8 @@ _raw:
     moves:
       description:
         - The moves in the order in which to begin them, each with C(uuid), C(name), C(state), C(live) (V(false) for a cold move),
-          C(from_host), C(from_node), C(host), C(node), C(provider), C(vcpus), C(memory_mb), C(disk_gb), C(server_group), C(copies_mib)
+          C(from_host), C(from_node), C(host), C(node), C(provider), C(vcpus), C(memory_mb), C(disk_gb), C(pool_disks)
+          (GiB by storage pool), C(server_group), C(copies_mib)
           (MiB that are copied, the memory of a live move and disks that are on storage of the source only), C(copies_disk_mib) (of these
           the disks), C(copying) (for memory and disks C(what), C(mib), the expected C(rate) in MiB per second, its C(basis) and the number
           of C(moves) it was measured over), C(disks) (each disk that it writes to, with C(target), C(source), C(how) V(shared), V(copied) or

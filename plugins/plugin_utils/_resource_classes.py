@@ -99,4 +99,5 @@ def to_sizes(resources: Mapping[str, int]) -> dict[str, int]:
 
 def size_text(resources: Mapping[str, int]) -> str:
     """Return amounts by resource class as people say them: ``2 vCPU, 64 MiB, 1 GiB``."""
-    return ", ".join(f"{amount} {label_of(name)}" for name, amount in resources.items())
+    in_pools = any(name.startswith(POOL_PREFIX) for name in resources)
+    return ", ".join(f"{amount} {label_of(name)}" for name, amount in resources.items() if amount or not in_pools)

@@ -26,6 +26,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.plans impo
     MoveLimits,
     UnmovableInstance,
 )
+from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import POOL_PREFIX, pool_of
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import check_keys, check_whole, unknown_host
@@ -224,4 +225,7 @@ def _move(states: HostStates, candidate: MigrationCandidate, index: int, instanc
         "extra": False,
         "bandwidth_mib": (instance.get("migration") or {}).get("bandwidth_mib") or bandwidth,
         "dirty_mib": instance.get("dirty_mib"),
+        "pool_disks": {
+            pool_of(name): amount for name, amount in (instance.get("resources") or {}).items() if name.startswith(POOL_PREFIX) and amount
+        },
     }

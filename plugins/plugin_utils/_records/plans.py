@@ -136,6 +136,8 @@ class DrainMove(PlannedMove):
 
     vcpus: int
     disk_gb: int
+    #: GiB in further storage pools, by their names.
+    pool_disks: dict[str, int]
     #: Whether the instance is one of another host and makes room.
     extra: bool
 

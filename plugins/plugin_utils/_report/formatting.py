@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 #: From this much on the next larger unit is used.
 _NEXT = 1024
@@ -49,6 +49,14 @@ def memory(mib: float | None) -> str | None:
 def disk(gib: float | None) -> str | None:
     """Write GiB in the unit that suits: ``20 GiB``, ``1.95 TiB``."""
     return _sized(gib, DISK)
+
+
+def disks(gib: float | None, pools: Mapping[str, int] | None) -> str | None:
+    """Write GiB beside those in further storage pools: ``20 GiB + 2 GiB san``."""
+    if not pools:
+        return disk(gib)
+    parts = [disk(gib)] if gib else []
+    return " + ".join([*map(str, parts), *(f"{disk(amount)} {name}" for name, amount in sorted(pools.items()))])
 
 
 @functools.lru_cache(maxsize=1024)

@@ -49,7 +49,8 @@ def instance_lines(
     :param now: seconds since 1970.
     :param label: names a host and a node for people.
     """
-    sizes = f"{instance['vcpus']} vCPU, {formatting.memory(instance['memory_mb'])} memory, {formatting.disk(instance['disk_gb'])} disk"
+    disk = formatting.disks(instance["disk_gb"], instance.get("pool_disks"))
+    sizes = f"{instance['vcpus']} vCPU, {formatting.memory(instance['memory_mb'])} memory, {disk} disk"
     where = (
         f"{instance['state']} on {label(instance['host'], instance['node'])}" if instance["host"] else f"{instance['state']}, on no host"
     )

@@ -232,8 +232,8 @@ SIZES = ("VCPU", "MEMORY", "DISK")
 
 
 def sizes(row: Mapping[str, Any]) -> list[Any]:
-    """The cells of SIZES: vcpus, memory_mb and disk_gb of an instance or a move."""
-    return [row.get("vcpus"), formatting.memory(row.get("memory_mb")), formatting.disk(row.get("disk_gb"))]
+    """The cells of SIZES: vcpus, memory_mb, and disk_gb with pool_disks of an instance or a move."""
+    return [row.get("vcpus"), formatting.memory(row.get("memory_mb")), formatting.disks(row.get("disk_gb"), row.get("pool_disks"))]
 
 
 def instances_table(instances: Sequence[Mapping[str, Any]], nodes: Iterable[tuple[str, str | None]] = ()) -> list[str]:

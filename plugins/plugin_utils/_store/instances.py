@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import ListedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.labels import Selector
+from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import POOL_PREFIX, pool_of
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, devices, labels, numa, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
 
@@ -144,6 +145,26 @@ def addresses(connection: Connection, uuids: Iterable[str] | None = None) -> dic
         uuid: [address for each in json.loads(interfaces) for address in each.get("addresses", ())] if interfaces else []
         for uuid, interfaces in rows
     }
+
+
+def pool_disks(connection: Connection, uuids: Iterable[str] | None = None) -> dict[str, dict[str, int]]:
+    """Read what instances have of further storage pools: {uuid: {pool: GiB}}, without those that have nothing there.
+
+    :param uuids: of some instances; None for all.
+    """
+    consumers, allocations, classes = tables.consumers, tables.allocations, tables.resource_classes
+    query = (
+        sa.select(consumers.c.uuid, classes.c.name, allocations.c.used)
+        .join(allocations, allocations.c.consumer_id == consumers.c.id)
+        .join(classes, classes.c.id == allocations.c.class_id)
+        .where(classes.c.name.startswith(POOL_PREFIX, autoescape=True))
+        .order_by(consumers.c.uuid, classes.c.name)
+    )
+    found: dict[str, dict[str, int]] = {}
+    for uuid, name, used in connection.execute(query) if uuids is None else bulk.among(connection, query, consumers.c.uuid, uuids):
+        pools = found.setdefault(uuid, {})
+        pools[pool_of(name)] = pools.get(pool_of(name), 0) + int(used)
+    return found
 
 
 def newest_migrations(connection: Connection, uuid: str, most: int) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_labels, said_once
 from ansible_collections.drover.compute.plugins.plugin_utils._report import drain, placing, rolling, text
+from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import size_text
 
 
 def test_the_same_sentence_for_many_is_one():
@@ -70,3 +71,21 @@ def test_walk_f20_the_host_alone_where_it_has_one_node():
     )
     assert "kvm-node01/lxc" in "".join(text.instances_table(both[1:], [("kvm-node01", "hv-kvm-node01.example")]))
     assert node_labels([])("kvm1", "other") == "kvm1"
+
+
+def test_walk_f22_disks_in_a_named_pool_are_shown():
+    """A disk of 2 GiB in the pool san counted "0 GiB"."""
+    instance = {
+        "name": "web",
+        "state": "running",
+        "host": "kvm1",
+        "node": "kvm1",
+        "vcpus": 1,
+        "memory_mb": 64,
+        "disk_gb": 0,
+        "pool_disks": {"san": 2},
+    }
+    assert "2 GiB san" in text.instances_table([instance])[1] and "0 GiB" not in text.instances_table([instance])[1]
+    assert "20 GiB + 2 GiB san" in text.instances_table([{**instance, "disk_gb": 20}])[1]
+    assert size_text({"VCPU": 2, "MEMORY_MB": 96, "DISK_GB": 0, "CUSTOM_DISK_GB_SAN": 2}) == "2 vCPU, 96 MiB, 2 GiB in the storage pool san"
+    assert size_text({"VCPU": 2, "MEMORY_MB": 96, "DISK_GB": 0}) == "2 vCPU, 96 MiB, 0 GiB"
