@@ -62,7 +62,7 @@ def test_the_whole_life_of_an_instance_with_a_disk_in_a_pool(fleet):
 def test_what_no_pool_can_give_is_refused_before_anything_is_made(fleet):
     discover(fleet, **VARIABLES)
     for disk, sentence in (
-        ({"size_gb": 100000, "pool": "default"}, CLASS),
+        ({"size_gb": 100000, "pool": "default"}, "storage pool default (GiB)"),
         ({"size_gb": 1, "pool": "nowhere"}, "no host has the storage pool nowhere in its drover_storage_pools"),
         ({"size_gb": 1, "pool": "default", "traits": ["CUSTOM_FAR"]}, "CUSTOM_FAR"),
     ):

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 
 from ansible_collections.drover.compute.plugins.plugin_utils._records.history import Growth
 from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
+from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import words_of
 
 #: What people call a class, and how they write an amount of it.
 _WORDS = {"VCPU": ("vCPU", formatting.number), "MEMORY_MB": ("Memory", formatting.memory), "DISK_GB": ("Disk", formatting.disk)}
@@ -20,7 +21,7 @@ def growth_lines(found: Iterable[Growth]) -> list[str]:
 
 
 def _sentence(each: Growth) -> str:
-    name, text_of = _WORDS.get(each["resource_class"], (each["resource_class"], formatting.number))
+    name, text_of = _WORDS.get(each["resource_class"], (words_of(each["resource_class"]), formatting.number))
     where = f" in the zone {each['zone']}" if each["zone"] else ""
     when = "now" if each["days"] < 1 else f"in {formatting.count(each['days'], 'day')}"
     more = f"{text_of(round(each['per_day']))} more a day" if each["per_day"] >= 1 else "less than 1 more a day"

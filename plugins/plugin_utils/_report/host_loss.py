@@ -86,7 +86,7 @@ def host_losses(wanted: Sequence[Mapping[str, Any]], answers: Sequence[Mapping[s
 
 
 def _label(resource: str | None) -> str | None:
-    return None if resource is None else LABELS.get(resource_classes.KEYS.get(resource, ""), resource)
+    return None if resource is None else LABELS.get(resource_classes.KEYS.get(resource, ""), resource_classes.words_of(resource))
 
 
 def _verdict(losses: Sequence[Mapping[str, Any]], fatal: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural, node_labels
 from ansible_collections.drover.compute.plugins.plugin_utils._report.explanation import reasons
 from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align
+from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import words_of
 
 _WORDS = {"VCPU": "vCPUs", "PCPU": "dedicated CPUs", "MEMORY_MB": "memory", "DISK_GB": "disk"}
 
@@ -65,7 +66,7 @@ def after_loss(loss: Mapping[str, Any] | None) -> str | None:
 
 
 def _word(resource_class: str | None) -> str | None:
-    return _WORDS.get(resource_class, resource_class) if resource_class else None
+    return _WORDS.get(resource_class, words_of(resource_class)) if resource_class else None
 
 
 def _place(each: Mapping[str, Any]) -> tuple[str, str]:

@@ -14,7 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._report import form
 from ansible_collections.drover.compute.plugins.plugin_utils._report.placing import after_loss
 from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align
 from ansible_collections.drover.compute.plugins.plugin_utils._report.view import FIGURES
-from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import KEYS
+from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import KEYS, unit_of, words_of
 
 #: What people call a class, and how they write an amount of it, by its key.
 _WORDS = {key: (label, text_of) for key, label, text_of in FIGURES}
@@ -134,7 +134,8 @@ def _amounts(each: Mapping[str, Any] | None) -> str | None:
 
 
 def _words(resource_class: str) -> tuple[str, Callable[[Any], str | None]]:
-    return _WORDS.get(KEYS.get(resource_class, ""), (resource_class, formatting.number))
+    unknown = (words_of(resource_class), formatting.disk if unit_of(resource_class) == "GiB" else formatting.number)
+    return _WORDS.get(KEYS.get(resource_class, ""), unknown)
 
 
 def _named(each: Mapping[str, Any]) -> str:

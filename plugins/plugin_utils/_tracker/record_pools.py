@@ -11,7 +11,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import discovered_children, provider_uuids, providers, sharing
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
-from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import POOL_PREFIX
+from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import POOL_PREFIX, pool_of
 from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import SHARES
@@ -91,10 +91,14 @@ def refuse_two_classes(connection: Connection, wanted: Mapping[str, sharing.Pool
             raise _counts_twice(names[uuid], row.name, wanted[uuid]["resource"])
 
 
+def _storage_of(resource_class: str) -> str:
+    return f"the storage pool {pool_of(resource_class)}" if resource_class.startswith(POOL_PREFIX) else "the instances' storage"
+
+
 def _counts_twice(storage: str, one: str, other: str) -> DroverError:
     return DroverError(
-        f"The storage {storage} would count twice, as {one} and as {other}. Give the storage pool one name on all hosts, and do not name the "
-        "instances' storage of one host in drover_storage_pools of another; nothing was recorded. After you changed the name of a pool, discover "
+        f"The storage {storage} would count twice, as {_storage_of(one)} and as {_storage_of(other)}. Give the storage pool one name on "
+        "all hosts, and do not name the instances' storage of one host in drover_storage_pools of another; nothing was recorded. After you changed the name of a pool, discover "
         "the hosts that still have the old name first."
     )
 

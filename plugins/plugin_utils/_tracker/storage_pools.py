@@ -80,7 +80,7 @@ def read(value: Any, where: str) -> list[dict[str, Any]]:
         found_class = resource_classes.pool_class(name)
         if found_class in found:
             raise DroverError(
-                f"{place}: {found[found_class]['name']} has the same resource class {found_class}. Name a pool once, and give pools names that "
+                f"{place}: it cannot be told from the pool {found[found_class]['name']}. Name a pool once, and give pools names that "
                 "differ in letters and digits."
             )
         found[found_class] = _checked(pool, place)

@@ -266,8 +266,8 @@ def test_traits_of_a_shared_pool_follow_the_option(prepared_url):
     ("more", "sentence"),
     [
         ({"wanted": "ssd"}, "must be a list of names of storage pools"),
-        ({"wanted": ["ssd", "ssd"]}, "has the same resource class CUSTOM_DISK_GB_SSD"),
-        ({"wanted": ["a-b", "a_b"]}, "has the same resource class CUSTOM_DISK_GB_A_B"),
+        ({"wanted": ["ssd", "ssd"]}, "cannot be told from the pool ssd"),
+        ({"wanted": ["a-b", "a_b"]}, "cannot be told from the pool a-b"),
         ({"wanted": [{"name": ""}]}, "the name of a pool must be a text"),
         ({"wanted": [{"nam": "ssd"}]}, "nam"),
         ({"wanted": [["ssd"]]}, "must be a name or a mapping"),
@@ -296,7 +296,7 @@ def test_what_cannot_be_is_refused(prepared_url, more, sentence):
 def test_one_storage_by_two_names_is_refused(prepared_url):
     one = machine("kvm1", wanted=["ceph"], pools=[ceph()])
     other = machine("kvm2", wanted=["rbd"], pools=[ceph(name="rbd")])
-    with pytest.raises(DroverError, match="would count twice, as CUSTOM_DISK_GB_CEPH and as CUSTOM_DISK_GB_RBD"):
+    with pytest.raises(DroverError, match="would count twice, as the storage pool ceph and as the storage pool rbd"):
         fleets.discover(prepared_url, one, other)
     fleets.discover(prepared_url, one)
     with pytest.raises(DroverError, match="would count twice"):
@@ -310,7 +310,7 @@ def test_instances_storage_of_one_host_is_no_further_pool_of_another(prepared_ur
     with pytest.raises(DroverError, match="would count twice, as"):
         fleets.discover(prepared_url, *instances, further)
     fleets.discover(prepared_url, *instances)
-    with pytest.raises(DroverError, match="would count twice, as DISK_GB and as CUSTOM_DISK_GB_NFS"):
+    with pytest.raises(DroverError, match="would count twice, as the instances' storage and as the storage pool nfs"):
         fleets.discover(prepared_url, further)
 
 
@@ -416,7 +416,7 @@ def test_a_move_takes_nothing_more_of_a_shared_pool_that_is_too_full(prepared_ur
     assert held(prepared_url)["web"] == {"kvm2": {"VCPU": 1, "MEMORY_MB": 64}, "pool/ceph": before}
     assert at_hand(prepared_url)["pool/ceph"][CEPH][3] == 60
     # What is new there is refused, as before.
-    with pytest.raises(DroverError, match="CUSTOM_DISK_GB_CEPH: asked 1, used 60 of 50"):
+    with pytest.raises(DroverError, match="storage pool ceph .GiB.: asked 1, used 60 of 50"):
         fleets.claim(prepared_url, {**selection("new", "kvm2"), "resources": {"VCPU": 1, "MEMORY_MB": 64, CEPH: 1}})
 
 
