@@ -97,9 +97,9 @@ def _storage_of(resource_class: str) -> str:
 
 def _counts_twice(storage: str, one: str, other: str) -> DroverError:
     return DroverError(
-        f"The storage {storage} would count twice, as {_storage_of(one)} and as {_storage_of(other)}. Give the storage pool one name on "
-        "all hosts, and do not name the instances' storage of one host in drover_storage_pools of another; nothing was recorded. After you changed the name of a pool, discover "
-        "the hosts that still have the old name first."
+        f"The storage {storage} would count twice, as {_storage_of(one)} and as {_storage_of(other)}. Give the storage pool one name on all hosts, "
+        "and do not name the instances' storage of one host in drover_storage_pools of another; nothing was recorded. After you changed the name of a "
+        "pool, discover the hosts that still have the old name first."
     )
 
 
