@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural, said_once
 from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
+from ansible_collections.drover.compute.plugins.plugin_utils._report.anchor import command
+from ansible_collections.drover.compute.plugins.plugin_utils._report.attention import EVACUATE
 from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align, state
 from ansible_collections.drover.compute.plugins.plugin_utils._report.view import FIGURES, sums, takes_instances
 
@@ -40,7 +42,17 @@ def hosts_table(hosts: Sequence[Mapping[str, Any]], now: float) -> list[str]:
     # What is free can be seen of what is used, and few have zones.
     optional = [each for each in ("LABELS", FREE, "ZONE") if each in headings]
     lines = align(headings, rows, right=NUMBERS, optional=optional)
-    return lines + _free(hosts)
+    return lines + _free(hosts) + _restarts(ordered)
+
+
+def _restarts(hosts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the next step for hosts that are down with instances."""
+    lost = [each for each in hosts if each.get("state") == "down" and each.get("instances")]
+    return said_once(
+        (each["host"], f"{each['host']} is down and has instances: {command(EVACUATE, each['host'])} shows how they restart elsewhere.")
+        for each in lost
+        if command(EVACUATE, each["host"])
+    )
 
 
 def _row(host: Mapping[str, Any], now: float) -> list[Any]:

@@ -234,11 +234,19 @@ def test_hosts():
     ]
 
 
+def test_walk_f29_a_host_that_is_down_has_its_next_step():
+    hosts = [listed(name, "down", instances=2, down_reason="no route") for name in ("kvm1", "kvm2")]
+    assert hosts_table(hosts, 1000)[-1] == (
+        "kvm1 is down and has instances: ansible-playbook drover.compute.evacuate -e drover_host=kvm1 --check shows how they restart elsewhere. "
+        "The same for kvm2."
+    )
+
+
 def test_the_plan_of_an_evacuation_is_a_table():
     restarts = [
         {"name": "web1", "host": "kvm2", "node": "kvm2"},
         {"name": "db1", "host": "kvm3", "node": "kvm3-b"},
-        {"name": "x", "host": "kvm2"},
+        {"name": "x", "host": "kvm3", "node": "kvm3"},
     ]
     plan = {"restarts": restarts, "found": [], "left": [], "lost": []}
     assert evacuation_lines("kvm1", plan) == [
@@ -246,7 +254,7 @@ def test_the_plan_of_an_evacuation_is_a_table():
         "  INSTANCE  FROM      TO",
         "  web1      kvm1  ->  kvm2",
         "  db1       kvm1  ->  kvm3/kvm3-b",
-        "  x         kvm1  ->  kvm2",
+        "  x         kvm1  ->  kvm3",
     ]
     assert evacuation_lines("kvm1", {**plan, "restarts": []}) == ["No instance of kvm1 is to be restarted."]
 
