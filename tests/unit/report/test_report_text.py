@@ -68,7 +68,7 @@ def instances_named(names, most, **more):
         {"name": name, "state": "running", "host": "kvm1", "node": "kvm1", "vcpus": 1, "memory_mb": 64, "disk_gb": 1, **more}
         for name in names
     ]
-    return within(instances_table(rows), most)
+    return within(instances_table(rows, NODES), most)
 
 
 def test_names_are_whole_where_there_is_room():
@@ -268,6 +268,10 @@ def test_hosts_come_in_the_order_of_their_numbers():
     assert [line.split()[0] for line in hosts_table(rows, 1000)[1:]] == ["b1", "kvm1", "kvm1-b", "kvm2", "kvm10"]
 
 
+#: kvm2 has two nodes.
+NODES = [("kvm2", "kvm2"), ("kvm2", "kvm2-lxc")]
+
+
 def test_instances():
     rows = [
         {
@@ -283,15 +287,15 @@ def test_instances():
         },
         {"name": "x", "state": "building", "host": "kvm2", "node": "kvm2-lxc", "vcpus": 10, "memory_mb": 512},
     ]
-    assert instances_table(rows) == [
+    assert instances_table(rows, NODES) == [
         "INSTANCE  STATE     HOST           VCPU   MEMORY   DISK  GROUP  PROJECT",
         "web1      running   kvm1              1   64 MiB  1 GiB  web    -",
         "x         building  kvm2/kvm2-lxc    10  512 MiB      -  -      -",
     ]
     rows[0]["labels"] = {"tier": "front", "app": "shop"}
-    assert instances_table(rows)[:2] == [
+    assert instances_table(rows, NODES)[:2] == [
         "INSTANCE  STATE     HOST           VCPU   MEMORY   DISK  GROUP  PROJECT  LABELS",
         "web1      running   kvm1              1   64 MiB  1 GiB  web    -        app=shop, tier=front",
     ]
     # Only where there is room.
-    assert within(instances_table(rows), 80)[0].endswith("GROUP  PROJECT")
+    assert within(instances_table(rows, NODES), 80)[0].endswith("GROUP  PROJECT")
