@@ -176,3 +176,13 @@ def test_what_a_host_is_may_be_said_to_whatever_reads_hosts(name):
     """Such a run reads each host as discover does, with the same variables."""
     given = ("drover_shared_pools", "drover_uris", "drover_instances_path", "drover_migration_uri")
     assert foreign_variables.of_others(name, given, given) == []
+
+
+def test_walk_f15_an_option_that_is_missing_has_its_variable():
+    """It named the options of a module, where a person types variables."""
+    said = failure("instance_disk", {"drover_instance": "web"}, name="web", store_url="sqlite:///nowhere.db")
+    assert "Set drover_disk_path (option path)." in said
+    said = failure("instance_cdrom", {"drover_instance": "web"}, name="web", store_url="sqlite:///nowhere.db")
+    assert "Set drover_disk_path (option path) or drover_disk (option target)." in said
+    # Somebody who uses the module alone types options.
+    assert "drover_" not in failure("instance_disk", name="web", store_url="sqlite:///nowhere.db")

@@ -183,7 +183,7 @@ def test_a_host_is_disabled_and_enabled(url, tmp_path):
         return playbook(name, url, *options, folder=tmp_path, variables={"drover_host": "kvm1", **variables})
 
     code, said = play("host_disable", "--check", drover_reason="bad fan")
-    assert code == 0 and "changed=1" in said and state(url)["kvm1"] == ("enabled", None), said
+    assert code == 0 and "changed=1" in said and "kvm1 would be disabled" in said and state(url)["kvm1"] == ("enabled", None), said
     code, said = play("host_disable", drover_reason="bad fan")
     assert code == 0 and "kvm1 is disabled (bad fan): it gets no new" in said and state(url)["kvm1"] == ("disabled", "bad fan"), said
     code, said = play("host_disable")
