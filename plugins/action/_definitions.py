@@ -64,6 +64,8 @@ class ActionModule(DroverAction):
             kept = instances.kept(connection, [each["uuid"] for each in resolved])
             recorded = flavors_of_store.read_all(connection)
             pools = instances.pool_disks(connection, [each["uuid"] for each in resolved])
+        if read is not None and not self._task.check_mode and any(each["state"] == "new" for each in resolved):
+            read.refuse_unwritable()
         absent = [item for item in checked if item.get("state") == "absent"]
         result = {"changed": False, "instances": resolved, "sections": sections, "server_groups": sections["server_groups"]}
         result["absent"] = sorted(item["name"] for item in absent)

@@ -65,8 +65,9 @@ def variables() -> str:
         "# All variables",
         "",
         "Every variable that the collection reads. A variable with the prefix `drover_` that is not in this list gets a warning, so that a",
-        "spelling mistake is noticed; on the command line it is refused. A variable whose default is true or false takes true, yes, on, 1, false,",
-        "no, off and 0, and nothing else. Durations are in seconds, `_mb` is MiB, `_gb` is GiB. The default is in brackets.",
+        "spelling mistake is noticed; on the command line it is refused, and so is one that the [playbook](playbooks.md) does not read. A variable",
+        "whose default is true or false takes true, yes, on, 1, false, no, off and 0, and nothing else. Durations are in seconds, `_mb` is MiB,",
+        "`_gb` is GiB. The default is in brackets.",
         "",
     ]
     for kind, (title, where) in KINDS.items():

@@ -196,6 +196,14 @@ class Document:
                 f"as it is. Write this into it yourself: {lines}."
             )
 
+    def refuse_unwritable(self) -> None:
+        """Refuse to place instances whose host and uuid could not be written down afterwards."""
+        if not os.access(os.path.realpath(self.path), os.W_OK):
+            raise DroverError(
+                f"The definitions file {self.path} cannot be written here, and the host and the uuid of each new instance are written into it. Nothing "
+                "was placed: make the file writable, or give the definitions with drover_instance_definitions."
+            )
+
     def save(self) -> None:
         """Replace the file in one step, keeping its permissions.
 

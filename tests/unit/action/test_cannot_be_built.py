@@ -162,3 +162,14 @@ def test_walk_f33_keys_of_ones_own(read):
     text = "x-common: &c\n  memory_mb: 64\n  vcpus: 2\ninstances:\n  - {<<: *c, name: web1}\n  - <<: *c\n    name: web2\n"
     assert [each["vcpus"] for each in read(text)["instances"]] == [2, 2]
     assert "^x-" in json.loads(page.schema())["patternProperties"]
+
+
+def test_a_file_that_cannot_be_written_is_refused_before(read, monkeypatch):
+    """It was noticed after the build."""
+    given = read.given(instance())
+    monkeypatch.setattr("os.access", lambda path, mode: False)
+    said = failure("_definitions", **given)
+    assert said.startswith(f"The definitions file {read.path} cannot be written here") and "Nothing was placed" in said
+    # A dry run writes nothing, and what is there is not placed.
+    assert run("_definitions", None, check=True, **given)["instances"]
+    assert run("_definitions", **read.given({"instances": [{"name": "old", "memory_mb": 64}]}))["instances"]
