@@ -95,7 +95,8 @@ def said_once(found: Iterable[tuple[str, str]], start: str = "") -> list[str]:
     """
     groups: dict[str, list[tuple[str, str]]] = {}
     for name, sentence in found:
-        groups.setdefault(sentence.replace(name, "\0"), []).append((name, sentence))
+        # As a word: a guest may be named a.
+        groups.setdefault(re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "\0", sentence), []).append((name, sentence))
     said: list[str] = []
     for (_name, first), *others in groups.values():
         same = f"The same for {some([name for name, _sentence in others], 2)}." if others else ""

@@ -83,7 +83,7 @@ def drain_lines(plan: DrainPlan) -> list[str]:
     if off:
         lines.append(f"To be shut down by their policy: {', '.join(off)}.")
     restless = {
-        known: [move["name"] for move in moves if not move["converges"] and (move["dirty_mib"] is not None) == known]
+        known: [move["name"] for move in moves if not move["converges"] and (move.get("dirty_mib") is not None) == known]
         for known in (True, False)
     }
     if restless[True]:
