@@ -226,7 +226,7 @@ def known_pools(instances: Iterable[Mapping[str, Any]], known: Collection[str], 
                 raise DroverError(
                     f"{places[item['name']]}: instance {item['name']}, disk {number}: no host has the storage pool {name} in its "
                     f"drover_storage_pools{validation.which_name(name, known)}. {has}. Correct the name, or add the pool to drover_storage_pools of a host "
-                    "has it and run drover.compute.discover. Nothing was placed."
+                    "that has it and run drover.compute.discover. Nothing was placed."
                 )
 
 

@@ -101,7 +101,10 @@ def _value(field: Field, value: Any, key: str, place: str) -> Any:
 def no_text(key: str, value: Any) -> str:
     """Return the sentence about a value that YAML does not read as a text, such as ``name: 103``."""
     kind = "true or false" if isinstance(value, bool) else "a number" if isinstance(value, (int, float)) else "a date or the like"
-    return f'{key} must be a text, not {validation.shown(value)}, which YAML reads as {kind}. Put it into quotes, such as {key}: "{value}".'
+    # Of other numbers YAML does not keep how they were written.
+    example = f', such as {key}: "{value}"' if isinstance(value, int) and not isinstance(value, bool) else ""
+    shown = validation.shown(value) if isinstance(value, (bool, int, float)) else value
+    return f"{key} must be a text, not {shown}, which YAML reads as {kind}. Put it into quotes{example}."
 
 
 def _items(field: Field, values: list[Any], key: str, place: str) -> Iterator[Any]:
