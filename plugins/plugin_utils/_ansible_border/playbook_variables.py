@@ -23,8 +23,8 @@ controller domain_type hypervisors instances_path migration migration_address mi
 store_machine store_url uris
 """,
     "discover": """
-availability_zone cell cpu cpu_allocation_ratio cpu_dedicated_set cpu_shared_set disk_allocation_ratio domain_type hypervisors
-instances_path ip_pools labels max_age mdev_types migration_address migration_uri numa_report_in_placement pci_device_specs
+availability_zone awx_discover_slices cell cpu cpu_allocation_ratio cpu_dedicated_set cpu_shared_set disk_allocation_ratio domain_type
+hypervisors instances_path ip_pools labels max_age mdev_types migration_address migration_uri numa_report_in_placement pci_device_specs
 pci_report_in_placement probe_kvm ram_allocation_ratio reserved_host_cpus reserved_host_disk_mb reserved_host_memory_mb
 reserved_huge_pages service_down_time shared_block_devices shared_pools storage_pools store_url uris vcpu_pin_set
 """,
@@ -39,7 +39,7 @@ disk_allocation_ratio domain_type evacuate_down_percent evacuate_down_seconds ev
 evacuate_start_seconds host host_is_off hypervisors instances_path ip_pools labels max_evacuations mdev_types migration_address
 migration_uri notify numa_report_in_placement pci_device_specs pci_report_in_placement plan_only power_address power_broadcast
 power_ca_path power_confirmations power_domain power_driver power_force power_mac power_password power_resource_id power_shutdown_command
-power_timeout power_user power_validate_certs probe_kvm ram_allocation_ratio reason reserved_host_cpus reserved_host_disk_mb
+power_timeout power_user power_uuid power_validate_certs probe_kvm ram_allocation_ratio reason reserved_host_cpus reserved_host_disk_mb
 reserved_host_memory_mb reserved_huge_pages scheduler scheduler_file service_down_time shared_block_devices shared_pools start_max_age
 start_timeout storage_addresses storage_fence storage_pools store_machine store_url unmovable uris vcpu_pin_set
 """,
@@ -51,6 +51,15 @@ host reason service_down_time store_url
 """,
     "host_enable": """
 host service_down_time store_url
+""",
+    "host_remove": """
+host new_name service_down_time store_url
+""",
+    "host_replace": """
+availability_zone cell cpu cpu_allocation_ratio cpu_dedicated_set cpu_shared_set disk_allocation_ratio domain_type host hypervisors
+instances_path ip_pools labels mdev_types migration_address migration_uri numa_report_in_placement pci_device_specs
+pci_report_in_placement probe_kvm ram_allocation_ratio reserved_host_cpus reserved_host_disk_mb reserved_host_memory_mb
+reserved_huge_pages service_down_time shared_block_devices shared_pools storage_pools store_url uris vcpu_pin_set
 """,
     "hosts": """
 host selector service_down_time store_url
@@ -124,9 +133,9 @@ scheduler_file server_groups service_down_time start_max_age store_machine store
 absent_hosts availability_zone cell controller cpu cpu_allocation_ratio cpu_dedicated_set cpu_shared_set disk_allocation_ratio domain_type
 host hypervisors instances_path ip_pools labels mdev_types migration_address migration_uri numa_report_in_placement pci_device_specs
 pci_report_in_placement power_action power_address power_boot_timeout power_broadcast power_ca_path power_domain power_driver power_force
-power_mac power_password power_reboot_command power_resource_id power_shutdown_command power_timeout power_user power_validate_certs
-probe_kvm ram_allocation_ratio reserved_host_cpus reserved_host_disk_mb reserved_host_memory_mb reserved_huge_pages service_down_time
-shared_block_devices shared_pools start_max_age storage_pools store_machine store_url uris vcpu_pin_set
+power_mac power_password power_reboot_command power_resource_id power_shutdown_command power_timeout power_user power_uuid
+power_validate_certs probe_kvm ram_allocation_ratio reserved_host_cpus reserved_host_disk_mb reserved_host_memory_mb reserved_huge_pages
+service_down_time shared_block_devices shared_pools start_max_age storage_pools store_machine store_url uris vcpu_pin_set
 """,
     "rebalance": """
 absent_hosts controller hypervisors max_migrations max_migrations_overall max_migrations_per_destination max_wait migration plan_file
@@ -143,7 +152,7 @@ cpu_shared_set disk_allocation_ratio domain_type drain_rounds hypervisors instan
 max_migrations_overall max_migrations_per_destination max_wait mdev_types migration migration_address migration_uri notify
 numa_report_in_placement pci_device_specs pci_report_in_placement plan_only power_address power_boot_timeout power_broadcast power_ca_path
 power_domain power_driver power_force power_mac power_password power_reboot_command power_resource_id power_shutdown_command power_timeout
-power_user power_validate_certs probe_kvm ram_allocation_ratio reason reboot_sentinel reserved_host_cpus reserved_host_disk_mb
+power_user power_uuid power_validate_certs probe_kvm ram_allocation_ratio reason reboot_sentinel reserved_host_cpus reserved_host_disk_mb
 reserved_host_memory_mb reserved_huge_pages rolling_all_hosts rolling_batch_size rolling_blocked rolling_bring_back rolling_hooks
 rolling_reboot rolling_restart rolling_spare_hosts scheduler scheduler_file service_down_time shared_block_devices shared_pools
 shutdown_timeout solver_seconds start_max_age storage_pools store_machine store_url unmovable uris vcpu_pin_set
