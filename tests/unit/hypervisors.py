@@ -224,7 +224,7 @@ class Hosts:
         )
 
 
-def ask_each(questions, most, limit):
+def ask_each(questions, most, limit, show=None):
     """at_once.ask_each() in this process, where the hosts are; one host after the other."""
     answers = {}
     for host, question in questions.items():
