@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Mapping, Sequence
-from itertools import zip_longest
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
@@ -66,7 +65,7 @@ class ActionModule(ConductorAction):
         if silent:
             self.show(f"Not read, as they do not answer: {some(silent)}. What is new is not looked for there.")
         every = set(lacking) if len(lacking) + len(silent) >= len(ports.hosts.names()) else {*lacking, *ports.hosts.names()}
-        pairs = zip_longest(requests, args["networks"], fillvalue=())
+        pairs = zip(requests, args["networks"] or [()] * len(requests))
         return [self._with_networks(request, networks, lacking, every) for request, networks in pairs], began
 
     def _with_networks(

@@ -125,7 +125,11 @@ class DroverAction(ActionBase):
     def _typed(self, message: str, task_vars: Mapping[str, Any]) -> str:
         """Return a sentence with the variables of the options that a message names, where a playbook sets them from variables."""
         named = [f"{variable} (option {option})" for option, variable in self.TYPED.items() if re.search(rf"\b{option}\b", message)]
-        return f" Set {' or '.join(named)}." if named and set(self.TYPED.values()) & set(task_vars) else ""
+        return (
+            f"{'' if message.endswith('.') else '.'} Set {' or '.join(named)}."
+            if named and set(self.TYPED.values()) & set(task_vars)
+            else ""
+        )
 
     def _with_variables(self, message: str, given: Mapping[str, Any], task_vars: Mapping[str, Any]) -> str:
         """Name the variable in place of an option that a role sets from it: a person has typed the variable."""
