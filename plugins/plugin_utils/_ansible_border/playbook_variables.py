@@ -5,6 +5,13 @@
 
 from __future__ import annotations
 
+#: Those that say what a host is.
+OF_HOSTS = """
+availability_zone cell cpu cpu_allocation_ratio cpu_dedicated_set cpu_shared_set disk_allocation_ratio domain_type hypervisors
+instances_path ip_pools labels mdev_types migration_address migration_uri numa_report_in_placement pci_device_specs
+pci_report_in_placement probe_kvm ram_allocation_ratio reserved_host_cpus reserved_host_disk_mb reserved_host_memory_mb
+reserved_huge_pages shared_block_devices shared_pools storage_pools uris vcpu_pin_set
+"""
 READ: dict[str, str] = {
     "audit": """
 audit_heal audit_release_expired audit_strict notify store_url
@@ -23,29 +30,27 @@ controller domain_type hypervisors instances_path migration migration_address mi
 store_machine store_url uris
 """,
     "discover": """
-availability_zone awx_discover_slices cell cpu cpu_allocation_ratio cpu_dedicated_set cpu_shared_set disk_allocation_ratio domain_type
-hypervisors instances_path ip_pools labels max_age mdev_types migration_address migration_uri numa_report_in_placement pci_device_specs
-pci_report_in_placement probe_kvm ram_allocation_ratio reserved_host_cpus reserved_host_disk_mb reserved_host_memory_mb
-reserved_huge_pages service_down_time shared_block_devices shared_pools storage_pools store_url uris vcpu_pin_set
-""",
+awx_discover_slices max_age service_down_time store_url
+"""
+    + OF_HOSTS,
     "drain": """
 absent_hosts backup_folder backup_incremental backup_timeout before_drain controller destination_pool drain_rounds extra_moves host
-hypervisors max_migrations max_migrations_overall max_migrations_per_destination max_wait migration notify plan_only pool reason scheduler
+max_migrations max_migrations_overall max_migrations_per_destination max_wait migration notify plan_only pool reason scheduler
 scheduler_file service_down_time shutdown_timeout solver_seconds start_max_age store_machine store_url unmovable
-""",
+"""
+    + OF_HOSTS,
     "evacuate": """
-absent_hosts availability_zone cell ceph_admin ceph_arguments controller cpu cpu_allocation_ratio cpu_dedicated_set cpu_shared_set
-disk_allocation_ratio domain_type evacuate_down_percent evacuate_down_seconds evacuate_force evacuate_quiet_seconds evacuate_rounds
-evacuate_start_seconds host host_is_off hypervisors instances_path ip_pools labels max_evacuations mdev_types migration_address
-migration_uri notify numa_report_in_placement pci_device_specs pci_report_in_placement plan_only power_address power_broadcast
-power_ca_path power_confirmations power_domain power_driver power_force power_mac power_password power_resource_id power_shutdown_command
-power_timeout power_user power_uuid power_validate_certs probe_kvm ram_allocation_ratio reason reserved_host_cpus reserved_host_disk_mb
-reserved_host_memory_mb reserved_huge_pages scheduler scheduler_file service_down_time shared_block_devices shared_pools start_max_age
-start_timeout storage_addresses storage_fence storage_pools store_machine store_url unmovable uris vcpu_pin_set
-""",
+absent_hosts ceph_admin ceph_arguments controller evacuate_down_percent evacuate_down_seconds evacuate_force evacuate_quiet_seconds
+evacuate_rounds evacuate_start_seconds host host_is_off max_evacuations notify plan_only power_address power_broadcast power_ca_path
+power_confirmations power_domain power_driver power_force power_mac power_password power_resource_id power_shutdown_command power_timeout
+power_user power_uuid power_validate_certs reason scheduler scheduler_file service_down_time start_max_age start_timeout storage_addresses
+storage_fence store_machine store_url unmovable
+"""
+    + OF_HOSTS,
     "fleet_cpu": """
-absent_hosts controller fleet_cpu_hosts fleet_cpu_renew hypervisors start_max_age store_machine store_url
-""",
+absent_hosts controller fleet_cpu_hosts fleet_cpu_renew start_max_age store_machine store_url
+"""
+    + OF_HOSTS,
     "host_disable": """
 host reason service_down_time store_url
 """,
@@ -56,107 +61,113 @@ host service_down_time store_url
 host new_name service_down_time store_url
 """,
     "host_replace": """
-availability_zone cell cpu cpu_allocation_ratio cpu_dedicated_set cpu_shared_set disk_allocation_ratio domain_type host hypervisors
-instances_path ip_pools labels mdev_types migration_address migration_uri numa_report_in_placement pci_device_specs
-pci_report_in_placement probe_kvm ram_allocation_ratio reserved_host_cpus reserved_host_disk_mb reserved_host_memory_mb
-reserved_huge_pages service_down_time shared_block_devices shared_pools storage_pools store_url uris vcpu_pin_set
-""",
+host service_down_time store_url
+"""
+    + OF_HOSTS,
     "hosts": """
 host selector service_down_time store_url
 """,
     "image_cache_clean": """
-absent_hosts controller hypervisors instances_path start_max_age store_machine store_url
-""",
+absent_hosts controller start_max_age store_machine store_url
+"""
+    + OF_HOSTS,
     "instance_cdrom": """
-absent_hosts controller disk disk_path disk_state hypervisors instance start_max_age store_machine store_url
-""",
+absent_hosts controller disk disk_path disk_state instance start_max_age store_machine store_url
+"""
+    + OF_HOSTS,
     "instance_delete": """
-absent_hosts controller definitions delete_keep_disks hypervisors instance instance_definitions instance_force instance_timeout instances
-selector start_max_age store_machine store_url
-""",
+absent_hosts controller definitions delete_keep_disks instance instance_definitions instance_force instance_timeout instances selector
+start_max_age store_machine store_url
+"""
+    + OF_HOSTS,
     "instance_disk": """
-absent_hosts controller disk disk_gb disk_path disk_state hypervisors instance instance_timeout start_max_age store_machine store_url
-""",
+absent_hosts controller disk disk_gb disk_path disk_state instance instance_timeout start_max_age store_machine store_url
+"""
+    + OF_HOSTS,
     "instance_disk_move": """
-abort absent_hosts controller disk hypervisors instance migration pool start_max_age store_machine store_url
-""",
+abort absent_hosts controller disk instance migration pool start_max_age store_machine store_url
+"""
+    + OF_HOSTS,
     "instance_migrate": """
-absent_hosts controller despite_policy destination hypervisors instance instance_force instance_timeout instances max_migrations
+absent_hosts controller despite_policy destination instance instance_force instance_timeout instances max_migrations
 max_migrations_overall max_migrations_per_destination max_wait migrate_cold migration scheduler scheduler_file selector service_down_time
 shutdown_timeout start_max_age store_machine store_url
-""",
+"""
+    + OF_HOSTS,
     "instance_reboot": """
-absent_hosts controller hypervisors instance instance_timeout instances reboot_hard selector start_max_age store_machine store_url
-""",
+absent_hosts controller instance instance_timeout instances reboot_hard selector start_max_age store_machine store_url
+"""
+    + OF_HOSTS,
     "instance_resize": """
-absent_hosts controller despite_policy destination disk_gb flavor hypervisors instance instance_force instance_timeout instances memory_mb
-migration resize scheduler scheduler_file selector service_down_time start_max_age store_machine store_url vcpus
-""",
+absent_hosts controller despite_policy destination disk_gb flavor instance instance_force instance_timeout instances memory_mb migration
+resize scheduler scheduler_file selector service_down_time start_max_age store_machine store_url vcpus
+"""
+    + OF_HOSTS,
     "instance_show": """
 instance instances selector store_url
 """,
     "instance_snapshot": """
-absent_hosts controller hypervisors instance instances selector snapshot_description snapshot_discard snapshot_name snapshot_state
-snapshot_timeout start_max_age store_machine store_url
-""",
+absent_hosts controller instance instances selector snapshot_description snapshot_discard snapshot_name snapshot_state snapshot_timeout
+start_max_age store_machine store_url
+"""
+    + OF_HOSTS,
     "instance_start": """
-absent_hosts controller hypervisors instance instance_timeout instances selector start_max_age store_machine store_url
-""",
+absent_hosts controller instance instance_timeout instances selector start_max_age store_machine store_url
+"""
+    + OF_HOSTS,
     "instance_stop": """
-absent_hosts controller hypervisors instance instance_force instance_timeout instances selector start_max_age store_machine store_url
-""",
+absent_hosts controller instance instance_force instance_timeout instances selector start_max_age store_machine store_url
+"""
+    + OF_HOSTS,
     "instances": """
 host instance_state project selector store_url
 """,
     "libvirt_restart": """
-availability_zone cell cpu cpu_allocation_ratio cpu_dedicated_set cpu_shared_set disk_allocation_ratio domain_type host hypervisors
-instances_path ip_pools labels libvirt_service mdev_types migration_address migration_uri numa_report_in_placement pci_device_specs
-pci_report_in_placement probe_kvm ram_allocation_ratio reserved_host_cpus reserved_host_disk_mb reserved_host_memory_mb
-reserved_huge_pages shared_block_devices shared_pools storage_pools store_url uris vcpu_pin_set
-""",
+host libvirt_service store_url
+"""
+    + OF_HOSTS,
     "metrics": """
 metrics metrics_host metrics_push scheduler scheduler_file service_down_time store_url
 """,
     "migration_abort": """
-absent_hosts controller host hypervisors instance instances max_migrations max_migrations_overall max_migrations_per_destination max_wait
-selector shutdown_timeout start_max_age store_machine store_url
-""",
+absent_hosts controller host instance instances max_migrations max_migrations_overall max_migrations_per_destination max_wait selector
+shutdown_timeout start_max_age store_machine store_url
+"""
+    + OF_HOSTS,
     "migration_trust": """
 host hypervisors migration_source migration_trust_peers migration_trust_state migration_uri store_url
 """,
     "place": """
-absent_hosts apply_changes build_timeout controller cpu definitions delete_keep_disks despite_policy domain_template domain_type
-hypervisors instance_definitions instance_force instance_timeout instances_path migration place_force remove_absent scheduler
-scheduler_file server_groups service_down_time start_max_age store_machine store_url
-""",
+absent_hosts apply_changes build_timeout controller definitions delete_keep_disks despite_policy domain_template instance_definitions
+instance_force instance_timeout migration place_force remove_absent scheduler scheduler_file server_groups service_down_time start_max_age
+store_machine store_url
+"""
+    + OF_HOSTS,
     "power": """
-absent_hosts availability_zone cell controller cpu cpu_allocation_ratio cpu_dedicated_set cpu_shared_set disk_allocation_ratio domain_type
-host hypervisors instances_path ip_pools labels mdev_types migration_address migration_uri numa_report_in_placement pci_device_specs
-pci_report_in_placement power_action power_address power_boot_timeout power_broadcast power_ca_path power_domain power_driver power_force
-power_mac power_password power_reboot_command power_resource_id power_shutdown_command power_timeout power_user power_uuid
-power_validate_certs probe_kvm ram_allocation_ratio reserved_host_cpus reserved_host_disk_mb reserved_host_memory_mb reserved_huge_pages
-service_down_time shared_block_devices shared_pools start_max_age storage_pools store_machine store_url uris vcpu_pin_set
-""",
+absent_hosts controller host power_action power_address power_boot_timeout power_broadcast power_ca_path power_domain power_driver
+power_force power_mac power_password power_reboot_command power_resource_id power_shutdown_command power_timeout power_user power_uuid
+power_validate_certs service_down_time start_max_age store_machine store_url
+"""
+    + OF_HOSTS,
     "rebalance": """
-absent_hosts controller hypervisors max_migrations max_migrations_overall max_migrations_per_destination max_wait migration plan_file
-plan_only rebalance_cooldown rebalance_cost_per_gib rebalance_despite_maintenance rebalance_margin rebalance_max_moves rebalance_threshold
+absent_hosts controller max_migrations max_migrations_overall max_migrations_per_destination max_wait migration plan_file plan_only
+rebalance_cooldown rebalance_cost_per_gib rebalance_despite_maintenance rebalance_margin rebalance_max_moves rebalance_threshold
 rebalance_weights scheduler scheduler_file service_down_time shutdown_timeout start_max_age store_machine store_url
-""",
+"""
+    + OF_HOSTS,
     "report": """
 controller extra_moves fleet max_migrations max_migrations_overall max_migrations_per_destination metrics metrics_host metrics_push
 migration plan plan_drain report report_host scheduler scheduler_file service_down_time solver_seconds store_machine store_url
 """,
     "rolling_maintenance": """
-absent_hosts availability_zone backup_folder backup_incremental backup_timeout cell controller cpu cpu_allocation_ratio cpu_dedicated_set
-cpu_shared_set disk_allocation_ratio domain_type drain_rounds hypervisors instances_path ip_pools labels max_migrations
-max_migrations_overall max_migrations_per_destination max_wait mdev_types migration migration_address migration_uri notify
-numa_report_in_placement pci_device_specs pci_report_in_placement plan_only power_address power_boot_timeout power_broadcast power_ca_path
+absent_hosts backup_folder backup_incremental backup_timeout controller drain_rounds max_migrations max_migrations_overall
+max_migrations_per_destination max_wait migration notify plan_only power_address power_boot_timeout power_broadcast power_ca_path
 power_domain power_driver power_force power_mac power_password power_reboot_command power_resource_id power_shutdown_command power_timeout
-power_user power_uuid power_validate_certs probe_kvm ram_allocation_ratio reason reboot_sentinel reserved_host_cpus reserved_host_disk_mb
-reserved_host_memory_mb reserved_huge_pages rolling_all_hosts rolling_batch_size rolling_blocked rolling_bring_back rolling_hooks
-rolling_reboot rolling_restart rolling_spare_hosts scheduler scheduler_file service_down_time shared_block_devices shared_pools
-shutdown_timeout solver_seconds start_max_age storage_pools store_machine store_url unmovable uris vcpu_pin_set
-""",
+power_user power_uuid power_validate_certs reason reboot_sentinel rolling_all_hosts rolling_batch_size rolling_blocked rolling_bring_back
+rolling_hooks rolling_reboot rolling_restart rolling_spare_hosts scheduler scheduler_file service_down_time shutdown_timeout
+solver_seconds start_max_age store_machine store_url unmovable
+"""
+    + OF_HOSTS,
     "schedule": """
 controller disk_gb flavor memory_mb num_instances scheduler scheduler_file service_down_time store_machine store_url vcpus
 """,
@@ -164,6 +175,7 @@ controller disk_gb flavor memory_mb num_instances scheduler scheduler_file servi
 changes flavor fleet rebalance_max_moves replay scheduler scheduler_file service_down_time simulation_page store_export store_url
 """,
     "undrain": """
-absent_hosts controller host hypervisors max_migrations pool shutdown_timeout start_max_age store_machine store_url
-""",
+absent_hosts controller host max_migrations pool shutdown_timeout start_max_age store_machine store_url
+"""
+    + OF_HOSTS,
 }
