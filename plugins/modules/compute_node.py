@@ -313,6 +313,11 @@ occupants:
     running: [{uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01, name: web-1, state: running, host: kvm1}]
     shut_off: []
     arriving: []
+machines:
+  description: The machine that the store had for the host, as C(before), and the one that it has now, as C(after), for people.
+  returned: with O(exchanged)
+  type: dict
+  sample: {before: host_uuid 4c4c4544-0038-3010-8052-b4c04f4d4d32, after: host_uuid 4c4c4544-0044-4710-8054-b8c04f4d4d32}
 nodes:
   description: How many compute nodes were recorded.
   returned: success

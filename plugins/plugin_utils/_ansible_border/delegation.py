@@ -61,7 +61,7 @@ class Delegation:
     """
 
     def __init__(self, action: Any, task_vars: Mapping[str, Any]) -> None:
-        self._action, self._variables = action, task_vars
+        self._action, self.variables = action, task_vars
         sentence = _untested(__version__)
         if sentence:
             # Ansible shows equal warnings once.
@@ -105,7 +105,7 @@ class Delegation:
             task.check_mode = check_mode
         began = time.monotonic()
         with self._limited(task, limit) if limit else self._alarm():
-            found = plain_result(_execute(self._action, task, dict(self._variables), probe))
+            found = plain_result(_execute(self._action, task, dict(self.variables), probe))
         if limit and found.get("failed") and time.monotonic() - began >= limit:
             # Before ansible-core 2.19 only the text of the message shows a time limit.
             found["timedout"] = {"period": limit}

@@ -53,7 +53,7 @@ class Hand:
         try:
             self.action._low_level_execute_command("true")
         except AnsibleConnectionFailure as problem:
-            raise Unreachable(self.host, problem) from None
+            raise Unreachable(self.host, _in_inventory(self.host, problem, self.task_vars)) from None
 
     def read(self, module: str, args: Mapping[str, Any]) -> dict[str, Any]:
         """Run a module that changes nothing; also return the result of a failure.
@@ -113,7 +113,7 @@ class Hand:
             with waiting.shown(terminal.show, self.host, module, task.timeout):
                 result = self.action._execute_module(module_name=full_name(module), module_args=_given(args), task_vars=self.task_vars)
         except AnsibleConnectionFailure as problem:
-            raise Unreachable(self.host, problem) from None
+            raise Unreachable(self.host, _in_inventory(self.host, problem, self.task_vars)) from None
         finally:
             task.environment = before
         return self._of_this_host(plain_result(result))
@@ -173,10 +173,22 @@ class RemoteHand(Hand):
         with waiting.shown(terminal.show, self.host, module, self._limit):
             result = self._delegation.run(self.host, full_name(module), _given(args), check_mode, self._limit, environment, self._probe)
         if result.get("unreachable"):
-            raise Unreachable(self.host, result.get("msg") or "it does not answer")
+            words = AnsibleConnectionFailure(str(result.get("msg") or "it does not answer"))
+            raise Unreachable(self.host, str(_in_inventory(self.host, words, self._delegation.variables)))
         if self._limit and result.get("timedout"):
             raise Late(self.host, self._limit)
         return self._of_this_host(result)
+
+
+def _in_inventory(host: str, problem: Exception, variables: Mapping[str, Any] | None) -> Exception:
+    """Return why a host cannot be reached; that the inventory does not have it is the reason that a person can act on."""
+    names = ((variables or {}).get("groups") or {}).get("all")
+    if not names or host in names or host == "localhost":
+        return problem
+    return AnsibleConnectionFailure(
+        f"{str(problem).rstrip('.')}. {host} is not in the inventory. If it has left the fleet: ansible-playbook drover.compute.host_remove -e "
+        f"drover_host={host}"
+    )
 
 
 def full_name(module: str) -> str:

@@ -268,3 +268,14 @@ def test_b7_after_a_restore_nothing_is_said_to_be_gone():
         words = why_unmovable({"name": "web", "state": state, "may_run_elsewhere": "kvm2 was not read since the store was brought back"})
         assert "brought back" in words and "release" not in words
     assert "release" in why_unmovable({"name": "web", "state": "missing"})
+
+
+def test_walk_f09_a_host_that_left_the_inventory_is_said_to_have(fleet, there):
+    """Its name is in no DNS either; the way out belongs to the reason."""
+    there.hosts["kvm1"].reached = False
+    left = {"groups": {"all": ["kvm2", "kvm3"], "hypervisors": ["kvm2", "kvm3"]}}
+    for module, args in (("drain", {"host": "kvm1"}), ("instance", {"name": "web", "state": "rebooted"})):
+        with pytest.raises(AnsibleActionFail) as caught:
+            run(module, left, store_url=fleet, **args)
+        said = f"{caught.value} {json.dumps(caught.value.result)}"
+        assert "kvm1 is not in the inventory" in said and "host_remove -e drover_host=kvm1" in said, said
