@@ -59,16 +59,14 @@ def listing(
 def states(
     connection: Connection, now: float, service_down_time: float = 0, host: str | None = None, selector: Selector | None = None
 ) -> list[HostStatus]:
-    """Read the services of all hosts, of one or of a selector, sorted by host, without compute nodes and figures, in two statements."""
+    """Read the services of all hosts, of one or of a selector, sorted by host, without compute nodes and figures, in one statement."""
     table = tables.services
-    query = sa.select(table).where(table.c.binary == services.BINARY)
+    query = sa.select(table, services.is_unreported().label("is_gone")).where(table.c.binary == services.BINARY)
     if host is not None:
         query = query.where(table.c.host == host)
     if selector is not None:
         query = query.where(labels.condition(table.c.labels, selector))
-    gone = services.unreported(connection)
-    rows = connection.execute(query).all()
-    return sorted((_status(row, now, service_down_time, row.id in gone) for row in rows), key=lambda each: each["host"])
+    return sorted((_status(row, now, service_down_time) for row in connection.execute(query)), key=lambda each: each["host"])
 
 
 def resource_rows(connection: Connection, host: str, hosts: Sequence[ListedHost]) -> list[dict[str, Any]]:
@@ -133,11 +131,11 @@ def _pool(providers: Mapping[str, Any] | None, place: int, own: str) -> str | No
     return None if providers is None or number < 0 or providers["uuid"][number] == own else providers["name"][number]
 
 
-def _status(row: Row, now: float, service_down_time: float, is_gone: bool) -> HostStatus:
-    reason = services.UNREPORTED if is_gone else services.down_reason(row, now, service_down_time)
+def _status(row: Row, now: float, service_down_time: float) -> HostStatus:
+    reason = services.UNREPORTED if row.is_gone else services.down_reason(row, now, service_down_time)
     return {
         "host": row.host,
-        "state": "unreported" if is_gone else "up" if reason is None else "down",
+        "state": "unreported" if row.is_gone else "up" if reason is None else "down",
         "status": "disabled" if row.disabled else "enabled",
         "maintenance": bool(row.maintenance),
         "forced_down": bool(row.forced_down),

@@ -114,11 +114,11 @@ def up_hosts(connection: Connection, hosts: Iterable[str], now: float) -> set[st
     return {row.host for row in bulk.among(connection, query, table.c.host, hosts) if down_reason(row, now, 0) is None}
 
 
-def unreported(connection: Connection) -> set[int]:
-    """Return the ids of the services whose hosts report none of the nodes that the store has of them."""
-    table = tables.compute_nodes
-    query = sa.select(table.c.service_id).group_by(table.c.service_id).having(sa.func.sum(sa.case((table.c.reported, 1), else_=0)) == 0)
-    return set(connection.execute(query).scalars())
+def is_unreported() -> sa.ColumnElement[bool]:
+    """Write the test that a host reports none of the nodes that the store has of it."""
+    nodes = tables.compute_nodes
+    own = sa.exists().where(nodes.c.service_id == tables.services.c.id)
+    return sa.and_(own, ~own.where(nodes.c.reported))
 
 
 def order(connection: Connection, hosts: Iterable[str]) -> dict[str, int]:
