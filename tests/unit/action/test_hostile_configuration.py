@@ -29,7 +29,6 @@ hash_behaviour = merge
 jinja2_native = true
 private_role_vars = true
 inject_facts_as_vars = false
-error_on_undefined_vars = false
 force_handlers = true
 duplicate_dict_key = error
 display_skipped_hosts = false
