@@ -313,7 +313,11 @@ def read_by_playbooks() -> str:
     for path in sorted((ROOT / "playbooks").glob("*.yml")):
         found, of_hosts = readers.of_playbook(path.stem), readers.of_hosts()
         hosts = found >= of_hosts
-        text += [f'    "{path.stem}": """', *_without_prefix(found - of_hosts if hosts else found), f'"""{" + OF_HOSTS" if hosts else ""},']
+        text += [
+            f'    "{path.stem}": """',
+            *_without_prefix(found - of_hosts if hosts else found),
+            *(['"""', "    + OF_HOSTS,"] if hosts else ['""",']),
+        ]
     return "\n".join([*text, "}", ""])
 
 

@@ -31,22 +31,26 @@ store_machine store_url uris
 """,
     "discover": """
 awx_discover_slices max_age service_down_time store_url
-""" + OF_HOSTS,
+"""
+    + OF_HOSTS,
     "drain": """
 absent_hosts backup_folder backup_incremental backup_timeout before_drain controller destination_pool drain_rounds extra_moves host
 max_migrations max_migrations_overall max_migrations_per_destination max_wait migration notify plan_only pool reason scheduler
 scheduler_file service_down_time shutdown_timeout solver_seconds start_max_age store_machine store_url unmovable
-""" + OF_HOSTS,
+"""
+    + OF_HOSTS,
     "evacuate": """
 absent_hosts ceph_admin ceph_arguments controller evacuate_down_percent evacuate_down_seconds evacuate_force evacuate_quiet_seconds
 evacuate_rounds evacuate_start_seconds host host_is_off max_evacuations notify plan_only power_address power_broadcast power_ca_path
 power_confirmations power_domain power_driver power_force power_mac power_password power_resource_id power_shutdown_command power_timeout
 power_user power_uuid power_validate_certs reason scheduler scheduler_file service_down_time start_max_age start_timeout storage_addresses
 storage_fence store_machine store_url unmovable
-""" + OF_HOSTS,
+"""
+    + OF_HOSTS,
     "fleet_cpu": """
 absent_hosts controller fleet_cpu_hosts fleet_cpu_renew start_max_age store_machine store_url
-""" + OF_HOSTS,
+"""
+    + OF_HOSTS,
     "host_disable": """
 host reason service_down_time store_url
 """,
@@ -58,64 +62,78 @@ host new_name service_down_time store_url
 """,
     "host_replace": """
 host service_down_time store_url
-""" + OF_HOSTS,
+"""
+    + OF_HOSTS,
     "hosts": """
 host selector service_down_time store_url
 """,
     "image_cache_clean": """
 absent_hosts controller start_max_age store_machine store_url
-""" + OF_HOSTS,
+"""
+    + OF_HOSTS,
     "instance_cdrom": """
 absent_hosts controller disk disk_path disk_state instance start_max_age store_machine store_url
-""" + OF_HOSTS,
+"""
+    + OF_HOSTS,
     "instance_delete": """
 absent_hosts controller definitions delete_keep_disks instance instance_definitions instance_force instance_timeout instances selector
 start_max_age store_machine store_url
-""" + OF_HOSTS,
+"""
+    + OF_HOSTS,
     "instance_disk": """
 absent_hosts controller disk disk_gb disk_path disk_state instance instance_timeout start_max_age store_machine store_url
-""" + OF_HOSTS,
+"""
+    + OF_HOSTS,
     "instance_disk_move": """
 abort absent_hosts controller disk instance migration pool start_max_age store_machine store_url
-""" + OF_HOSTS,
+"""
+    + OF_HOSTS,
     "instance_migrate": """
 absent_hosts controller despite_policy destination instance instance_force instance_timeout instances max_migrations
 max_migrations_overall max_migrations_per_destination max_wait migrate_cold migration scheduler scheduler_file selector service_down_time
 shutdown_timeout start_max_age store_machine store_url
-""" + OF_HOSTS,
+"""
+    + OF_HOSTS,
     "instance_reboot": """
 absent_hosts controller instance instance_timeout instances reboot_hard selector start_max_age store_machine store_url
-""" + OF_HOSTS,
+"""
+    + OF_HOSTS,
     "instance_resize": """
 absent_hosts controller despite_policy destination disk_gb flavor instance instance_force instance_timeout instances memory_mb migration
 resize scheduler scheduler_file selector service_down_time start_max_age store_machine store_url vcpus
-""" + OF_HOSTS,
+"""
+    + OF_HOSTS,
     "instance_show": """
 instance instances selector store_url
 """,
     "instance_snapshot": """
 absent_hosts controller instance instances selector snapshot_description snapshot_discard snapshot_name snapshot_state snapshot_timeout
 start_max_age store_machine store_url
-""" + OF_HOSTS,
+"""
+    + OF_HOSTS,
     "instance_start": """
 absent_hosts controller instance instance_timeout instances selector start_max_age store_machine store_url
-""" + OF_HOSTS,
+"""
+    + OF_HOSTS,
     "instance_stop": """
 absent_hosts controller instance instance_force instance_timeout instances selector start_max_age store_machine store_url
-""" + OF_HOSTS,
+"""
+    + OF_HOSTS,
     "instances": """
 host instance_state project selector store_url
 """,
     "libvirt_restart": """
 host libvirt_service store_url
-""" + OF_HOSTS,
+"""
+    + OF_HOSTS,
     "metrics": """
 metrics metrics_host metrics_push scheduler scheduler_file service_down_time store_url
 """,
     "migration_abort": """
 absent_hosts controller host instance instances max_migrations max_migrations_overall max_migrations_per_destination max_wait selector
 shutdown_timeout start_max_age store_machine store_url
-""" + OF_HOSTS,
+"""
+    + OF_HOSTS,
     "migration_trust": """
 host hypervisors migration_source migration_trust_peers migration_trust_state migration_uri store_url
 """,
@@ -123,17 +141,20 @@ host hypervisors migration_source migration_trust_peers migration_trust_state mi
 absent_hosts apply_changes build_timeout controller definitions delete_keep_disks despite_policy domain_template instance_definitions
 instance_force instance_timeout migration place_force remove_absent scheduler scheduler_file server_groups service_down_time start_max_age
 store_machine store_url
-""" + OF_HOSTS,
+"""
+    + OF_HOSTS,
     "power": """
 absent_hosts controller host power_action power_address power_boot_timeout power_broadcast power_ca_path power_domain power_driver
 power_force power_mac power_password power_reboot_command power_resource_id power_shutdown_command power_timeout power_user power_uuid
 power_validate_certs service_down_time start_max_age store_machine store_url
-""" + OF_HOSTS,
+"""
+    + OF_HOSTS,
     "rebalance": """
 absent_hosts controller max_migrations max_migrations_overall max_migrations_per_destination max_wait migration plan_file plan_only
 rebalance_cooldown rebalance_cost_per_gib rebalance_despite_maintenance rebalance_margin rebalance_max_moves rebalance_threshold
 rebalance_weights scheduler scheduler_file service_down_time shutdown_timeout start_max_age store_machine store_url
-""" + OF_HOSTS,
+"""
+    + OF_HOSTS,
     "report": """
 controller extra_moves fleet max_migrations max_migrations_overall max_migrations_per_destination metrics metrics_host metrics_push
 migration plan plan_drain report report_host scheduler scheduler_file service_down_time solver_seconds store_machine store_url
@@ -145,7 +166,8 @@ power_domain power_driver power_force power_mac power_password power_reboot_comm
 power_user power_uuid power_validate_certs reason reboot_sentinel rolling_all_hosts rolling_batch_size rolling_blocked rolling_bring_back
 rolling_hooks rolling_reboot rolling_restart rolling_spare_hosts scheduler scheduler_file service_down_time shutdown_timeout
 solver_seconds start_max_age store_machine store_url unmovable
-""" + OF_HOSTS,
+"""
+    + OF_HOSTS,
     "schedule": """
 controller disk_gb flavor memory_mb num_instances scheduler scheduler_file service_down_time store_machine store_url vcpus
 """,
@@ -154,5 +176,6 @@ changes flavor fleet rebalance_max_moves replay scheduler scheduler_file service
 """,
     "undrain": """
 absent_hosts controller host max_migrations pool shutdown_timeout start_max_age store_machine store_url
-""" + OF_HOSTS,
+"""
+    + OF_HOSTS,
 }
