@@ -132,9 +132,10 @@ resized:
   type: bool
   default: false
 used_elsewhere:
-  description: Files that domains of other hypervisors use. They are never deleted at the source.
+  description:
+    - Files that domains of other hypervisors use or may use, as in M(drover.compute.domain). They are never deleted at the source.
   type: list
-  elements: str
+  elements: raw
   default: []
 shared_folders:
   description: Folders of this host that the operator has declared as shared storage. Files in them count as shared.
@@ -145,6 +146,12 @@ devices_there:
   description:
     - A mapping of the path of a block device to its worldwide name at the destination, or to V(declared) if the operator has declared that
       both hosts have the same device. A domain with any other device cannot be moved.
+  type: dict
+  default: {}
+file_systems_there:
+  description:
+    - A mapping of folders of the destination to a text for the file system that each is on. Without it, folders with equal free space and equal size
+      are on one.
   type: dict
   default: {}
 addresses_there:

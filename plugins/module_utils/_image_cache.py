@@ -362,11 +362,11 @@ class Cleaning:
 
     :param conn: libvirt of this host.
     :param folder: of instances.
-    :param elsewhere: paths that instances of other hosts need.
+    :param elsewhere: what other hosts need or may need, see _needs.elsewhere_of().
     :ivar kept: files that stay, dicts path and reason.
     """
 
-    def __init__(self, conn: Any, folder: str, elsewhere: list[str]) -> None:
+    def __init__(self, conn: Any, folder: str, elsewhere: list[Any]) -> None:
         self._above, self._folder, self._elsewhere, self._conn = folder, os.path.join(folder, CACHE), elsewhere, conn
         self.kept: list[dict[str, Any]] = []
         self._parts: list[str] = []

@@ -32,6 +32,9 @@ Need = tuple[str, str]
 
 USES = "uses it"
 
+#: Who needs a file of which no more is known than that another hypervisor does.
+ELSEWHERE: Need = ("a domain of another hypervisor", USES)
+
 #: What libvirt says of what is not there, by kind.
 _GONE = ("VIR_ERR_NO_DOMAIN", "VIR_ERR_NO_STORAGE_POOL", "VIR_ERR_NO_STORAGE_VOL")
 
@@ -48,6 +51,17 @@ class Sighting:
     def inode(self) -> tuple[int, int] | None:
         """What is the same for all names of one file; None where nothing is there."""
         return None if self.status is None else (self.status.st_dev, self.status.st_ino)
+
+
+def elsewhere_of(paths: Iterable[Any]) -> dict[str, Need]:
+    """Return what other hosts need or may need, by path.
+
+    :param paths: each a path, or a dict path, who and how (the words for both).
+    """
+    return {
+        **{each: ELSEWHERE for each in paths if isinstance(each, str)},
+        **{each["path"]: (each["who"], each["how"]) for each in paths if not isinstance(each, str)},
+    }
 
 
 def look(path: str) -> Sighting:
@@ -104,14 +118,16 @@ class Needs:
 
     :param conn: libvirt of this host.
     :param but: the uuid of the instance whose own needs do not count.
-    :param elsewhere: paths that instances of other hosts need.
+    :param elsewhere: paths that instances of other hosts need, see elsewhere_of().
     :param layers: real paths of images of that instance; what they are backed by does not count either.
     """
 
-    def __init__(self, conn: Any, but: str | None = None, elsewhere: Iterable[str] = (), layers: Iterable[str] = ()) -> None:
+    def __init__(self, conn: Any, but: str | None = None, elsewhere: Iterable[Any] = (), layers: Iterable[str] = ()) -> None:
         self._conn, self._layers = conn, set(layers)
         self._real: dict[str, Need] = {}
         self._inodes: dict[Any, Need] = {}
+        #: A path on each device that has a needed file, by the number of the device.
+        self.devices: dict[int, str] = {}
         self._folders: dict[str, str] = {}
         self._followed: set[tuple[str, str]] = set()
         self._doubts: list[str] = []
@@ -123,8 +139,9 @@ class Needs:
         self._written: list[tuple[str, set[Any]]] = []
         self._writers: dict[Any, str] | None = None
         # What is on the network is no file here.
-        for path in filter(os.path.isabs, elsewhere):
-            self._note(path, ("a domain of another hypervisor", USES), PLAIN)
+        for path, need in elsewhere_of(elsewhere).items():
+            if os.path.isabs(path):
+                self._note(path, need, PLAIN)
         for domain in conn.listAllDomains(0):
             try:
                 if domain.UUIDString() != but:
@@ -213,6 +230,7 @@ class Needs:
             if not stat.S_ISREG(found.status.st_mode):
                 continue
             self._inodes.setdefault(found.inode, need)
+            self.devices.setdefault(found.status.st_dev, found.real)
             if kind != OTHER:
                 self._near.add(os.path.dirname(found.real))
             # By another folder what is behind it may be another file too.
@@ -247,7 +265,15 @@ class Needs:
 
     def look_around(self, folders: Iterable[str]) -> None:
         """Take up what images in these folders are backed by, and those in the folders of domains' disks and of pools."""
-        for folder in [*folders, *self._near]:
+        self.look_into([*folders, *self._near])
+
+    def near(self) -> list[str]:
+        """Return the folders of domains' disks and of pools."""
+        return sorted(self._near)
+
+    def look_into(self, folders: Iterable[str]) -> None:
+        """Take up what images in these folders are backed by."""
+        for folder in folders:
             self._look_into(folder)
 
     def _look_into(self, folder: str) -> None:
@@ -282,6 +308,16 @@ class Needs:
     def user(self, path: str, sighting: Sighting) -> Need | None:
         """Who needs a file for certain: who and how, a pair of texts; None when nobody is known to."""
         return self._real.get(sighting.real) or self._real.get(path) or (sighting.inode and self._inodes.get(sighting.inode))
+
+    def by_inode(self, device: int, number: int) -> Need | None:
+        """Return who needs the file with an inode of a device of this host, and how; None when nobody is known to."""
+        return self._inodes.get((device, number))
+
+    def writer_by_inode(self, device: int, number: int) -> str | None:
+        """Return the name of a domain that may write to the file with an inode of a device of this host; None where none is known to."""
+        if self._writers is None:
+            self._writers = self._read_writers()
+        return self._writers.get((device, number))
 
     def below(self, folder: str) -> dict[str, str]:
         """What domains need in a folder, be it there or not, and who needs it in words.

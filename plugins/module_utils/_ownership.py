@@ -30,7 +30,7 @@ from ansible_collections.drover.compute.plugins.module_utils import (
 )
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import files_of_start, is_source, parse_disk
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._needs import Needs, Sighting, look, volume_path
+from ansible_collections.drover.compute.plugins.module_utils._needs import Needs, Sighting, elsewhere_of, look, volume_path
 from ansible_collections.drover.compute.plugins.module_utils._shared_storage import FOLDER_POOLS
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
@@ -140,7 +140,7 @@ class Ownership:
 
     :param conn: libvirt of this host.
     :param uuid, name: of the instance; if one of them is None, no name of a file proves anything.
-    :param elsewhere: paths that instances of other hosts need.
+    :param elsewhere: what other hosts need or may need, see _needs.elsewhere_of().
     :param folders: more folders in which images may be backed by the files.
     :ivar removed: the paths that were removed.
     :ivar kept: those that stay, dicts path and reason.
@@ -152,10 +152,11 @@ class Ownership:
         uuid: str | None,
         name: str | None,
         candidates: Sequence[Candidate],
-        elsewhere: Iterable[str] = (),
+        elsewhere: Iterable[Any] = (),
         folders: Iterable[str] = (),
     ) -> None:
         self._conn, self._uuid, self._name, self._elsewhere, self._folders = conn, uuid, name, list(elsewhere), list(folders)
+        self._needed_elsewhere = elsewhere_of(self._elsewhere)
         self._candidates = candidates
         self._own: list[tuple[Candidate, tuple[int, int] | None]] = []
         self._volumes: list[Candidate] = []
@@ -237,17 +238,17 @@ class Ownership:
 
     def _why_not_volume(self, path: str, volume: tuple[str, str], near: Sequence[str]) -> str | None:
         """Why a volume is not the instance's own, None when it is."""
-        if path in self._elsewhere:
+        if path in self._needed_elsewhere:
             # One that is off has no watcher of which Ceph would know.
-            return "a domain of another hypervisor uses it"
+            return " ".join(self._needed_elsewhere[path])
         if self._uuid is None or not _volumes.is_named_for(volume[1], self._uuid):
             return FOREIGN
         try:
             device = _block_volumes.device_of(self._conn, *volume)
             if device is None:
                 return self._needed(near).why_volume(volume[1])
-            if device in self._elsewhere:
-                return "a domain of another hypervisor uses it"
+            if device in self._needed_elsewhere:
+                return " ".join(self._needed_elsewhere[device])
             return self._needed(near).why(device, look(device))
         except libvirt.libvirtError as exc:
             return f"its pool cannot be read ({_libvirt.text_of(exc)})"

@@ -63,9 +63,9 @@ options:
     type: list
     elements: str
   used_elsewhere:
-    description: Files that domains of other hypervisors use. They are kept.
+    description: Files that domains of other hypervisors use or may use, as in M(drover.compute.domain). They are kept.
     type: list
-    elements: str
+    elements: raw
     default: []
   order:
     description:
@@ -280,7 +280,7 @@ def main() -> None:
             "whole": {"type": "bool", "default": False},
             "goes_on": {"type": "bool", "default": False},
             "looked_up": {"type": "list", "elements": "str"},
-            "used_elsewhere": {"type": "list", "elements": "str", "default": []},
+            "used_elsewhere": {"type": "list", "elements": "raw", "default": []},
             "order": {"type": "str"},
         },
         required_if=[("state", "moved", ["pool"])],

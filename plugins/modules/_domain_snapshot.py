@@ -42,9 +42,9 @@ options:
     type: bool
     default: false
   used_elsewhere:
-    description: Paths of the disks that domains of other hypervisors use.
+    description: Files that domains of other hypervisors use or may use, as in M(drover.compute.domain). They are kept, and not written to.
     type: list
-    elements: str
+    elements: raw
     default: []
   timeout:
     description: Seconds for a merge. It goes on when they are over, and the next call waits for it.
@@ -190,7 +190,7 @@ def main() -> None:
             "snapshot": {"type": "str"},
             "description": {"type": "str"},
             "discard": {"type": "bool", "default": False},
-            "used_elsewhere": {"type": "list", "elements": "str", "default": []},
+            "used_elsewhere": {"type": "list", "elements": "raw", "default": []},
             "timeout": {"type": "int", "default": 600},
             "order": {"type": "str"},
         },

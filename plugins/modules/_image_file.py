@@ -54,9 +54,11 @@ options:
     type: int
     default: 10
   used_elsewhere:
-    description: With O(state=clean), files that domains of other hypervisors use. They and their backing files are kept.
+    description:
+      - With O(state=clean), files that domains of other hypervisors use or may use, as in M(drover.compute.domain). They and their backing
+        files are kept.
     type: list
-    elements: str
+    elements: raw
     default: []
 extends_documentation_fragment:
   - drover.compute.libvirt
@@ -213,7 +215,7 @@ def main() -> None:
             "peer": {"type": "str"},
             "uploaded": {"type": "bool", "default": False},
             "seconds": {"type": "int", "default": 10},
-            "used_elsewhere": {"type": "list", "elements": "str", "default": []},
+            "used_elsewhere": {"type": "list", "elements": "raw", "default": []},
         },
         required_if=[("state", "present", ("name", "checksum")), ("state", "present", ("url", "path"), True)],
         mutually_exclusive=[("url", "path")],

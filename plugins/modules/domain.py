@@ -145,10 +145,10 @@ options:
     default: false
   used_elsewhere:
     description:
-      - Files that domains of other hypervisors use. With O(remove_disks) they and their backing files are kept. No new domain gets one of
-        them as a writable disk.
+      - Files that domains of other hypervisors use or may use. With O(remove_disks) they and their backing files are kept. No new domain gets
+        one of them as a writable disk. Each is a path, or a mapping with C(path), and C(who) and C(how) for the reason.
     type: list
-    elements: str
+    elements: raw
     default: []
   looked_up:
     description:
@@ -279,6 +279,7 @@ import contextlib
 import functools
 import os
 import signal
+import stat
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -725,6 +726,7 @@ class DomainChange:
                 self._refuse_used(disk["source"])
                 if is_source(element):
                     self._refuse_missing(disk["source"])
+                    self._refuse_other_names(disk["source"])
             elif disk.get("origin"):
                 user = _sources.user_of(self.conn, disk["origin"], self.uuid)
                 if user:
@@ -742,6 +744,15 @@ class DomainChange:
             raise _images.ImageProblem(
                 f"The disk {path} of {self.name} is not on {host_name()}, and a disk with source is never made: mount or make it there, or "
                 "correct its path."
+            )
+
+    def _refuse_other_names(self, path: str) -> None:
+        """Refuse a file that has another name (hard link): a guest of any host may use it by that."""
+        status = look(path).status
+        if status is not None and stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+            raise _images.ImageProblem(
+                f"The disk {path} of {self.name} has {status.st_nlink} names (hard links) on {host_name()}, and a guest of any host may write to it by "
+                "another one: give it a copy, or remove the other names."
             )
 
     def _refuse_not_offered(self) -> None:
@@ -978,7 +989,7 @@ def main() -> None:
             "timeout": {"type": "int", "default": 60},
             "force": {"type": "bool", "default": False},
             "remove_disks": {"type": "bool", "default": False},
-            "used_elsewhere": {"type": "list", "elements": "str", "default": []},
+            "used_elsewhere": {"type": "list", "elements": "raw", "default": []},
             "looked_up": {"type": "list", "elements": "str"},
             "vcpus": {"type": "int"},
             "memory_mb": {"type": "int"},

@@ -126,5 +126,63 @@ def is_declared(path: str, node: Mapping[str, Any]) -> bool:
     return any(fnmatch.fnmatchcase(path, pattern) for pattern in node.get("shared_block_devices") or ())
 
 
+def paths_at(text: str, node: Mapping[str, Any]) -> list[str]:
+    """The paths that a file or device of shared storage has on a node, by its text."""
+    if text.startswith(DEVICE):
+        known = text[len(DEVICE) :]
+        return [str(name) for device in node.get("block_devices") or () if device.get("id") == known for name in device.get("names") or ()]
+    return [
+        posixpath.normpath(folder + text[len(share.rstrip("/")) :])
+        for folder, share in _known_folders(node)
+        if folder and share and text.startswith(as_folder(share))
+    ]
+
+
+def may_see(name: Mapping[str, Any], text: str | None, here: Mapping[str, Any], there: Mapping[str, Any], near: Iterable[str]) -> bool:
+    """Whether a node may see a file of another one, by what both have reported.
+
+    :param name: of the file, as the module _file_users gives it.
+    :param text: its text; None where its storage is its node's alone, as far as is known.
+    :param here: facts of the node that has it; there: of the other one.
+    :param near: the numbers of folders of the first node that are mounted with the file.
+    """
+    path = name["path"]
+    if not posixpath.isabs(path):
+        # On the network, unless it is a volume of a pool of this host alone.
+        pool: Mapping[str, Any] = next((each for each in here.get("pools") or () if each.get("name") == path.partition("/")[0]), {})
+        return not pool.get("path") or bool(pool.get("shared_id"))
+    if text is not None and text.startswith(DEVICE):
+        return bool(paths_at(text, there)) or is_declared(path, there)
+    if text is not None:
+        shares = [as_folder(share) for _folder, share in _known_folders(there) if share]
+        return any(as_folder(text).startswith(share) or share.startswith(as_folder(posixpath.dirname(text))) for share in shares)
+    others, near = _numbered(there), set(near)
+    if not near.isdisjoint(known for _folder, known in others):
+        return True
+    return any(_overlap(folder, posixpath.dirname(path)) for folder, known in others if not near or known is None)
+
+
+def folders(node: Mapping[str, Any]) -> list[str]:
+    """The folders of pools and of instances of a node."""
+    return sorted({folder for folder, _known in _numbered(node)})
+
+
+def _numbered(node: Mapping[str, Any]) -> list[tuple[str, str | None]]:
+    """The folders of pools and of instances of a node, each with its number in its file system."""
+    found = [(pool.get(key), pool.get("folder_id")) for pool in node.get("pools") or () for key in ("path", "real_path")]
+    storage = node.get("storage") or {}
+    found += [(storage.get(key), storage.get("folder_id")) for key in ("instances_path", "real_path")]
+    return [(str(folder), known) for folder, known in found if folder]
+
+
+def file_systems(node: Mapping[str, Any]) -> dict[str, str]:
+    """The file systems of the folders of pools and of instances of a node, by folder, where they are known."""
+    return {folder: known.rpartition("/")[0] for folder, known in _numbered(node) if known}
+
+
+def _overlap(one: str, other: str) -> bool:
+    return as_folder(one).startswith(as_folder(other)) or as_folder(other).startswith(as_folder(one))
+
+
 def _below(share: str, rest: str) -> str:
     return f"{share.rstrip('/')}{posixpath.normpath('/' + rest.lstrip('/'))}"

@@ -180,6 +180,7 @@ PREPARE = {
     ("module", "_domain_migration"): two_guests,
     ("module", "_domain_order"): nothing,
     ("module", "_domain_sightings"): nothing,
+    ("module", "_file_users"): nothing,
     ("module", "domain_power"): two_guests,
     ("module", "_domain_restart"): of_a_dead_host,
     ("module", "drain"): web1,

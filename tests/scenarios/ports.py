@@ -202,6 +202,12 @@ class SimulatedHand(Modules):
         found = {uuid: domain for uuid, domain in here.domains.items() if uuid in args["uuids"] or domain.name in args["names"]}
         return {"domains": [{"uuid": uuid, "name": domain.name, "state": domain.state} for uuid, domain in found.items()]}
 
+    def _file_users(self, args):
+        """The names of its files, and no user of those of others: each guest has its own."""
+        self.reach()
+        names = [{"path": path, "real_path": path, "shared_id": None, "inode": None, "mount": "/nfs"} for path in args.get("paths") or ()]
+        return {"names": names, "users": {}}
+
     def _domain_migration(self, args):
         start, abort = ([{"migration": None, **order, "source": self.host} for order in args.get(key) or ()] for key in ("start", "abort"))
         module = Module(self._fleet, self.host, self._open_moves, args.get("max_migrations"))

@@ -52,6 +52,7 @@ WHERE = {
     ("module", "domain_power"): (HERE, LAB),
     ("module", "_domain_restart"): (LAB,),
     ("module", "_domain_sightings"): (LAB,),
+    ("module", "_file_users"): (LAB,),
     ("module", "drain"): (LAB,),
     ("module", "evacuate"): (HERE,),
     ("module", "flavor"): (HERE,),

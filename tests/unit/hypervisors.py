@@ -55,7 +55,7 @@ BUILTIN = {
     "_boot_info": lambda host: {"boot_id": host.boot_id()},
     "stat": lambda host: {"stat": {"exists": False}},
 }
-LOOK = "_domain_sightings"
+LOOKS = ("_domain_sightings", "_file_users")
 MODULES = "ansible_collections.drover.compute.plugins.modules"
 NODE = """<node>
   <cpu><mhz>2000</mhz><model>x86_64</model><active>{cpus}</active><nodes>1</nodes><sockets>1</sockets><cores>{cpus}</cores><threads>1</threads></cpu>
@@ -253,6 +253,7 @@ class Fleet:
         #: The host that each domain which is being moved comes from, by its uuid.
         self.moving = {}
         self.calls = []
+        self.unread = set()
         #: {name of a host: the host that its address leads to}, where that is another one.
         self.addresses = {}
         #: Variables that the inventory has for all hosts.
@@ -341,11 +342,10 @@ class Fleet:
         if name not in self.hosts:
             raise AnsibleConnectionFailure(f"ssh: Could not resolve hostname {name}")
         host = self.hosts[self.addresses.get(name, name)]
+        if module.endswith(LOOKS):
+            # A look before a start or a removal changes nothing, and is no step of what is tested.
+            return self._look(host, module, arguments, (check_mode, diff), environment)
         self._reach(host)
-        if module.endswith(LOOK):
-            # A look before a start changes nothing, and is no step of what is tested.
-            with _environment(environment):
-                return self.carry_out(host, module, arguments, check_mode, diff)
         self.calls.append((name, module, arguments, check_mode))
         for hook in self.before:
             hook(name, module, arguments)
@@ -357,6 +357,18 @@ class Fleet:
             raise AnsibleConnectionFailure(f"Connection to {name} closed by remote host")
         self._reach(host)
         return result
+
+    def _look(self, host, module, arguments, modes, environment):
+        """Run a module that changes nothing. Hosts that did not answer about files are in ``unread``."""
+        result = None
+        try:
+            self._reach(host)
+            with _environment(environment):
+                result = self.carry_out(host, module, arguments, *modes)
+            return result
+        finally:
+            if module.endswith("_file_users") and (result is None or result.get("failed")):
+                self.unread.add(host.name)
 
     def carry_out(self, host, module, arguments, check_mode, diff):
         """The module itself: its result, or None where its process was ended."""

@@ -162,7 +162,62 @@ def only_known_files_start_domains(name, tree):
     return [f"{owner}.{function}" for owner, function in called if function in STARTS or (owner, function) in STARTS_OF_DOMAINS]
 
 
+#: Where the conductor reads other hosts before files are removed, and what of the store it alone may take for that.
+REMOVING = "plugin_utils/_conductor/removing.py"
+NEEDED_ELSEWHERE = {"elsewhere", "on_ways", "shared_elsewhere"}
+
+
+def removals_look_at_other_hosts(name, tree):
+    """A hypervisor gets ``used_elsewhere`` from Removing, which reads the other hosts; nothing else says what these need."""
+    if name == REMOVING or not name.startswith(("action/", "plugin_utils/")):
+        return []
+    found = [f"{owner}.{function}" for owner, function, dummy in calls_of(tree) if owner == "used_files" and function in NEEDED_ELSEWHERE]
+    given = [
+        (key, value) for node in ast.walk(tree) if isinstance(node, ast.Dict) for key, value in zip(node.keys, node.values, strict=True)
+    ]
+    given += [
+        (target.slice, node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Subscript)
+    ]
+    given += [(ast.Constant(each.arg), each.value) for node in ast.walk(tree) if isinstance(node, ast.Call) for each in node.keywords]
+    for key, value in given:
+        if isinstance(key, ast.Constant) and key.value == "used_elsewhere" and not _is_looked_up(value):
+            found.append(f"used_elsewhere of {ast.unparse(value)}")
+    return found
+
+
+def _is_looked_up(node):
+    """A call of Removing, or of a method of the same class that makes one."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and "_removing." in f"{ast.unparse(node.func)}."
+        or (isinstance(node, ast.Call) and ast.unparse(node.func) == "self._used_elsewhere")
+    )
+
+
+#: The modules that remove files, and who calls them: all of these take what other hosts need from Removing.
+REMOVERS = {"_domain_disk_move", "_domain_migration", "_domain_snapshot", "_image_file"}
+
+
+def removers_are_called_with_a_look(name, tree):
+    """Who has a module called that removes files knows Removing."""
+    called = {
+        each.value
+        for owner, function, call in calls_of(tree)
+        if function in ("act", "order")
+        for each in call.args
+        if isinstance(each, ast.Constant) and each.value in REMOVERS
+    }
+    return sorted(called) if name.startswith(("action/", "plugin_utils/")) and "Removing" not in set(names_of(tree)) else []
+
+
 RULES = {
+    removals_look_at_other_hosts: "given['used_elsewhere'] = []",
+    removers_are_called_with_a_look: "answer = hand.act('_image_file', given)",
     modules_know_their_machine: "hand = Hand(self, 'kvm1', {}, machines)",
     starts_with_a_proof: "answer = hand.act('domain_power', given)",
     only_known_files_start_domains: "_power.start(domain, 60)",
@@ -177,6 +232,13 @@ RULES = {
 def test_nothing_goes_around(rule):
     broken = {name: rule(name, ast.parse(text)) for name, text in files().items()}
     assert {name: found for name, found in broken.items() if found} == {}
+
+
+def test_what_other_hosts_need_comes_from_a_look():
+    """What the store has seen, a constant and another function go around; a look does not."""
+    for text in ("x = used_files.elsewhere(c, u, h)", "act(m, {'used_elsewhere': []})", "dict(used_elsewhere=recorded(u))"):
+        assert removals_look_at_other_hosts("plugin_utils/_conductor/other.py", ast.parse(text)), text
+    assert not removals_look_at_other_hosts("action/x.py", ast.parse("given['used_elsewhere'] = self._removing.look(u, h, p)"))
 
 
 def test_the_module_of_a_start_is_known_by_its_constant():

@@ -20,6 +20,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils import _certainty a
 from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import starting, used_files
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.removing import Removing
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
@@ -95,7 +96,7 @@ class Building:
 
     def __init__(self, ports: Ports, hand: Hand, host: str, timeout: int, looked_at: float | None = None) -> None:
         self.store, self.hand, self.host, self.timeout = ports.store, hand, host, timeout
-        self._proofs, self._clock, self._looked_at = Starting(ports), ports.clock, looked_at
+        self._proofs, self._clock, self._looked_at, self._removing = Starting(ports), ports.clock, looked_at, Removing(ports)
         self.left: list[str] = []
 
     def build(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -232,11 +233,14 @@ class Building:
     def _refuse_taken(self, wanted: Mapping[str, Any], paths: Collection[str] | None = None) -> None:
         """Refuse a path that an instance of any host uses."""
         paths = _paths(wanted) if paths is None else paths
+        existing = [disk["source"] for disk in _existing(wanted["xml"]) if disk["type"] != "network"]
         images = [each["backing_file"] for each in wanted.get("disks") or () if each.get("backing_file")]
         with self.store.read() as connection:
             used_files.refuse_taken(connection, wanted["uuid"], wanted["name"], self.host, paths)
             used_files.refuse_taken_origins(connection, wanted["uuid"], wanted["name"], self.host, _existing(wanted["xml"]))
             used_files.refuse_written(connection, wanted["uuid"], wanted["name"], self.host, images)
+        # A new file is nobody's.
+        self._removing.refuse_taken(wanted["uuid"], wanted["name"], self.host, existing)
 
     def _begin(self, wanted: Mapping[str, Any], order: str) -> bool:
         """Open the order, once what another run has ordered is settled.

@@ -17,6 +17,7 @@ from ansible_collections.drover.compute.plugins.module_utils._migration import o
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.removing import Removing
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations.options import Options
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
@@ -27,6 +28,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._tracker import rec
 
 #: Seconds that one call waits for the copy; to wait for a call of another run; that a run holds its lease longer than the move may take.
 STEP, PATIENCE, SPARE = 10, 60, 300
+#: Seconds for which a look at other hosts counts, as the old file goes at the end of the copy.
+COUNTS = 60
 #: What the module _domain_disk_move answers while the copy is under way, and after an abort.
 COPYING, ABORTED = "copying", "aborted"
 
@@ -60,7 +63,7 @@ class DiskMove:
 
     def __init__(self, ports: Ports, request: DiskMoveRequest, check_mode: bool = False) -> None:
         self._store, self._hosts, self._leasing, self._clock, self._say = ports.store, ports.hosts, ports.leasing, ports.clock, ports.say
-        self._request, self._check_mode = request, check_mode
+        self._request, self._check_mode, self._removing = request, check_mode, Removing(ports)
         self._options: dict[str, Any] = {}
 
     def run(self) -> dict[str, Any]:
@@ -156,7 +159,7 @@ class DiskMove:
         with self._store.read() as connection:
             continuity.refuse_unread(connection, f"Instance {instance['name']}: {NOT_DONE}", self._hosts.names())
             self._refuse_used(connection, instance, foreseen)
-            given["used_elsewhere"] = used_files.elsewhere(connection, uuid, host, [foreseen["source"], foreseen["destination"]])
+        given["used_elsewhere"] = self._removing.look(uuid, host, _both(foreseen))
         limit = self._limit(foreseen)
         given.update(timeout=limit, bandwidth_mib=self._options.get("bandwidth_mib"), looked_up=names)
         order = bulk.new_uuid()
@@ -172,7 +175,7 @@ class DiskMove:
 
     def _follow(self, instance: NamedInstance, host: str, hand: Hand, given: dict[str, Any], limit: int) -> Steps:
         """Have the host make step after step, until the disk is there."""
-        deadline, shown = self._clock.monotonic() + limit, None
+        deadline, looked_at, shown = self._clock.monotonic() + limit, self._clock.monotonic(), None
         answer = hand.act("_domain_disk_move", given)
         while answer.outcome == certainty.DONE and answer.result["status"] == COPYING:
             if self._clock.monotonic() > deadline:
@@ -182,6 +185,9 @@ class DiskMove:
                 shown = percent
                 self._say(f"{instance['name']}: {self._request.disk} is copied to {answer.result['destination']}, {percent} %.")
             yield
+            if self._clock.monotonic() - looked_at > COUNTS:
+                looked_at = self._clock.monotonic()
+                given["used_elsewhere"] = self._removing.look(instance["uuid"], host, _both(answer.result))
             answer = hand.act("_domain_disk_move", {**given, "goes_on": True})
         if answer.outcome == certainty.DONE:
             self._close(instance, host, given["order"], answer.result["domain"])
@@ -241,8 +247,8 @@ class DiskMove:
 
     def _order_abort(self, instance: NamedInstance, hand: Hand) -> certainty.Answer:
         given = {**self._given(instance), "state": ABORTED, "timeout": PATIENCE}
-        with self._store.read() as connection:
-            given["used_elsewhere"] = used_files.elsewhere(connection, instance["uuid"], self._host(instance))
+        foreseen = hand.foretell("_domain_disk_move", given)
+        given["used_elsewhere"] = self._removing.look(instance["uuid"], self._host(instance), _both(foreseen))
         return hand.act("_domain_disk_move", given)
 
     def _abort(self, instance: NamedInstance, host: str) -> dict[str, Any]:
@@ -304,6 +310,11 @@ class DiskMove:
             orders.end(connection, instance["uuid"], order)
             if facts is not None:
                 record_device.record_devices(connection, instance["uuid"], host, facts, self._clock.time())
+
+
+def _both(result: Mapping[str, Any]) -> list[str]:
+    """Return the old and the new file of a move."""
+    return [str(result[key]) for key in ("source", "destination") if result.get(key)]
 
 
 def _names(foreseen: Mapping[str, Any]) -> list[str]:

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import starting, used_files
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import starting
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.migrate import NEWS, AskHypervisor, Mover
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.move_endings import UNDONE
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import Progress
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.removing import Removing
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.restarting import ACTIVE, Restarts
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
@@ -41,6 +42,7 @@ class HostMoves:
         self._store, self._leasing, self._say, self._clock = ports.store, ports.leasing, ports.say, ports.clock
         self._host, self._settings, self._progress, self._proofs = host, settings, progress, Starting(ports)
         self._hand, self._own = hand or ports.hosts.hand(host), ports.own
+        self._removing = Removing(ports)
 
     def carry_out(self, moves: Sequence[Move] = (), begin: bool = True) -> list[MoveOutcome]:
         """Settle what an earlier run left open, then carry moves out, under the lease of the host.
@@ -64,7 +66,7 @@ class HostMoves:
         options = self._settings.options(moves)
 
         def ask(start: list[MoveOrder], follow: list[MoveOrder], wait: int, until: int) -> list[MoveAnswer]:
-            self._add_files(start)
+            self._add_files(start, options, fresh=True)
             return self.ask(start, follow, options=options, wait=wait, until=until, news_within=NEWS)
 
         return self._mover(ask)
@@ -98,7 +100,7 @@ class HostMoves:
         with self._store.read() as connection:
             orders = [migration_orders.unopened(connection, self._from_here(move)) for move in moves]
             states = migrations_open.domain_states(connection, [order["uuid"] for order in orders])
-        self._add_files(orders)
+        self._add_files(orders, options, fresh=False)
         stopped = {order["uuid"] for order in orders if not order["live"] and states.get(order["uuid"]) in ACTIVE}
         reports: list[PrecheckReport] = []
         for uri, start in _by_uri(orders).items():
@@ -148,12 +150,12 @@ class HostMoves:
             )
         return move
 
-    def _add_files(self, orders: Sequence[UnopenedOrder]) -> None:
+    def _add_files(self, orders: Sequence[UnopenedOrder], options: Options, fresh: bool) -> None:
         """Add to orders what their host has to know of other hosts' storage and files."""
         if not orders:
             return
+        found = self._removing.of_moves(orders, {order["uuid"]: options.of(order) for order in orders}, fresh)
         with self._store.read() as connection:
-            found = used_files.of_moves(connection, orders)
             seen = addresses.of_hosts(connection, {order["destination"] for order in orders})
         for order in orders:
             order["files"] = {**found[order["uuid"]], "addresses_there": sorted(seen.get(order["destination"], ()))}

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.removing import Removing
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, clock, compute_nodes, continuity, files, services
 
@@ -35,7 +35,7 @@ class ImageCache:
     def __init__(self, ports: Ports, host: str, folder: str, check_mode: bool = False) -> None:
         self._store, self._say, self._check_mode = ports.store, ports.say, check_mode
         self._hand, self._host, self._folder = ports.hosts.hand(host), host, folder.strip()
-        self._hosts = ports.hosts
+        self._hosts, self._removing = ports.hosts, Removing(ports)
 
     def bring(self, image: Mapping[str, Any]) -> tuple[bool, str | None]:
         """Bring an image into the cache, if it is not there.
@@ -164,10 +164,10 @@ class ImageCache:
         lines += [f"{self._host}: {each['path']}: kept, as {each['reason']}" for each in found["kept"]]
         return {**found, "lines": lines or [f"{self._host}: there is no image in the cache"]}
 
-    def _used_elsewhere(self, paths: Collection[str]) -> list[str]:
+    def _used_elsewhere(self, paths: Collection[str]) -> list[Any]:
         with self._store.read() as connection:
             continuity.refuse_unread(connection, f"The cache of {self._host} is not cleaned", self._hosts.names(), later=True)
-            return used_files.elsewhere(connection, "", self._host, paths)
+        return self._removing.look("", self._host, paths)
 
 
 def _progress(size: int, total: int | None) -> str:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.removing import Removing
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import LIVE_STATES
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
@@ -63,7 +64,7 @@ class InstanceDevices:
 
     def __init__(self, ports: Ports, request: DeviceRequest, check_mode: bool = False) -> None:
         self._store, self._hosts, self._leasing, self._clock = ports.store, ports.hosts, ports.leasing, ports.clock
-        self._request, self._check_mode = request, check_mode
+        self._request, self._check_mode, self._removing = request, check_mode, Removing(ports)
 
     def run(self) -> dict[str, Any]:
         """Carry it out.
@@ -127,6 +128,7 @@ class InstanceDevices:
                 # A person has made it larger, or the store came back from a backup: it counts as much as its host shows.
                 self._close(instance, host, None, foreseen["domain"])
             return foreseen
+        self._refuse_used_elsewhere(instance, foreseen)
         order = bulk.new_uuid()
         with self._store.write() as connection:
             orders.begin(connection, uuid, self._request.task_state, order, instead_of=earlier)
@@ -184,6 +186,14 @@ class InstanceDevices:
             return
         used_files.refuse_taken(connection, *whose, names)
         used_files.refuse_written(connection, *whose, [path for path in behind if path not in names])
+
+    def _refuse_used_elsewhere(self, instance: NamedInstance, foreseen: Mapping[str, Any]) -> None:
+        """Refuse a file that is there already, and that a domain of another host uses under another name, or since the last discovery."""
+        kind, device = self._request.kind, foreseen["device"]
+        if not (self._request.present and foreseen["changed"] and device) or kind in (INTERFACE, GROWTH) or foreseen.get("created_disks"):
+            return
+        reads = kind == CDROM or bool(device["readonly"])
+        self._removing.refuse_taken(instance["uuid"], instance["name"], instance["host"] or "", _names(foreseen), written=reads)
 
     def _look(self, hand: Hand, instance: NamedInstance, order: str, message: str) -> dict[str, Any] | None:
         """Withdraw an order, and see what is there of the instance.

@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import starting, used_files
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import starting
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.removing import Removing
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
@@ -60,6 +61,7 @@ class InstanceSnapshots:
         self._request, self._check_mode = request, check_mode
         self._differences: list[dict[str, Any]] = []
         self._proofs, self._own = Starting(ports), ports.own
+        self._removing = Removing(ports)
 
     def run(self, wanted: Sequence[Any]) -> tuple[list[SnapshotOutcome], list[dict[str, Any]], list[str]]:
         """Carry it out.
@@ -169,8 +171,8 @@ class InstanceSnapshots:
         wanted = {"state": request.state, "snapshot": request.name, "description": request.description, "discard": request.discard}
         return {**self._named(instance), **wanted, "timeout": request.timeout}
 
-    def _used_elsewhere(self, hand: Hand, instance: NamedInstance, host: str) -> list[str]:
-        """Return the paths of images of an instance that instances of other hosts use too."""
+    def _used_elsewhere(self, hand: Hand, instance: NamedInstance, host: str) -> list[Any]:
+        """Return the images of an instance that other hosts need or may need."""
         if self._request.state == PRESENT:
             if instance["state"] == "shutoff":
                 # It may be an old definition, on whose disk the instance runs elsewhere.
@@ -180,8 +182,7 @@ class InstanceSnapshots:
         paths = {disk["path"] for each in seen["snapshots"] for disk in each["disks"]}
         paths |= {disk["source"] for disk in seen["domain"]["disks"] if disk["source"]}
         self._refuse_unread(instance, continuity.FILES)
-        with self._store.read() as connection:
-            return used_files.elsewhere(connection, instance["uuid"], host, paths)
+        return self._removing.look(instance["uuid"], host, paths)
 
     def _refuse_unread(self, instance: NamedInstance, unknown: str) -> None:
         with self._store.read() as connection:

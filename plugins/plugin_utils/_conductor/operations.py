@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NoReturn
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import starting, used_files
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import starting
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.removing import Removing
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
@@ -57,6 +58,7 @@ class Operations:
     def __init__(self, ports: Ports, hand: Hand, host: str, check_mode: bool = False, proofs: Starting | None = None) -> None:
         self.store, self.hand, self.host, self.check_mode = ports.store, hand, host, check_mode
         self.fleet, self._proofs, self._own = ports.hosts.names(), proofs or Starting(ports), ports.own
+        self._removing = Removing(ports)
 
     def carry_out(
         self, wanted: Sequence[Any], state: str, options: Mapping[str, Any]
@@ -222,8 +224,7 @@ class Operations:
         uuid, uri = instance["uuid"], instance["uri"] or DEFAULT_URI
         name = instance["name"] if instance["named"] else None
         given: dict[str, Any] = {**options, "uri": uri, "uuid": uuid, "name": name, "state": "absent"}
-        with self.store.read() as connection:
-            given["used_elsewhere"] = used_files.elsewhere(connection, uuid, self.host)
+        given["used_elsewhere"] = self._removing.recorded(uuid, self.host)
         foreseen = self.hand.foretell("domain", given)
         if foreseen.get("failed"):
             raise DroverError(str(foreseen.get("msg")))
@@ -232,11 +233,11 @@ class Operations:
                 f"it is not on {self.host} any more, and where it is now is not known. Nothing was removed: run drover.compute.discover, "
                 "and this again."
             )
+        going = foreseen.get("removed_disks") or []
+        if going:
+            given["used_elsewhere"] = self._removing.look(uuid, self.host, going)
         if self.check_mode:
-            return foreseen
-        with self.store.read() as connection:
-            # It may have other disks by now than the store has seen.
-            given["used_elsewhere"] = used_files.elsewhere(connection, uuid, self.host, foreseen.get("removed_disks") or [])
+            return self.hand.foretell("domain", given) if going and given["used_elsewhere"] else foreseen
         order = bulk.new_uuid()
         with self.store.write(together=True) as connection:
             orders.begin(connection, uuid, orders.DELETING, order, instead_of=instance["order_uuid"])

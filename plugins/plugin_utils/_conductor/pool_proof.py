@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.drained_pools import Contents, HostPool
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.removing import Removing
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import Late, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, providers
 from ansible_collections.drover.compute.plugins.plugin_utils._store import pool_domains
@@ -64,12 +64,12 @@ def _look(ports: Ports, contents: Contents, pool: HostPool) -> Left:
         if other.host == host:
             needed.setdefault(other.path, f"{other.name} needs it")
     paths = [each["path"] for each in found["others"]]
+    elsewhere = Removing(ports).look_shared(host, paths)
     with ports.store.read() as connection:
-        elsewhere = used_files.shared_elsewhere(connection, host, paths)
         owners = pool_domains.named_for(connection, paths)
         unseen = _unseen(connection, pool)
     needed.update({path: f"it is named for the instance {name}, whose domain does not have it" for path, name in owners.items()})
-    needed.update(dict.fromkeys(elsewhere, "a domain of another host uses it"))
+    needed.update(elsewhere)
     others = [each for each in found["others"] if each["path"] not in needed]
     return Left(pool, [{"path": path, "reason": reason} for path, reason in sorted(needed.items())], others, [*found["doubts"], *unseen])
 

@@ -17,6 +17,7 @@ from typing import Any, Concatenate, NoReturn, ParamSpec
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import MENTION, pause
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.removing import Removing
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_steps import ResizeSteps, Step
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import ResizeSettings
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
@@ -64,6 +65,7 @@ class Resize:
         self.request, self._settings = request, request.settings
         self._store, self._hosts, self._leasing, self._say = ports.store, ports.hosts, ports.leasing, ports.say
         self._steps, self._own = ResizeSteps(ports, request.settings), ports.own
+        self._removing = Removing(ports)
         #: What failed, a sentence for each instance.
         self.failed: list[str] = []
         #: Uuids of instances that were not resized, so that there is nothing to confirm.
@@ -212,6 +214,7 @@ class Resize:
         :param order: as the module _domain_migration takes it.
         """
         name, destination = order["name"], order["destination"]
+        order = {**order, **self._removing.of_moves([{**order, "source": source}], {order["uuid"]: order}, fresh=True)[order["uuid"]]}
         way, wait = f"{name}: {source} -> {destination}", MENTION
         self._say(f"{way}, cold, started")
         while True:

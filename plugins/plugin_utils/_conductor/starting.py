@@ -13,16 +13,14 @@ from collections.abc import Set as AbstractSet
 from typing import Any, NamedTuple, NoReturn
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import asking
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural, some
 from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, evacuations, instance_lookup, looks
-from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
 
 MODULE = "_domain_sightings"
-#: A start reads all hosts of a fleet of so many; of a larger one those of its cell that were not read lately.
-ALL = 100
-#: Seconds that a host may take for a look; and for which a look counts in the run that made it.
-LIMIT, COUNTS = 30, 60
+#: Seconds for which a look counts in the run that made it.
+COUNTS = 60
 #: What a host shows of a domain that is off there, or not there.
 NOT_UP = (None, "shutoff", "crashed")
 
@@ -102,29 +100,20 @@ class Starting:
             every = {*known, *self._hosts.names()} if self._read is None else {*self._read(), *targets}
             wanted = self._to_read(every, known, targets, clock.now(connection))
             recorded = evacuations.shown(connection, instances, "") if len(wanted) < len(every) else {}
-
-        def ask(host: str) -> Callable[[Hand], dict[str, Any]]:
-            uris = known[host].uris if host in known and known[host].uris else [DEFAULT_URI]
-            given = {"uris": uris, "uuids": sorted(instances), "names": sorted(names)}
-            given.update({kind: sorted(wanted) for kind, wanted in (plugs or {}).items()})
-            return lambda hand: hand.read(MODULE, given)
-
         at = self._clock.monotonic()
-        answers = self._hosts.at_once({host: ask(host) for host in wanted}, LIMIT)
+        given = {"uuids": sorted(instances), "names": sorted(names)}
+        given.update({kind: sorted(missing) for kind, missing in (plugs or {}).items()})
+        answers, silent = asking.ask(self._hosts, MODULE, {host: {"uris": looks.uris_of(known, host), **given} for host in wanted})
         seen: dict[str, dict[str, str]] = {}
         named: dict[str, dict[str, str]] = {}
-        silent: dict[str, str] = {}
         lacking: dict[str, dict[str, str]] = {}
         for host, answer in answers.items():
-            if isinstance(answer, DroverError) or answer.get("failed"):
-                silent[host] = str(answer if isinstance(answer, DroverError) else answer.get("msg"))
-                continue
             found, lacking[host] = answer["domains"], answer.get("lacking") or {}
             seen[host] = {each["uuid"]: each["state"] for each in found if each["uuid"] in instances}
             named[host] = {each["name"]: each["uuid"] for each in found if each["name"] in names}
         for uuid, places in recorded.items():
             for place in places:
-                if place["host"] not in answers and place["host"] in every:
+                if place["host"] not in wanted and place["host"] in every:
                     seen.setdefault(place["host"], {})[uuid] = place["state"]
         off = {host for host, each in known.items() if each.is_off}
         silent = {host: why for host, why in silent.items() if host not in off and host not in self._rules.absent}
@@ -133,7 +122,7 @@ class Starting:
 
     def _to_read(self, every: AbstractSet[str], known: Mapping[str, looks.KnownHost], targets: Collection[str], now: float) -> list[str]:
         """Return the hosts that a look reads."""
-        if len(every) > ALL:
+        if len(every) > asking.ALL:
             cells = {cell for host in targets if host in known for cell in known[host].cells}
             old = {host for host, each in known.items() if cells & each.cells and now - each.read_at > self._rules.max_age}
             every = (every & old) | (every - set(known)) | (every & set(targets))

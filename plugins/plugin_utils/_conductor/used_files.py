@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NodeStorage
-from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import UnopenedOrder
 from ansible_collections.drover.compute.plugins.plugin_utils._store import files
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
@@ -24,13 +23,13 @@ def elsewhere(connection: Connection, uuid: str, host: str, paths: Collection[st
 
     :param paths: more of its files than those that the store has seen.
     """
-    names = _own(connection, [uuid])[uuid] | _named(connection, host, paths)
+    names = own(connection, [uuid])[uuid] | _named(connection, host, paths)
     return _meant(names, files.needed(connection, names, host), uuid)
 
 
 def of_instance(connection: Connection, uuid: str) -> list[str]:
     """Return the paths of the disks that an instance had when it was last seen, sorted."""
-    return sorted({path for path, _identity in _own(connection, [uuid])[uuid]})
+    return sorted({path for path, _identity in own(connection, [uuid])[uuid]})
 
 
 def refuse_taken(connection: Connection, uuid: str, name: str, host: str, paths: Collection[str]) -> None:
@@ -97,42 +96,43 @@ def _nothing_begun(sentence: str, host: str) -> DroverError:
     return DroverError(f"{sentence}, {advice}", host=host, uncertain=False)
 
 
-def of_moves(connection: Connection, orders: Sequence[UnopenedOrder]) -> dict[str, dict[str, Any]]:
-    """Collect what the sources of moves have to know of their destinations and of the store.
+def on_ways(connection: Connection, ways: Mapping[str, tuple[str, str]]) -> dict[str, list[str]]:
+    """Return the paths of the disks of moving instances that instances of other hosts need too, by uuid.
 
-    :returns: dict uuid -> what of_ways() says.
+    :param ways: dict uuid of an instance -> (source, destination).
     """
-    return of_ways(connection, {order["uuid"]: (order["source"], order["destination"]) for order in orders})
+    disks_of, rows = own(connection, list(ways)), {}
+    for source in sorted({source for source, _there in ways.values()}):
+        disks = [disks_of[uuid] for uuid, way in ways.items() if way[0] == source]
+        rows[source] = files.needed(connection, set().union(*disks), source)
+    return {uuid: _meant(disks_of[uuid], rows[source], uuid) for uuid, (source, _destination) in ways.items()}
 
 
 def of_ways(connection: Connection, ways: Mapping[str, tuple[str, str]]) -> dict[str, dict[str, Any]]:
-    """Collect what the sources of moves have to know of their destinations and of the store.
+    """Collect what the sources of moves have to know of the storage of both ends.
 
     :param ways: dict uuid of an instance -> (source, destination).
-    :returns: dict uuid -> arguments of the module _domain_migration: used_elsewhere, shared_folders, devices_there, images_there.
+    :returns: dict uuid -> arguments of the module _domain_migration: shared_folders, devices_there, file_systems_there,
+        images_there.
     """
     needed = files.of_instances(connection, list(ways))
-    own, rows = _own(connection, needed, needed), {}
-    for source in sorted({source for source, _there in ways.values()}):
-        disks = [own[uuid] for uuid, way in ways.items() if way[0] == source]
-        rows[source] = files.needed(connection, set().union(*disks), source)
     hosts = files.nodes_of(connection, {(host, None) for way in ways.values() for host in way})
     found = {}
     for uuid, (source, destination) in ways.items():
         here, there = hosts[(source, None)], hosts[(destination, None)]
         paths = {path for path, _identity in needed[uuid]}
         found[uuid] = {
-            "used_elsewhere": _meant(own[uuid], rows[source], uuid),
             "shared_folders": sorted({pool["path"] for pool in here["pools"] if pool.get("path") and pool.get("shared_id")}),
             "devices_there": _devices(paths, here, there),
+            "file_systems_there": storage_identity.file_systems(there),
             "images_there": [image for image in there["images"] if image["path"] in paths],
         }
     return found
 
 
-def _own(connection: Connection, uuids: Collection[str], needed: Mapping[str, set[Name]] | None = None) -> dict[str, set[Name]]:
+def own(connection: Connection, uuids: Collection[str]) -> dict[str, set[Name]]:
     """Return the disks of instances, by uuid, without the images behind them and kernels, which are never removed with them."""
-    needed = files.of_instances(connection, uuids) if needed is None else needed
+    needed = files.of_instances(connection, uuids)
     read = files.only_read(connection, uuids)
     return {uuid: {name for name in names if name[0] not in read[uuid]} for uuid, names in needed.items()}
 

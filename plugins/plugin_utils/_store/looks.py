@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 
 from ansible_collections.drover.compute.plugins.plugin_utils._store import power, services, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
@@ -44,3 +45,8 @@ def hosts(connection: Connection) -> dict[str, KnownHost]:
         if (uri := row.uri or DEFAULT_URI) not in host.uris:
             host.uris.append(uri)
     return found
+
+
+def uris_of(known: Mapping[str, KnownHost], host: str) -> list[str]:
+    """Return the URIs of the libvirts of a host; the usual one where the store does not know it."""
+    return known[host].uris if host in known and known[host].uris else [DEFAULT_URI]

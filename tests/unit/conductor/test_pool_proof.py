@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-import types
+import time
 
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import drained_pools, pool_proof
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Late, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -24,20 +25,43 @@ NOTHING = {"needed": [], "others": [], "doubts": []}
 class Hand:
     """A host that lists its pool."""
 
-    def __init__(self, answer):
-        self.answer = answer
+    def __init__(self, answer, users=None):
+        self.answer, self.users = answer, users or {}
 
-    def read(self, module, dummy_args):
+    def read(self, module, args):
+        if module == "_file_users":
+            return {"names": [file_name(path) for path in args.get("paths") or ()], "users": self.users}
         assert module == "_pool_contents"
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
 
 
-def look(url, answers, hosts=()):
+class Hosts:
+    """conductor.ports.Hosts: what hosts list in their pools, what they use of others' files, and those that do not answer."""
+
+    def __init__(self, answers, users, silent):
+        self.answers, self.users, self.silent = answers, users, silent
+
+    def names(self):
+        return []
+
+    def hand(self, host):
+        return Hand(self.answers.get(host, NOTHING), self.users.get(host))
+
+    def at_once(self, questions, limit):
+        return {host: Late(host, limit) if host in self.silent else question(self.hand(host)) for host, question in questions.items()}
+
+
+def file_name(path):
+    share = f"{NFS}{path.removeprefix('/srv/ssd')}" if path.startswith("/srv/ssd/") else None
+    return {"path": path, "real_path": path, "shared_id": share, "inode": None, "mount": "/"}
+
+
+def look(url, answers, hosts=(), users=None, silent=()):
     """What is in the pool ssd."""
     store = Store.open(url)
-    ports = types.SimpleNamespace(store=store, hosts=types.SimpleNamespace(hand=lambda host: Hand(answers.get(host, NOTHING))))
+    ports = Ports(store, Hosts(answers, users or {}, silent), None, str, time)
     with store.read() as connection:
         pools = drained_pools.find(connection, "ssd", hosts)
         contents = drained_pools.Contents(connection, pools)
@@ -82,6 +106,22 @@ def test_a_file_that_a_host_uses_by_its_mount_alone(prepared_url):
     )
     left = look(prepared_url, {"kvm1": others("far.qcow2", "notes.txt")})["kvm1"]
     assert not left.is_empty and names(left.needed) == ["far.qcow2"] and names(left.others) == ["notes.txt"]
+
+
+def test_b3_a_file_that_another_host_has_come_to_need(prepared_url):
+    """Since its last discovery; and what one may need that does not answer is not nobody's."""
+    shared = pool("ssd", kind="netfs", shared_id=NFS)
+    mount = {"path": "/mnt/ssd", "source": "filer:/export/ssd", "shared_id": NFS}
+    fleets.discover(prepared_url, machine("kvm1", pools=[shared]), machine("kvm2", wanted=[], pools=[], mounts=[mount]), machine("kvm3"))
+    found = {"kvm1": others("far.qcow2", "notes.txt")}
+    left = look(prepared_url, found, users={"kvm2": {"/srv/ssd/far.qcow2": "the domain far uses it"}})["kvm1"]
+    assert left.needed == [{"path": "/srv/ssd/far.qcow2", "reason": "on kvm2 the domain far uses it"}] and names(left.others) == [
+        "notes.txt"
+    ]
+    left = look(prepared_url, found, silent=("kvm2",))["kvm1"]
+    assert not left.is_empty and "kvm2 does not answer" in left.needed[0]["reason"] and left.others == []
+    # kvm3 has another pool of that name, so it sees none of this.
+    assert look(prepared_url, found, silent=("kvm3",))["kvm1"].is_empty
 
 
 @pytest.mark.parametrize(

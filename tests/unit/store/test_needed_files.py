@@ -309,6 +309,7 @@ def test_what_a_move_has_to_know(prepared_url):
     san = {"target": "vdc", "type": "block", "source": "/dev/mapper/san-1", "path": "/dev/mapper/san-1", "chain": []}
     lone = {"target": "vdd", "type": "block", "source": "/dev/sdz", "path": "/dev/sdz", "chain": []}
     pools = [{"name": "vms", "path": "/srv/vms", "shared_id": "declared:vms"}, {"name": "default", "path": "/img", "shared_id": None}]
+    pools = [{**pool, "folder_id": f"b12c/{number}"} for number, pool in enumerate(pools)]
     facts = {"uri": "qemu:///system", "cpu": {"count": 4}, "memory_mb": 4096}
 
     def node(name, *domains, **more):
@@ -326,10 +327,12 @@ def test_what_a_move_has_to_know(prepared_url):
         ),
     )
     with Store.open(prepared_url).read() as connection:
-        found = used_files.of_moves(connection, [{"uuid": uuid_of("web"), "source": "kvm1", "destination": "kvm2"}])
+        ways = {uuid_of("web"): ("kvm1", "kvm2")}
+        found, needed = used_files.of_ways(connection, ways), used_files.on_ways(connection, ways)
+    assert needed == {uuid_of("web"): ["/img/web"]}
     assert found == {
         uuid_of("web"): {
-            "used_elsewhere": ["/img/web"],
+            "file_systems_there": {"/img": "b12c", "/srv/vms": "b12c"},
             "shared_folders": ["/srv/vms"],
             "devices_there": {"/dev/sdb": "naa.7", "/dev/mapper/san-1": "declared"},
             "images_there": [image],

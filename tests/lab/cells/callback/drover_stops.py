@@ -37,8 +37,8 @@ class CallbackModule(CallbackBase):
         run = Delegation.run
 
         def watched(delegation, host, name, args, check_mode=None, *rest):
-            # A look before a start is no step of what is tested, and hosts are read by processes of their own.
-            if check_mode or args.get("check") or name.endswith("._domain_sightings"):
+            # A look before a start or a removal is no step of what is tested, and hosts are read by processes of their own.
+            if check_mode or args.get("check") or name.endswith(("._domain_sightings", "._file_users")):
                 return run(delegation, host, name, args, check_mode, *rest)
             what = f"{name.rpartition('.')[2]} {args.get('state') or ''} at {host}".replace("  ", " ")
             self._stop("before", what)

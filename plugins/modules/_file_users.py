@@ -1,0 +1,132 @@
+#!/usr/bin/python
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: _file_users
+short_description: See which files of another hypervisor the domains of this one need
+author:
+  - The drover.compute authors (@drover-compute)
+description:
+  - Another hypervisor is about to remove files. This names those that a domain here needs or may need, running or only defined, with all that its
+    images are backed by, its snapshots and its boot files. Nothing is changed.
+  - On the hypervisor that has the files, O(paths) gives the names by which the others find them.
+options:
+  uris:
+    description: The libvirt URIs of the hypervisor.
+    type: list
+    elements: str
+    default: [qemu:///system]
+  uuid:
+    description: The domain whose own needs do not count.
+    type: str
+  paths:
+    description: Files of this hypervisor, whose names are returned.
+    type: list
+    elements: str
+    default: []
+  files:
+    description:
+      - Files of another hypervisor, as mappings. C(name) is the path there, C(paths) are those that the file may have here, C(shared_id) and
+        C(inode) are as in RV(names), and C(volume) is the name of a volume that QEMU reaches by the network. With C(written) only a domain
+        counts that may write to the file.
+    type: list
+    elements: dict
+    default: []
+attributes:
+  check_mode:
+    support: full
+  diff_mode:
+    support: none
+    details:
+      - Files are not changed.
+  idempotent:
+    support: full
+extends_documentation_fragment:
+  - drover.compute.attributes
+  - drover.compute.attributes.platform
+seealso:
+  - module: drover.compute._domain_sightings
+"""
+
+EXAMPLES = r"""
+- name: See if a domain of this hypervisor needs a file that another one has
+  drover.compute._file_users:
+    files:
+      - {name: /srv/vms/web.qcow2, paths: [/srv/vms/web.qcow2], shared_id: "nfs:filer:/vms/web.qcow2"}
+  delegate_to: kvm2
+  register: seen
+"""
+
+RETURN = r"""
+names:
+  description:
+    - The names of O(paths), as dictionaries. C(inode) is its number and that of its file system, the same for all names of a file on all hosts.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - path: /srv/vms/web.qcow2
+      real_path: /srv/vms/web.qcow2
+      shared_id: nfs:filer:/vms/web.qcow2
+      inode: nfs:filer/1314
+      mount: /srv/vms
+users:
+  description: The reason, by name, for each of O(files) that a domain of this hypervisor needs or may need.
+  returned: success
+  type: dict
+  sample:
+    /srv/vms/web.qcow2: the domain web2 uses it
+"""
+
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.module_utils import _file_names, _libvirt
+from ansible_collections.drover.compute.plugins.module_utils._file_users import FileUsers
+from ansible_collections.drover.compute.plugins.module_utils._host_module import HostModule
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._mounts import all_mounts
+
+
+def _users(uri: str, given: dict[str, Any]) -> dict[str, str]:
+    conn = _libvirt.open_connection(uri)
+    try:
+        users = FileUsers(conn, given["uuid"], all_mounts())
+        reasons = {file["name"]: users.reason(file) for file in given["files"]}
+        return {name: reason for name, reason in reasons.items() if reason is not None}
+    finally:
+        _libvirt.close(conn)
+
+
+def main() -> None:
+    """Run the module."""
+    texts = {"type": "list", "elements": "str", "default": []}
+    module = HostModule(
+        argument_spec={
+            "uris": {**texts, "default": ["qemu:///system"]},
+            "uuid": {"type": "str"},
+            "paths": texts,
+            "files": {"type": "list", "elements": "dict", "default": []},
+        },
+        supports_check_mode=True,
+    )
+    given, users = module.params, {}
+    mounts = all_mounts()
+    names = [_file_names.names(path, mounts) for path in given["paths"]]
+    if given["files"]:
+        _libvirt.require_binding(module)
+        try:
+            for uri in given["uris"]:
+                users.update(_users(uri, given))
+        except LibvirtProblem as exc:
+            module.fail_json(msg=str(exc))
+        except libvirt.libvirtError as exc:
+            module.fail_json(msg=f"libvirt on {_libvirt.host_name()} refused: {_libvirt.text_of(exc)}.")
+    module.exit_json(changed=False, names=names, users=users)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read many hosts at the same time with one module that changes nothing: the one way to a fresh look."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Hosts
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+
+#: Every host of a fleet of so many is read; of a larger one those that what is looked for needs.
+ALL = 100
+#: Seconds that a host may take for a look.
+LIMIT = 30
+
+
+def ask(hosts: Hosts, module: str, given: Mapping[str, dict[str, Any]]) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """Run a module on several hosts.
+
+    :param given: dict host -> arguments.
+    :returns: (dict host -> result, dict host -> why, of those that do not answer).
+    """
+
+    def question(arguments: dict[str, Any]) -> Any:
+        def read(hand: Hand) -> dict[str, Any]:
+            return hand.read(module, arguments)
+
+        return read
+
+    found: dict[str, dict[str, Any]] = {}
+    silent: dict[str, str] = {}
+    for host, answer in hosts.at_once({host: question(given[host]) for host in given}, LIMIT).items():
+        if isinstance(answer, DroverError) or answer.get("failed"):
+            silent[host] = str(answer if isinstance(answer, DroverError) else answer.get("msg"))
+        else:
+            found[host] = answer
+    return found, silent
