@@ -81,9 +81,14 @@ class Folder:
 
         return self._within(look, missing=None)
 
-    def room(self) -> int | None:
-        """Bytes that are free, or None where the folder does not exist yet."""
-        return self._within(lambda pool: pool.info()[3], missing=None)
+    def room(self) -> tuple[int, int] | None:
+        """Bytes that are free in the file system of the folder, and that it has; None where the folder does not exist yet."""
+
+        def look(pool: Any) -> tuple[int, int]:
+            dummy, capacity, dummy, available = pool.info()
+            return available, capacity
+
+        return self._within(look, missing=None)
 
     def create(self, name: str, capacity: int, image_format: str) -> None:
         """Make an empty image; libvirt refuses if the file exists. The folder is made if missing."""

@@ -497,10 +497,14 @@ class Storage:
             if size:
                 folder = os.path.dirname(entry["path"])
                 need[folder] = need.get(folder, 0) + size[1]
-        for folder, taken in need.items():
-            room = Folder(self.destination, folder).room()
-            if room is not None and taken > room:
-                reasons.append(f"{folder} on {self.where} has {room // MIB} MiB free, but its disks take {taken // MIB} MiB")
+        rooms = {folder: Folder(self.destination, folder).room() for folder in need}
+        for folders in _by_file_system(rooms, self.move.get("file_systems_there") or {}):
+            taken, free = sum(need[folder] for folder in folders), min(room[0] for folder in folders if (room := rooms[folder]) is not None)
+            if taken > free:
+                where = f"{folders[0]} on {self.where} has"
+                if len(folders) > 1:
+                    where = f"{' and '.join(folders)} are on one file system of {self.where}, which has"
+                reasons.append(f"{where} {free // MIB} MiB free, but its disks take {taken // MIB} MiB")
         return reasons
 
     def _room_in_pools(self) -> list[str]:
@@ -709,6 +713,28 @@ class Storage:
                     self._keep(disk["source"], "nothing is known of how it was moved")
             except LibvirtProblem as exc:
                 self._keep(disk["source"], str(exc))
+
+
+def _by_file_system(rooms: Mapping[str, tuple[int, int] | None], known: Mapping[str, str]) -> list[list[str]]:
+    """Return folders that exist, in groups that are on one file system.
+
+    :param rooms: dict folder -> bytes that are free and bytes in all. Where it is not known which file system a folder is on, two with equal numbers
+        are on one.
+    :param known: dict folder -> a text for its file system; it stands for the folders in it too.
+    """
+    groups: list[tuple[str | None, tuple[int, int], list[str]]] = []
+    for folder, room in sorted(rooms.items()):
+        if room is None:
+            continue
+        above = [each for each in known if f"{folder}/".startswith(f"{os.path.normpath(each).rstrip('/')}/")]
+        system = known[max(above, key=len)] if above else None
+        for other, size, folders in groups:
+            if room == size if None in (system, other) else (system, room[1]) == (other, size[1]):
+                folders.append(folder)
+                break
+        else:
+            groups.append((system, room, [folder]))
+    return [folders for _system, _size, folders in groups]
 
 
 def users(conn: Any, path: str) -> list[str]:

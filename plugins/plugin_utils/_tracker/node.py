@@ -176,6 +176,7 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
         {
             "paths": [each for each in (storage.get("instances_path") or options.get("instances_path"), storage.get("real_path")) if each],
             "shared_id": (shares.get("shared_storage") or {}).get("id"),
+            "folder_id": storage.get("folder_id"),
         },
         where,
         drivers.pool_remedy(hypervisor.get("missing_drivers") or (), hypervisor.get("missing_pool_types") or {}),

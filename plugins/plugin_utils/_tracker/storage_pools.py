@@ -112,15 +112,16 @@ def of_node(
 
     :param wanted: as read() returns them.
     :param pools: of the host, with the ids that the operator declared.
-    :param storage: of the instances: paths (list of its names), shared_id (or None).
+    :param storage: of the instances: paths (list of its names), shared_id and folder_id (or None).
     :param remedy: for a pool that the host does not have.
-    :returns: (the pools, sentences about those that the host does not have).
+    :returns: (the pools, sentences about those that the host does not have, and about space that counts twice).
     :raises DroverError: the space of one would count twice, or more is reserved than is there.
     """
     have = {pool["name"]: pool for pool in pools}
     found: list[StoragePool] = []
     sentences = []
     shares: dict[str, str] = {}
+    systems = {_file_system(storage): f"the instances' path {storage['paths'][0]}"} if storage["paths"] else {}
     for each in wanted:
         name = each["name"]
         place, pool = f"{where}: storage_pools (drover_storage_pools), {name}", have.get(name)
@@ -143,6 +144,12 @@ def of_node(
             )
         if share:
             shares[share] = name
+        other = systems.setdefault(_file_system(pool), f"the storage pool {name}")
+        if _file_system(pool) is not None and other != f"the storage pool {name}":
+            sentences.append(
+                f"{where}: the storage pool {name} is on one file system with {other}, so the same space counts for both, and plans may promise more "
+                "than there is. Give each a file system of its own, or keep some of it back with reserved_gb."
+            )
         running = pool.get("state", "running") in _RUNNING
         total = int(pool.get("capacity_gb") or 0) if running else None
         if total is not None and (each["reserved_gb"] or 0) > total:
@@ -167,6 +174,12 @@ def of_node(
             }
         )
     return found, sentences
+
+
+def _file_system(place: Mapping[str, Any]) -> str | None:
+    """Return a text for the file system of a folder of this host alone; None where it is not known, or is shared and known by that."""
+    known = None if place.get("shared_id") else place.get("folder_id")
+    return known.rpartition("/")[0] if known else None
 
 
 def facts_of(pools: Iterable[StoragePool]) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ from ansible_collections.drover.compute.plugins.module_utils._migration import c
 from ansible_collections.drover.compute.plugins.module_utils._migration import record as migration_record
 from ansible_collections.drover.compute.plugins.module_utils._migration import storage as migration_storage
 from ansible_collections.drover.compute.plugins.module_utils._migration import worker as worker_module
-from ansible_collections.drover.compute.tests.unit.module_utils.faraway import Faraway
+from ansible_collections.drover.compute.tests.unit.module_utils.faraway import Faraway, Pool
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, domain, qcow2, qemu_img, volume
 from ansible_collections.drover.compute.tests.unit.module_utils.test_migration import UUID, Fleet
 
@@ -621,3 +621,45 @@ def test_b7_a_raw_disk_that_qemu_does_not_copy_is_refused_before(place, size, ca
     words = place.refused()
     for part in (f"raw image of {size} bytes", f"cache={cache}", "drover.compute.instance_disk", "drover_disk=vda", "shut off"):
         assert part in words, words
+
+
+#: What the destination says of the file systems of two folders (free and size, MiB), which ones they are, and whether two disks of 14 MiB fit.
+ROOMS = {
+    "two folders of one": ((20, 40), (20, 40), {}, False),
+    "two of equal size": ((20, 40), (19, 40), {}, True),
+    "two that are known": ((20, 40), (20, 40), {"one": "a", "two": "b"}, True),
+    "one that is known": ((20, 40), (19, 40), {"one": "a", "two": "a"}, False),
+    "two exports of one server": ((20, 40), (20, 80), {"one": "nfs:filer", "two": "nfs:filer"}, True),
+    "one with room": ((60, 80), (60, 80), {}, True),
+}
+
+
+@pytest.mark.parametrize("which", ROOMS)
+def test_f22_room_is_added_up_by_file_system(place, monkeypatch, which):
+    *rooms, known, fits = ROOMS[which]
+    folders = [place.local / name for name in ("one", "two")]
+    devices, sizes = "", {}
+    for folder, target, room in zip(folders, ("vda", "vdb"), rooms, strict=True):
+        folder.mkdir()
+        os.makedirs(place.far.real(str(folder)))
+        path = folder / "disk.raw"
+        with open(path, "wb") as file:
+            file.write(os.urandom(14 << 20))
+        devices += disk(path, target, kind="raw")
+        sizes[str(folder)] = room
+    info = Pool.info
+
+    def told(pool):
+        free, size = sizes.get(pool.path, (None, None))
+        return info(pool) if free is None else [2, size << 20, 0, free << 20]
+
+    monkeypatch.setattr(Pool, "info", told)
+    place.define(devices)
+    given = {"file_systems_there": {str(place.local / name): system for name, system in known.items()}}
+    if fits:
+        place.moved(**given)
+        return
+    assert (
+        f"{folders[0]} and {folders[1]} are on one file system of kvm2, which has {min(free for free, _size in rooms)} MiB free, but its disks take "
+        "28 MiB" in place.refused(**given)
+    )

@@ -514,3 +514,22 @@ def test_allocations_per_pool_are_what_its_storage_lists(prepared_url, first, se
             }
             assert {provider: n for provider, n in amounts.items() if n} == places, each
         assert counted(prepared_url)
+
+
+#: The numbers of the folders of two pools and of the instances, and which of the three are on one file system.
+SYSTEMS = {
+    "each has its own": (("a/1", "b/1", "c/1"), []),
+    "two pools": (("a/1", "a/2", "c/1"), ["hdd is on one file system with the storage pool ssd"]),
+    "a pool and the instances": (("a/1", "b/1", "a/9"), ["ssd is on one file system with the instances' path /var/lib/libvirt/images"]),
+    "not known": ((None, None, None), []),
+}
+
+
+@pytest.mark.parametrize("which", SYSTEMS)
+def test_f22_space_that_counts_twice_is_said(which):
+    (ssd, hdd, own), words = SYSTEMS[which]
+    storage = {"instances_path": "/var/lib/libvirt/images", "folder_id": own, "total_gb": 100}
+    pools = [pool("ssd", folder_id=ssd), pool("hdd", folder_id=hdd)]
+    reported = {"hypervisor_hostname": "kvm1", "cpu": {"count": 4}, "memory_mb": 4096, "domains": [], "storage": storage, "pools": pools}
+    warnings = node.describe(reported, {"host": "kvm1", "storage_pools": ["ssd", "hdd"]})["warnings"]
+    assert len(warnings) == len(words) and all(each in warnings[number] for number, each in enumerate(words)), warnings
