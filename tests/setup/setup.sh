@@ -27,7 +27,7 @@ PACKAGES="
     libvirt-daemon libvirt-daemon-driver-qemu libvirt-clients qemu-system-x86 qemu-utils
     ovmf swtpm swtpm-tools
     openssh-server openssh-client iproute2 mount util-linux procps tar
-    postgresql locales libvirt-l10n
+    postgresql pgbouncer locales libvirt-l10n
     python3 python3-venv python3-libvirt"
 STORAGE="
     ceph-mon ceph-mgr ceph-osd ceph-mds ceph-fuse ceph-common qemu-block-extra libvirt-daemon-driver-storage-rbd

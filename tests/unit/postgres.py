@@ -126,22 +126,26 @@ class Cluster:
             self.stop()
             raise
 
-    def _command(self, *words) -> list:
+    def command(self, *words) -> list:
         """``words`` as the unprivileged user, to be ended when the caller's process ends."""
         prefix = ["setpriv", "--pdeathsig", "INT"]
         if self._user:
             prefix += [f"--reuid={self._user.pw_uid}", f"--regid={self._user.pw_gid}", "--clear-groups"]
         return [*prefix, "--", *(str(word) for word in words)]
 
+    def give(self, folder) -> None:
+        """Give a folder and all in it to the unprivileged user."""
+        for path in (folder, *pathlib.Path(folder).iterdir()):
+            if self._user:
+                os.chown(path, self._user.pw_uid, self._user.pw_gid)
+
     def _init(self) -> None:
         secret = self.folder / "password"
         secret.touch(0o600)
         secret.write_text(self.password)
-        if self._user:
-            for path in (self.folder, secret):
-                os.chown(path, self._user.pw_uid, self._user.pw_gid)
+        self.give(self.folder)
         done = subprocess.run(
-            self._command(
+            self.command(
                 self._bin / "initdb",
                 f"--pgdata={self.folder / 'data'}",
                 f"--username={ROLE}_admin",
@@ -168,7 +172,7 @@ class Cluster:
             end = time.monotonic() + START_SECONDS
             while self._process.poll() is None and time.monotonic() < end:
                 try:
-                    with self._admin() as admin:
+                    with self.admin() as admin:
                         # The store never needs more rights than those of a database's owner.
                         admin.execute(
                             psycopg.sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(
@@ -183,7 +187,7 @@ class Cluster:
     def _launch(self) -> None:
         with open(self.folder / "log", "ab") as log:
             self._process = subprocess.Popen(
-                self._command(
+                self.command(
                     self._bin / "postgres",
                     "-D", self.folder / "data",
                     "-p", self.port,
@@ -214,14 +218,14 @@ class Cluster:
                 # At first it may refuse, as long as processes of the old one are still ending.
                 self._launch()
             try:
-                self._admin().close()
+                self.admin().close()
                 return
             except psycopg.OperationalError:
                 if time.monotonic() > end:
                     raise
                 time.sleep(0.1)
 
-    def _admin(self):
+    def admin(self):
         return psycopg.connect(
             host="127.0.0.1",
             port=self.port,
@@ -241,12 +245,12 @@ class Cluster:
     def database(self):
         """The URL of a new, empty database; it is dropped at the end, whoever is still connected."""
         name = f"test_{next(self._numbers)}"
-        with self._admin() as admin:
+        with self.admin() as admin:
             admin.execute(f"CREATE DATABASE {name} OWNER {ROLE}")
         try:
             yield self.url(name)
         finally:
-            with self._admin() as admin:
+            with self.admin() as admin:
                 admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
     def copy(self, source: str, target: str) -> None:

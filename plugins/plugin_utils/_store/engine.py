@@ -42,6 +42,9 @@ SILENCE = {
     "keepalives_interval": 10,
     "keepalives_count": 3,
 }
+# No statement is prepared on the server: a pooler of transactions (PgBouncer) gives each transaction another connection of the server, which
+# has not prepared it, or has another one by its name.
+CONNECT = {"prepare_threshold": None}
 # Limits, the lock and the schema's revision in one round trip. The revision may be read before the lock is there, so
 # that any but the latest revision is read again, see _writer().
 ALONE = f"SELECT {_SET_LIMITS}, pg_advisory_xact_lock({ADVISORY_LOCK}), (SELECT version_num FROM alembic_version)"
@@ -50,8 +53,10 @@ TOGETHER = f"SELECT {_SET_LIMITS}, pg_advisory_xact_lock_shared({ADVISORY_LOCK})
 CONFLICTS = ("40001", "40P01")
 # a lock was not available in time;
 NO_LOCK = "55P03"
-# the role lacks a right.
+# the role lacks a right;
 FORBIDDEN = "42501"
+# data or an index are corrupted.
+DAMAGED = ("XX001", "XX002")
 
 
 class Store:
@@ -222,7 +227,14 @@ class Store:
         elif isinstance(problem, (exc.OperationalError, exc.InterfaceError)):
             advice = "Check that the database runs, and the host, user, password and permissions of drover_store_url."
         else:
-            advice = "Nothing was written. If the store is damaged, restore a backup of it; otherwise this is a defect of drover.compute: please report it."
+            advice = "Nothing was written. This is a defect of drover.compute: please report it."
+            if state in DAMAGED or sqlite.is_damaged(getattr(problem, "orig", None)):
+                advice = "The database itself says that its files are damaged: keep them, and restore a backup (docs/backup.md)."
+            elif self.url.get_backend_name() == "postgresql":
+                advice = (
+                    "Nothing was written. Is something between this controller and the database, such as a connection pooler? See docs/postgresql.md. "
+                    "Otherwise this is a defect of drover.compute: please report it."
+                )
         return f"The store {self.shown_url} cannot be used: {cause}. {advice}"
 
 
@@ -270,7 +282,7 @@ def _engine(url: sa.URL, in_memory: bool) -> sa.Engine:
                 pool_size=1,
                 max_overflow=-1,
                 isolation_level="READ COMMITTED",
-                connect_args={name: value for name, value in SILENCE.items() if name not in url.query},
+                connect_args={**CONNECT, **{name: value for name, value in SILENCE.items() if name not in url.query}},
             )
         except ImportError as problem:
             raise DroverError(

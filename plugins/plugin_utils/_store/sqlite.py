@@ -21,6 +21,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import C
 BUSY_TIMEOUT = 60
 # What SQLite says of a file that it does not know.
 NO_DATABASE = "file is not a database"
+# SQLITE_CORRUPT.
+_CORRUPT = 11
 # access() asks for the real user where the system cannot ask for the effective one.
 _EFFECTIVE = os.access in os.supports_effective_ids
 # Files that have write-ahead logging as far as this process knows, by device and inode.
@@ -147,6 +149,11 @@ def advice(path: str) -> str:
                 "drover_store_url to another file."
             )
     return f"See whether the disk of {folder} is full or read-only."
+
+
+def is_damaged(problem: BaseException | None) -> bool:
+    """Return True if SQLite says that a database is damaged, by the code of its error; Python before 3.11 does not have it."""
+    return getattr(problem, "sqlite_errorcode", 0) & 0xFF == _CORRUPT
 
 
 def is_no_database(path: str) -> str:
