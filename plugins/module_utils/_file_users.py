@@ -25,10 +25,11 @@ class FileUsers:
 
     :param conn: libvirt of this host.
     :param but: the uuid of an instance whose own needs do not count; None to count all.
+    :param seen: the numbers of folders that the host with the files looks into itself, as _file_names has them.
     """
 
-    def __init__(self, conn: Any, but: str | None, mounts: Sequence[Mount]) -> None:
-        self._needs, self._mounts = Needs(conn, but), mounts
+    def __init__(self, conn: Any, but: str | None, mounts: Sequence[Mount], seen: Iterable[str] = ()) -> None:
+        self._needs, self._mounts, self._seen = Needs(conn, but), mounts, set(seen)
         self._shares = [mount for mount in network_mounts(mounts) if mount["shared_id"]]
         self._systems = {device: _file_names.file_system(path, mounts) for device, path in self._needs.devices.items()}
         self._looked_around = False
@@ -99,10 +100,15 @@ class FileUsers:
         return list(dict.fromkeys(found))
 
     def _look_around(self) -> None:
-        """Take up the images that lie on file systems of this host alone: the host that removes a file cannot see them."""
+        """Take up the images that lie where the host with the files does not look: on file systems of this host alone."""
         if not self._looked_around:
             self._looked_around = True
             self._needs.look_into(self._own(self._needs.near()))
 
     def _own(self, folders: Iterable[str]) -> list[str]:
-        return [folder for folder in folders if real_path_id(_files.real_path(folder) or folder, self._mounts) is None]
+        real = [(folder, _files.real_path(folder) or folder) for folder in folders]
+        return [
+            folder
+            for folder, path in real
+            if real_path_id(path, self._mounts) is None and _file_names.inode(path, self._mounts) not in self._seen
+        ]

@@ -36,6 +36,11 @@ options:
     type: list
     elements: dict
     default: []
+  folders_seen:
+    description: The C(inode) of each folder that the other hypervisor looks into itself for images that are backed by its files.
+    type: list
+    elements: str
+    default: []
 attributes:
   check_mode:
     support: full
@@ -94,7 +99,7 @@ from ansible_collections.drover.compute.plugins.module_utils._mounts import all_
 def _users(uri: str, given: dict[str, Any]) -> dict[str, str]:
     conn = _libvirt.open_connection(uri)
     try:
-        users = FileUsers(conn, given["uuid"], all_mounts())
+        users = FileUsers(conn, given["uuid"], all_mounts(), given["folders_seen"])
         reasons = {file["name"]: users.reason(file) for file in given["files"]}
         return {name: reason for name, reason in reasons.items() if reason is not None}
     finally:
@@ -109,6 +114,7 @@ def main() -> None:
             "uris": {**texts, "default": ["qemu:///system"]},
             "uuid": {"type": "str"},
             "paths": texts,
+            "folders_seen": texts,
             "files": {"type": "list", "elements": "dict", "default": []},
         },
         supports_check_mode=True,

@@ -8,6 +8,7 @@ The hypervisor that removes files gets from here what others need, as ``used_els
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -106,12 +107,15 @@ class Removing:
             known = looks.hosts(connection)
             storage = files.nodes_of(connection, {(each, None) for each in (host, *others)})
         nodes = {each: storage[(each, None)] for each in (host, *others)}
-        names = self._names(host, {*paths, *storage_identity.folders(nodes[host])})
+        reported = set(storage_identity.folders(nodes[host])) - set(paths)
+        folders = reported | {os.path.dirname(path) for path in paths if os.path.isabs(path)}
+        names = self._names(host, {*paths, *folders})
+        looked_into = sorted({names[folder]["inode"] for folder in folders} - {None})
         wanted: dict[str, list[dict[str, Any]]] = {}
         seen: dict[str, set[str]] = {}
         for path in sorted(paths):
             name, text = names[path], _text(names[path], nodes[host])
-            near = {each["inode"] for folder, each in names.items() if folder not in paths and each["mount"] == name["mount"]} - {None}
+            near = {names[folder]["inode"] for folder in reported if names[folder]["mount"] == name["mount"]} - {None}
             for other in others:
                 sees = other not in known or storage_identity.may_see(name, text, nodes[host], nodes[other], near)
                 if sees:
@@ -119,7 +123,7 @@ class Removing:
                 if sees or (everywhere and len(others) < asking.ALL):
                     wanted.setdefault(other, []).append({**_question(name, text, nodes[other]), "written": written})
         given = {
-            other: {"uris": looks.uris_of(known, other), "uuid": but, "files": questions}
+            other: {"uris": looks.uris_of(known, other), "uuid": but, "files": questions, "folders_seen": looked_into}
             for other, questions in sorted(wanted.items(), key=lambda each: natural(each[0]))
         }
         answers, silent = asking.ask(self._hosts, MODULE, given) if given else ({}, {})

@@ -308,3 +308,11 @@ def test_b5_the_names_of_a_file_are_one_and_a_copy_is_another(url, there, tmp_pa
     names = there.run("kvm1", "_file_users", {"paths": [link, copy]})["names"]
     files = [{"name": each["path"], "paths": [each["path"]], "inode": each["inode"], "shared_id": None} for each in names]
     assert there.run("kvm2", "_file_users", {"files": files})["users"] == {link: "the domain other uses it"}
+
+
+def test_b3_the_images_of_the_instance_itself_do_not_keep_its_files(url, there):
+    """Its snapshot lies in a folder that other hosts see too, and nobody there needs it."""
+    path = path_of(there)
+    run("instance_snapshot", None, store_url=url, name="web", snapshot="s1", state="present")
+    assert run("instance_snapshot", None, store_url=url, name="web", snapshot="s1", state="absent")["changed"] is True
+    assert os.path.exists(path) and delete(url)["removed_disks"] == [path]
