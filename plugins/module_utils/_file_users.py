@@ -29,7 +29,8 @@ class FileUsers:
     """
 
     def __init__(self, conn: Any, but: str | None, mounts: Sequence[Mount], seen: Iterable[str] = ()) -> None:
-        self._needs, self._mounts, self._seen = Needs(conn, but), mounts, set(seen)
+        # What a disk that is not there was backed by is in the store, as its host has shown it; one broken guest must not keep the files of a fleet.
+        self._needs, self._mounts, self._seen = Needs(conn, but, missing=False), mounts, set(seen)
         self._shares = [mount for mount in network_mounts(mounts) if mount["shared_id"]]
         self._systems = {device: _file_names.file_system(path, mounts) for device, path in self._needs.devices.items()}
         self._looked_around = False

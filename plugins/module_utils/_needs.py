@@ -120,9 +120,13 @@ class Needs:
     :param but: the uuid of the instance whose own needs do not count.
     :param elsewhere: paths that instances of other hosts need, see elsewhere_of().
     :param layers: real paths of images of that instance; what they are backed by does not count either.
+    :param missing: a disk that is not there is a doubt about every file, as it may be backed by any.
     """
 
-    def __init__(self, conn: Any, but: str | None = None, elsewhere: Iterable[Any] = (), layers: Iterable[str] = ()) -> None:
+    def __init__(
+        self, conn: Any, but: str | None = None, elsewhere: Iterable[Any] = (), layers: Iterable[str] = (), missing: bool = True
+    ) -> None:
+        self._missing = missing
         self._conn, self._layers = conn, set(layers)
         self._real: dict[str, Need] = {}
         self._inodes: dict[Any, Need] = {}
@@ -222,7 +226,7 @@ class Needs:
                 continue
             self._real.setdefault(found.real, need)
             if found.status is None:
-                if kind == IMAGE:
+                if kind == IMAGE and self._missing:
                     self._doubt(f"{path} is not there, so what it is backed by is not known", need)
                 continue
             if folders and stat.S_ISDIR(found.status.st_mode) and found.real != "/":

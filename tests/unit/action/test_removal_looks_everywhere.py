@@ -316,3 +316,9 @@ def test_b3_the_images_of_the_instance_itself_do_not_keep_its_files(url, there):
     run("instance_snapshot", None, store_url=url, name="web", snapshot="s1", state="present")
     assert run("instance_snapshot", None, store_url=url, name="web", snapshot="s1", state="absent")["changed"] is True
     assert os.path.exists(path) and delete(url)["removed_disks"] == [path]
+
+
+def test_b3_a_broken_guest_of_another_host_keeps_no_files(url, there, tmp_path):
+    path = path_of(there)
+    define(there, "kvm2", "broken", disks=[str(tmp_path / "gone.qcow2")])
+    assert delete(url)["removed_disks"] == [path]
