@@ -78,7 +78,9 @@ class Moments:
 
 
 class WatchedStore:
-    """A store whose writes are moments."""
+    """A store whose writes are moments. It is a file."""
+
+    server = None
 
     def __init__(self, store, moments):
         self._store, self._moments, self._writes = store, moments, 0
