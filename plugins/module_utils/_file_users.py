@@ -60,9 +60,9 @@ class FileUsers:
                 # Another file, or one of a file system that has another number here.
                 continue
             if found.status is None and path in file.get("paths", ()):
-                known = self._needs.user(path, found)
-                if known is not None:
-                    return " ".join(known)
+                need = self._needs.user(path, found)
+                if need is not None:
+                    return " ".join(need)
                 continue
             self._look_around()
             why = self._needs.why(path, found)
