@@ -56,8 +56,8 @@ class FileUsers:
             except (OSError, _files.Unresponsive) as exc:
                 doubt = f"{path} cannot be looked at ({_backing.reason_of(exc)})"
                 continue
-            if here is not None and file.get("inode") is not None and here != file["inode"]:
-                # Another file, or one of a file system that has another number here.
+            if here is not None and file.get("inode") is not None and _number(here) != _number(file["inode"]):
+                # Another file. The number of the file system does not decide: a shared one may have another number on each host.
                 continue
             if found.status is None and path in file.get("paths", ()):
                 need = self._needs.user(path, found)
@@ -113,3 +113,7 @@ class FileUsers:
             for folder, path in real
             if real_path_id(path, self._mounts) is None and _file_names.inode(path, self._mounts) not in self._seen
         ]
+
+
+def _number(inode: str) -> str:
+    return inode.rpartition("/")[2]
