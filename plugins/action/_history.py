@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, continuity, history, totals
+from ansible_collections.drover.compute.plugins.plugin_utils._store import actions, clock, continuity, history, totals
 
 
 class ActionModule(DroverAction):
@@ -21,6 +21,7 @@ class ActionModule(DroverAction):
             now = clock.now(connection)
             history.keep(connection, totals.read(connection, ()), now)
             if not self._task.check_mode:
+                actions.note(connection, "run", "discovery")
                 continuity.note_all_read(connection, args["inventory_hosts"])
         # Figures of use are no change, as in a discovery.
         return {"changed": False, "day": int(now // history.DAY)}

@@ -14,7 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.act
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import audit
 from ansible_collections.drover.compute.plugins.plugin_utils._report.text import audit_lines, audit_table
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, schema, transfer, transfer_file
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, actions, schema, transfer, transfer_file
 
 
 class ActionModule(DroverAction):
@@ -43,6 +43,8 @@ class ActionModule(DroverAction):
     def _healed(self, store: Store, args: dict[str, Any]) -> dict[str, Any]:
         with store.write() as connection:
             found = audit.audit(connection, time.time(), True, args["release_expired"])
+            if found["mended"]:
+                actions.note(connection, "run", f"audit: {len(found['mended'])} contradictions repaired")
         table, mended, left = (audit_table(found[name]) for name in ("findings", "mended", "left"))
         lines = ["Mended:", *(mended or ["Nothing was safe to mend."]), "", "Left:", *(left or ["Nothing is left."])]
         # Shown here, because some output formats of Ansible fold the long lines of a result.

@@ -44,6 +44,10 @@ _READERS = (
 _FILES_OF_USERS = {"drover_before_drain": ("drain", "backup"), "drover_rolling_hooks": ("drain", "backup")}
 
 
+#: Actions that write nothing to the store, beside those that end in _info.
+_READ_ONLY = {"show", "report", "metrics", "simulate", "_notice", "_host_check", "_host_findings", "_bmc_power", "_silent_host"}
+
+
 @functools.cache
 def of_playbook(name: str) -> frozenset[str]:
     """Return the variables that a playbook reads."""
@@ -182,6 +186,9 @@ def _of_plugin(name: str) -> frozenset[str]:
             if isinstance(plugin, type) and issubclass(plugin, ConductorAction):
                 # It reads hosts, each with the variables that say what the host is.
                 found |= _of_plugin("compute_node")
+            # What writes to the store writes down why.
+            if kind == "action" and not (name.endswith("_info") or name in _READ_ONLY):
+                found.add(f"{known_variables.PREFIX}reason")
     return frozenset(found)
 
 

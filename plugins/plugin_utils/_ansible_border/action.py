@@ -15,7 +15,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import known_variables, options, terminal, times
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import known_variables, options, run_identity, terminal, times
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.machines import Machines
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.remote_module import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
@@ -69,7 +69,9 @@ class DroverAction(ActionBase):
             result.update(times.with_iso(self.act(args, task_vars)))
         except DroverError as problem:
             # With a cause, Ansible would append its text, which the message already has.
-            raise AnsibleActionFail(str(problem), result=_brief(to_plain(problem.details))) from None
+            details = _brief(to_plain(problem.details))
+            # A check that is refused has changed nothing, and a run would not either.
+            raise AnsibleActionFail(str(problem), result={**details, "changed": False} if self._task.check_mode else details) from None
         result.setdefault("changed", False)
         return result
 
@@ -78,7 +80,15 @@ class DroverAction(ActionBase):
 
     def store(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Store:
         """Open the store of this task. In check mode its writes are rolled back."""
-        return Store.open(options.store_url(args, task_vars, self._templar), check_mode=self._task.check_mode)
+        url = options.store_url(args, task_vars, self._templar)
+        return Store.open(url, self._task.check_mode, run_identity.of_task(load_extra_vars(self._loader), self._reason(args, task_vars)))
+
+    def _reason(self, args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> str:
+        """Return why the run is made: the option ``reason``, else the variable drover_reason; empty without both."""
+        given = args.get("reason")
+        if given is None:
+            given = options.from_variable("reason", self.variables(task_vars), self._templar)
+        return "" if given is None else str(to_plain(given))
 
     def machines(self, args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> Machines:
         """Return the machines that the store of this task has for hosts."""
@@ -118,6 +128,9 @@ class DroverAction(ActionBase):
             raise AnsibleActionFail(message + self._typed(message, task_vars)) from None
         args = to_plain(args)
         for name, spec in self.ARGUMENT_SPEC.items():
+            # Names with commas between, of a survey or a command line, which a person may write with spaces.
+            if spec.get("type") == "list" and isinstance(given.get(name), str) and args[name] is not None:
+                args[name] = [each.strip() if isinstance(each, str) else each for each in args[name] if each != ""]
             if spec.get("type") in ("int", "float") and args[name] is not None and args[name] < 0:
                 raise DroverError(f"{name} must be 0 or more, not {args[name]}.")
         return args

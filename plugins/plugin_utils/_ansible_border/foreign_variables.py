@@ -16,7 +16,7 @@ NAMESPACE = "drover.compute."
 #: A playbook that does not read one of these would work on more than its user wants, so that they are refused from any place.
 TARGETS = frozenset(f"{PREFIX}{name}" for name in ("host", "instance", "instances", "selector", "pool", "destination", "disk"))
 #: The artifacts of jobs, which AWX gives to all later jobs of a workflow.
-ARTIFACTS = frozenset(name for name in KNOWN if name.endswith("_result")) | {f"{PREFIX}audit"}
+ARTIFACTS = frozenset(name for name in KNOWN if name.endswith("_result")) | {f"{PREFIX}audit", f"{PREFIX}rolling"}
 #: Playbooks that work on all hosts of a pattern.
 _OF_HOSTS = frozenset({"check", "discover", "image_cache_clean", "rolling_maintenance"})
 #: So many playbooks that read a variable are named.

@@ -18,7 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._errors import Drov
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import InstanceOutcome
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, continuity, drained, instance_lookup, orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store import actions, bulk, continuity, drained, instance_lookup, orders
 from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain, record
 
@@ -172,22 +172,25 @@ class Operations:
             answer = starting.order(self.hand, self.host, module, {**options, "uri": uri, "domains": wanted}, proofs)
             if answer.outcome != certainty.DONE:
                 raise DroverError(f"Host {self.host}: {answer.message.rstrip('.')}. {UNCHECKED if self.check_mode else LOST}")
-            self._write_down(answer.result["domains"], module == "domain_power")
+            self._write_down(answer.result["domains"], options.get("state") if module == "domain_power" else None)
             answers += answer.result["domains"]
             differences += [answer.result["diff"]] if "diff" in answer.result else []
         return answers, differences
 
-    def _write_down(self, answers: Iterable[dict[str, Any]], powered: bool) -> None:
+    def _write_down(self, answers: Sequence[dict[str, Any]], power_state: str | None) -> None:
         """Record domains as their host shows them.
 
-        :param powered: whether their power state is now as somebody wants it, so that an undrain leaves it alone.
+        :param power_state: the one that somebody wants, which an undrain then leaves alone; None if only settings were changed.
         """
         if self.check_mode:
             return
         with self.store.write(together=True) as connection:
             for facts in [each["domain"] for each in answers if each["domain"]]:
                 record.record_seen(connection, facts["uuid"], self.host, domain.describe(facts), time.time())
-            if powered:
+            told = power_state or "settings changed"
+            done = [(each["uuid"], each["name"]) for each in answers if each["changed"]]
+            actions.note_all(connection, [{"kind": "instance", "message": told, "instance": each, "host": self.host} for each in done])
+            if power_state is not None:
                 drained.settle(connection, self.host, [each["uuid"] for each in answers if each["status"] == "done"])
 
     def remove(self, found: Iterable[NamedInstance], options: Mapping[str, Any]) -> tuple[list[InstanceOutcome], list[dict[str, Any]]]:

@@ -21,7 +21,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.claims imp
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits, OpenedMigration, ResizeTarget
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import Copies
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, clock, files, migrations_open, orders, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import actions, bulk, clock, files, migrations_open, orders, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import EVACUATION, RESIZE
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
 
@@ -144,6 +144,7 @@ def _begin(
             updated_at=now,
         )
     )
+    actions.note(connection, "move", f"{move_type}: begun", (instance_uuid, instance.name), source.host, destination.host)
     if move_type == RESIZE and instance.project:
         quotas.refuse_resize(connection, instance.project, details)
     return _described(_migration(connection, uuid), new=True)
@@ -359,7 +360,10 @@ def _hold_instance(connection: Connection, migration: Row) -> None:
 
 def _set_status(connection: Connection, uuid: str, status: str, message: str | None, now: float) -> None:
     table = tables.migrations
-    connection.execute(sa.update(table).where(table.c.uuid == uuid).values(status=status, message=message, updated_at=now))
+    query = sa.update(table).where(table.c.uuid == uuid).values(status=status, message=message, updated_at=now).returning(table)
+    for row in connection.execute(query):
+        why = f" ({message})" if message else ""
+        actions.note(connection, "move", f"{row.type}: {status}{why}", (row.instance_uuid, row.instance_name), row.source, row.destination)
 
 
 def _migration(connection: Connection, uuid: str) -> Row:

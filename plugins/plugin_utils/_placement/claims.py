@@ -30,7 +30,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.claim_destination import ClaimDestinations, Place
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Alternate, Claim, ClaimedPools, ClaimRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, decisions, files, orders, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import actions, bulk, decisions, files, orders, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
 
 BUILDING = "building"
@@ -85,6 +85,11 @@ def claim(
     where = claim_nodes.of_instances(connection, existing)
     decided = [each for each in fresh if each.get("explanation")]
     decisions.record(connection, [_decision(each, chosen[each["uuid"]], actor, now) for each in decided])
+    told = [
+        {"kind": "claim", "message": "room claimed", "instance": (each["uuid"], each["name"]), "host": chosen[each["uuid"]].node.host}
+        for each in fresh
+    ]
+    actions.note_all(connection, told)
     quotas.refuse(connection, quotas.of_selections(fresh))
     results = []
     for selection in selections:
@@ -268,7 +273,20 @@ def release(connection: Connection, uuids: Collection[str], proof: certainty.Pro
     holdings = allocations.Holdings(connection, {}, now, drop=uuids)
     holdings.write({uuid: {} for uuid in holdings.ids})
     bulk.delete(connection, table, table.c.id, [row.id for row in rows.values()])
+    told = [
+        {"kind": "release", "message": "room released, record deleted", "instance": (row.uuid, row.name), "host": host}
+        for row, host in zip(rows.values(), _hosts(connection, rows.values()))
+    ]
+    actions.note_all(connection, told)
     return sorted(set(holdings.ids) | set(rows))
+
+
+def _hosts(connection: Connection, rows: Collection[Row]) -> list[str | None]:
+    """Return the hosts of instances."""
+    nodes = tables.compute_nodes
+    ids = [row.compute_node_id for row in rows]
+    known = {row.id: row.host for row in bulk.among(connection, sa.select(nodes.c.id, nodes.c.host), nodes.c.id, set(ids) - {None})}
+    return [known.get(each) for each in ids]
 
 
 def forget(connection: Connection, uuids: Collection[str], proof: certainty.Proof, now: float) -> None:

@@ -15,6 +15,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._report.anchor impo
 from ansible_collections.drover.compute.plugins.plugin_utils._report.attention import attention
 from ansible_collections.drover.compute.plugins.plugin_utils._report.decision import decision
 from ansible_collections.drover.compute.plugins.plugin_utils._report.heat import heat_map
+from ansible_collections.drover.compute.plugins.plugin_utils._report.history import where, who
 from ansible_collections.drover.compute.plugins.plugin_utils._report.migrations import days, migration
 
 #: The figures of a host, with their unit in words.
@@ -51,7 +52,8 @@ def view(overview: Mapping[str, Any], fatal: Sequence[str] = ()) -> dict[str, An
     :param overview: what the store's overview.read() returns, and instances (of instances.listing(), with addresses).
     :param fatal: the hosts whose loss the others cannot take.
     :returns: a dict: summary, seen (see _seen()), attention (see attention.py), hosts, nowhere (instances on no host), map (see heat.py),
-        pools, zones, aggregates, migrations, days, decisions (see decision.py), power_events, newest (instances), rolling.
+        pools, zones, aggregates, migrations, days, decisions (see decision.py), power_events, actions (with who and where), newest (instances),
+        rolling.
     """
     hosts = [_host(each, number) for number, each in enumerate(overview["hosts"])]
     hosts.sort(key=lambda host: (KINDS.index(host["kind"]), natural(host["host"])))
@@ -72,6 +74,7 @@ def view(overview: Mapping[str, Any], fatal: Sequence[str] = ()) -> dict[str, An
         "migrations": [migration(each) for each in overview["migrations"]],
         "days": days(overview["days"]),
         "power_events": overview["power_events"],
+        "actions": [{**each, "who": who(each), "where": where(each)} for each in overview["actions"]],
         "newest": _newest(overview),
         "rolling": sorted(overview["rolling"], key=lambda each: natural(each["host"])),
     }

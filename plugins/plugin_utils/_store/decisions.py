@@ -14,7 +14,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._store import tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import actions, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
 
 #: How many are kept, counted by their ids; at most PRUNED_EVERY more.
@@ -74,10 +74,22 @@ def record(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     else:
         # SQLAlchemy writes one statement for all rows, as it returns something.
         ids = connection.execute(sa.insert(table).returning(table.c.id), rows).scalars().all()
+    actions.note_all(connection, [_told(each) for each in rows])
     if max(ids) // PRUNED_EVERY != (min(ids) - 1) // PRUNED_EVERY:
         # Without waiting for another transaction that deletes them.
         old = sa.select(table.c.id).where(table.c.id <= max(ids) - KEPT).with_for_update(skip_locked=True)
         connection.execute(sa.delete(table).where(table.c.id.in_(old)))
+
+
+def _told(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Say of a decision what is written down of it."""
+    outcome = "no valid host" if row["host"] is None else f"host {row['host']}"
+    return {
+        "kind": "decision",
+        "message": f"{row['purpose']}: {outcome}",
+        "instance": (row["instance_uuid"], row["instance_name"]),
+        "host": row["host"],
+    }
 
 
 def newest(connection: Connection, limit: int) -> list[dict[str, Any]]:

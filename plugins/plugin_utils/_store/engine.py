@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._store import continuity, schema, sqlite
+from ansible_collections.drover.compute.plugins.plugin_utils._records.runs import Run
+from ansible_collections.drover.compute.plugins.plugin_utils._store import actions, continuity, schema, sqlite
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, event, exc, pool, sa
 
 # Seconds to wait for a database host to answer at all.
@@ -66,19 +67,21 @@ class Store:
     the schema first if necessary. With check_mode every write is rolled back at its end.
     """
 
-    def __init__(self, url: sa.URL, check_mode: bool = False) -> None:
+    def __init__(self, url: sa.URL, check_mode: bool = False, run: Run | None = None) -> None:
         self.url = url
         self.check_mode = check_mode
+        self._run = run
         self._engine = _engine(url, in_memory=check_mode and sqlite.is_missing(url))
         weakref.finalize(self, _dispose, self._engine, os.getpid())
 
     @classmethod
-    def open(cls, url: str, check_mode: bool = False) -> Store:
+    def open(cls, url: str, check_mode: bool = False, run: Run | None = None) -> Store:
         """Open the store of a URL.
 
+        :param run: what is written down with all that is done, see actions.py.
         :raises DroverError: SQLAlchemy is missing, or the URL is malformed or of an unknown kind.
         """
-        return cls(_parse(url), check_mode)
+        return cls(_parse(url), check_mode, run)
 
     @property
     def shown_url(self) -> str:
@@ -183,6 +186,7 @@ class Store:
     def _begun(self, stack: contextlib.ExitStack, write: bool, first: Callable[[Connection], str | None]) -> tuple[Connection, str | None]:
         with contextlib.ExitStack() as mine:
             connection = mine.enter_context(self._engine.connect())
+            connection = connection.execution_options(**{actions.RUN: self._run})
             if connection.dialect.name == "sqlite":
                 connection = connection.execution_options(drover_write=write)
             elif not write:

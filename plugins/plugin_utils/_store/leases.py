@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, Protocol, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, RunOver
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import actions, clock, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
 
 # Longer than any call of a hypervisor, as nothing renews a lease during one.
@@ -74,11 +74,13 @@ def take(connection: Connection, name: str, actor: Actor, purpose: str, seconds:
     }
     if row is None:
         connection.execute(sa.insert(table).values(name=name, **values))
+        actions.note(connection, "run", purpose, host=name)
         return {"changed": True, "taken_over": None}
     over = _over(row, actor, now)
     if over is None:
         raise Held(f"{_holder_sentence(row, now)} Nothing was done. {_way_out(row, now)}")
     connection.execute(sa.update(table).where(table.c.name == name).values(values))
+    actions.note(connection, "run", f"{purpose} (the lease of {row.holder} was taken over)", host=name)
     return {"changed": True, "taken_over": f"{_holder_sentence(row, now)} {over}, so the lease was taken over."}
 
 

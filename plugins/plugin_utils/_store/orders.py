@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import MOVING_DISK
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, instances, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import actions, bulk, instances, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
 
 #: Nova's task states: a build; a removal of domain, disks and record.
@@ -84,7 +84,13 @@ def begin(connection: Connection, uuid: str, task_state: str, order: str, instea
     if row.order_uuid not in (None, order, instead_of):
         raise Open(row)
     bulk.update(connection, tables.instances, [{"id": row.id, "task_state": task_state, "order_uuid": order}])
+    actions.note(connection, "order", doing(task_state), (uuid, row.name), _host(connection, row))
     return row
+
+
+def _host(connection: Connection, row: Row) -> str | None:
+    nodes = tables.compute_nodes
+    return connection.execute(sa.select(nodes.c.host).where(nodes.c.id == row.compute_node_id)).scalar()
 
 
 def end(connection: Connection, uuid: str, order: str | None) -> Row | None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns
 from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    actions,
     aggregates,
     decisions,
     hosts,
@@ -41,7 +42,7 @@ def read(connection: Connection, now: float, service_down_time: float, columns: 
     :param columns: of host_columns.read_columns().
     :returns: hosts (hosts.listing(), its nodes with memory_mb_physical (MiB) and disk_gb_physical (GiB): in use on
         the hypervisor, None where it did not report them), aggregates (aggregates.listing()), newest (the newest
-        instances: uuid, created_at), migrations and power_events (newest first), decisions (decisions.newest()),
+        instances: uuid, created_at), migrations and power_events (newest first), decisions (decisions.newest()), actions (actions.read()),
         days (day, type, status, count: all migrations by the day on which they began, counted from 1970 in UTC),
         leases, rolling (rolling.read()), went_down (went_down.listing()).
     """
@@ -52,6 +53,7 @@ def read(connection: Connection, now: float, service_down_time: float, columns: 
         "migrations": _newest(connection, tables.migrations, _MIGRATION, tables.migrations.c.created_at),
         "days": _days(connection),
         "decisions": decisions.newest(connection, NEWEST),
+        "actions": actions.read(connection, NEWEST),
         "power_events": _newest(connection, tables.power_events, _POWER),
         "leases": _all(connection, tables.leases, _LEASE),
         "rolling": rolling.read(connection),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import actions, bulk, services, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
 
 _SHOWN = ("uuid", "host", "action", "driver", "status", "power_state", "boot_id", "message", "created_at", "updated_at")
@@ -39,6 +39,7 @@ def begin(connection: Connection, host: str, action: str, driver: str, boot_id: 
         "updated_at": now,
     }
     connection.execute(sa.insert(tables.power_events).values(event))
+    actions.note(connection, "power", f"{action} by {driver}: begun", host=host)
     return event
 
 
@@ -63,6 +64,8 @@ def finish(
     if boot_id:
         values["boot_id"] = boot_id
     connection.execute(sa.update(table).where(table.c.id == row.id).values(values))
+    why = f" ({message})" if message else ""
+    actions.note(connection, "power", f"{row.action} by {row.driver}: {status}, power {power_state or 'unknown'}{why}", host=row.host)
     if power_state == "off":
         services.record_unreachable(connection, row.host, f"switched off ({row.action}) by drover.compute.power", now)
     return {**_plain(row), **values}

@@ -30,7 +30,9 @@ def copy_of(connection: Connection) -> Iterator[Connection]:
         else:
             tables.metadata.create_all(copy)
             for table in tables.metadata.sorted_tables:
-                _copy_table(connection, copy, table)
+                # No plan reads who did what.
+                if table is not tables.actions:
+                    _copy_table(connection, copy, table)
         with _translated():
             yield _ready(copy)
 

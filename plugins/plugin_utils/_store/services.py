@@ -12,12 +12,15 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import ServiceState
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import actions, bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
 
 BINARY = "libvirtd"
 #: The reason of a node, or of a host with all its nodes.
 UNREPORTED = "no longer reported by its host"
+#: The columns that people set, and how they are called in the record of who did what.
+_SWITCHES = {"disabled": "disabled", "disabled_reason": "reason", "forced_down": "forced down", "maintenance": "maintenance"}
+_WORDS = {True: "yes", False: "no", None: "none"}
 
 
 def down_reason(service: ServiceState, now: float, service_down_time: float) -> str | None:
@@ -189,3 +192,6 @@ def change(connection: Connection, row: Row, values: Mapping[str, Any]) -> None:
     """Change columns of a service."""
     if values:
         connection.execute(sa.update(tables.services).where(tables.services.c.id == row.id).values(values))
+        told = [f"{word}: {_WORDS.get(values[key], values[key])}" for key, word in _SWITCHES.items() if key in values]
+        if told:
+            actions.note(connection, "host", ", ".join(told), host=row.host)

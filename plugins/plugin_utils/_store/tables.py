@@ -487,6 +487,29 @@ if sa:
         sa.Column("message", sa.Text),
     )
 
+    # Who did what; the newest are kept, see actions.py. No index, as each claim writes here.
+    actions = sa.Table(
+        "actions",
+        metadata,
+        columns.identifier(),
+        columns.time("created_at"),
+        # One of actions.KINDS.
+        sa.Column("kind", sa.String(32), nullable=False),
+        # Not references: the row outlives the instance and the host.
+        sa.Column("instance_uuid", sa.String(36)),
+        sa.Column("instance_name", sa.String(255)),
+        sa.Column("host", sa.String(255)),
+        # Of a move.
+        sa.Column("destination", sa.String(255)),
+        sa.Column("message", sa.Text, nullable=False),
+        # Of the run, see records.runs.
+        sa.Column("user", sa.String(255), nullable=False),
+        sa.Column("controller", sa.String(255), nullable=False),
+        sa.Column("command", sa.Text, nullable=False),
+        sa.Column("reason", sa.Text, nullable=False),
+        sa.Column("job", sa.JSON(none_as_null=True)),
+    )
+
     # One row: when the store was brought back, if it has not read all hosts since (0, see MADE_AND_UNREAD), and the number of its claims, see continuity.py.
     continuity = sa.Table(
         "continuity",

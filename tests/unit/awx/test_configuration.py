@@ -49,7 +49,7 @@ ASKS = {
 SLICED = {"discover"}
 # Which jobs may run beside another of the same template: a lease keeps them from the same host, or they only read or abort.
 BESIDE = {
-    "hosts", "instances", "instance_show", "capacity", "schedule", "simulate", "host_disable", "host_enable", "libvirt_restart",
+    "hosts", "instances", "instance_show", "history", "capacity", "schedule", "simulate", "host_disable", "host_enable", "libvirt_restart",
     "migration_abort", "instance_cdrom", "instance_disk", "instance_disk_move", "instance_migrate", "instance_resize", "drain", "undrain", "evacuate", "power",
 }  # fmt: skip
 # A line by which AWX knows a playbook.
@@ -244,6 +244,16 @@ def test_rolling_maintenance_waits_for_an_approval_between_plan_and_work():
     assert after("plan") == [("success_nodes", "approval")] and after("approval") == [("success_nodes", "maintain")]
     assert nodes["plan"]["extra_data"] == {"drover_plan_only": "true"} and "extra_data" not in nodes["maintain"]
     assert nodes["approval"]["unified_job_template"]["type"] == "workflow_approval"
+
+
+def test_awx_19_a_schedule_without_a_rule_is_off():
+    without = {f"drover_awx_{name}_rrule": "" for name in ("discover", "audit", "report")}
+    schedules = shipped.objects(**without, drover_awx_report_host="www1", drover_awx_metrics_push="http://push")["controller_schedules"]
+    assert schedules and not any(each["enabled"] for each in schedules) and all(each["rrule"] for each in schedules)
+
+
+def test_awx_13_names_of_templates_have_no_underscore():
+    assert not [each["name"] for each in OBJECTS["controller_templates"] if "_" in each["name"]]
 
 
 def test_report_is_brought_to_its_host_each_day_where_there_is_one():

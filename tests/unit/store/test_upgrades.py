@@ -164,6 +164,13 @@ INSERT INTO storage_fences (host, fence, addresses, cut, created_at, verified_at
 VALUES ('kvm2', '/etc/drover/fence_tgt.yml', '["192.0.2.12"]', '[]', 1700000002.0, NULL);
 """,
     "0022": "UPDATE domains SET local_disks = true WHERE compute_node_id = 1;",
+    "0023": f"""
+INSERT INTO actions (id, created_at, kind, instance_uuid, instance_name, host, destination, message, "user", controller, command, reason, job)
+VALUES (1, 1700000002.5, 'move', '{uuid_of("web")}', 'web', 'kvm1', 'kvm2', 'live-migration: completed', 'alice as root', 'ctl1',
+ 'ansible-playbook drover.compute.drain -e drover_host=kvm1', 'new memory', '{{"id": "42", "user": "alice"}}');
+INSERT INTO actions (id, created_at, kind, message, "user", controller, command, reason)
+VALUES (2, 1700000003.5, 'run', 'drain', 'root', 'ctl1', 'ansible-playbook site.yml', '');
+""",
     "0016": "UPDATE instances SET image_id = 'debian-12-2026', image_format = 'qcow2' WHERE id = 1;",
 }
 

@@ -1,0 +1,124 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The run of a task, for the record of who did what: user, controller, command, reason, and the job of AWX."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import shlex
+import socket
+from collections.abc import Mapping
+from typing import Any
+
+from ansible import context
+
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.known_variables import YES_OR_NO
+from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
+from ansible_collections.drover.compute.plugins.plugin_utils._records.runs import Run
+
+#: The variables of the command line that are written down with their values. Of others only the name is: any may be a secret.
+SHOWN = frozenset(
+    {
+        *(
+            f"drover_{name}"
+            for name in [
+                "absent_hosts",
+                "destination",
+                "destination_pool",
+                "disk",
+                "disk_gb",
+                "disk_state",
+                "evacuate_force",
+                "flavor",
+                "host",
+            ]
+        ),
+        *(
+            f"drover_{name}"
+            for name in ["host_is_off", "instance", "instance_action", "instance_state", "instances", "max_age", "memory_mb", "place_force"]
+        ),
+        *(
+            f"drover_{name}"
+            for name in ["pool", "power_action", "power_confirmations", "power_force", "project", "reason", "resize", "selector"]
+        ),
+        *(f"drover_{name}" for name in ["rolling_batch_size", "rolling_reboot", "snapshot_name", "snapshot_state", "unmovable", "vcpus"]),
+        *YES_OR_NO,
+    }
+)
+#: The prefixes of the variables that AWX gives each job; both say the same.
+PREFIXES = ("awx_", "tower_")
+#: Key of a job -> the name of its variable, without the prefix.
+JOB = {
+    "id": "job_id",
+    "template": "job_template_name",
+    "launched": "job_launch_type",
+    "user": "user_name",
+    "schedule": "schedule_name",
+    "workflow_id": "workflow_job_id",
+    "workflow": "workflow_job_name",
+    "workflow_launched": "workflow_job_launch_type",
+    "workflow_schedule": "parent_job_schedule_name",
+}
+LONGEST = 200
+
+
+def user() -> str:
+    """Return the user of this process, and who became that user by sudo."""
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        name = str(os.getuid())
+    before = os.environ.get("SUDO_USER")
+    return f"{before} as {name}" if before and before != name else name
+
+
+def of_task(extra_vars: Mapping[str, Any], reason: str) -> Run:
+    """Return the run of this task.
+
+    :param extra_vars: of the command line, not evaluated.
+    """
+    return Run(user(), socket.gethostname(), command(extra_vars), reason, job_of(extra_vars))
+
+
+def job_of(extra_vars: Mapping[str, Any]) -> dict[str, str]:
+    """Return the job of AWX, by the keys of JOB; empty outside of it."""
+    found = {}
+    for key, name in JOB.items():
+        value = next((extra_vars[prefix + name] for prefix in PREFIXES if extra_vars.get(prefix + name) not in (None, "")), None)
+        if value is not None:
+            found[key] = str(value)[:LONGEST]
+    return found if "id" in found else {}
+
+
+def command(extra_vars: Mapping[str, Any]) -> str:
+    """Return the command without what may be a secret: values of variables that are not in SHOWN, arguments of a module."""
+    given = context.CLIARGS
+    if given.get("module_name"):
+        words = ["ansible", *_texts(given.get("args")), "-m", str(given["module_name"])]
+    else:
+        words = ["ansible-playbook", *_texts(given.get("args"))]
+    for option, key in (("-l", "subset"), ("--tags", "tags"), ("--skip-tags", "skip_tags")):
+        values = [each for each in _texts(given.get(key)) if (key, each) != ("tags", "all")]
+        words += [option, ",".join(values)] if values else []
+    # A survey gives all of its questions, most of them without an answer.
+    answered = [name for name in sorted(extra_vars) if not name.startswith((*PREFIXES, "_")) and extra_vars[name] not in ("", [], None)]
+    words += [word for name in answered for word in ("-e", _variable(name, extra_vars[name]))]
+    return " ".join(shlex.quote(word) for word in [*words, *(["--check"] if given.get("check") else [])])
+
+
+def _texts(value: Any) -> list[str]:
+    if value is None:
+        return []
+    return [str(each) for each in value] if isinstance(value, (list, tuple, set, frozenset)) else [str(value)]
+
+
+def _variable(name: str, value: Any) -> str:
+    """Return NAME=VALUE; NAME alone for what may be a secret or is no short text, number or list of these."""
+    value = to_plain(value)
+    if name not in SHOWN or not isinstance(value, (str, int, float, list)):
+        return name
+    if isinstance(value, list) and not all(isinstance(each, (str, int, float)) for each in value):
+        return name
+    return f"{name}={','.join(map(str, value)) if isinstance(value, list) else value}"[:LONGEST]

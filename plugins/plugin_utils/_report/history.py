@@ -1,0 +1,49 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who did what, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting
+from ansible_collections.drover.compute.plugins.plugin_utils._report.text import align, shortened
+
+HEADINGS = ("WHEN", "WHAT", "INSTANCE", "HOST", "WHO", "WHY", "COMMAND")
+#: So many columns of a terminal have what was done and the reason; the data has them whole.
+WIDEST = 48
+
+
+def history_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Rows of the store's actions.read(), one line each, or a sentence where there are none."""
+    if not rows:
+        return ["Nothing was done, or it is older than what the store keeps."]
+    return align(HEADINGS, [_row(each) for each in rows], optional=["COMMAND", "WHY"], name="INSTANCE")
+
+
+def who(row: Mapping[str, Any]) -> str:
+    """Name the person, and where the command was given: the job of AWX, or the controller."""
+    job = row["job"] or {}
+    if not job:
+        return f"{row['user']} on {row['controller']}"
+    person = job.get("user") or _schedule(job) or "AWX"
+    workflow = f" of workflow {job['workflow_id']}" if job.get("workflow_id") else ""
+    return f"{person}, AWX job {job['id']}{workflow}"
+
+
+def _schedule(job: Mapping[str, str]) -> str | None:
+    name = job.get("schedule") or job.get("workflow_schedule")
+    return f"schedule {name}" if name else None
+
+
+def where(row: Mapping[str, Any]) -> str | None:
+    """Name the host, of a move both."""
+    return f"{row['host']} -> {row['destination']}" if row["destination"] else row["host"]
+
+
+def _row(each: Mapping[str, Any]) -> list[Any]:
+    what = shortened(f"{each['kind']}: {each['message']}", WIDEST)
+    moment = formatting.moment(each["created_at"])
+    return [moment, what, each["instance_name"], where(each), who(each), shortened(each["reason"], WIDEST), each["command"]]
