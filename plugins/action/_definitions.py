@@ -10,6 +10,9 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible.utils.vars import load_extra_vars
+
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import project_paths
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction, difference
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, differences, document, identity, keeping
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
@@ -111,7 +114,9 @@ class ActionModule(DroverAction):
     def _file(self, path: str) -> str:
         """Where somebody who gives a file on the command line means it to be: not beside the collection's playbook."""
         beside = self._loader.path_dwim(path)
-        return beside if os.path.exists(beside) and not os.path.exists(path) else os.path.abspath(path)
+        found = beside if os.path.exists(beside) and not os.path.exists(path) else os.path.abspath(path)
+        project_paths.refuse_outside(found, "drover_definitions", load_extra_vars(self._loader))
+        return found
 
     def _write_back(self, read: document.Document, placed: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         by_name = {instance["name"]: instance for instance in placed}

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible.utils.vars import load_extra_vars
+
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import project_paths
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.conducting import (
     DRAIN_SPEC,
@@ -63,6 +66,9 @@ class ActionModule(ConductorAction):
     )
 
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        for name, path in args["hooks"].items():
+            if isinstance(path, str):
+                project_paths.refuse_outside(path, f"drover_rolling_hooks: {name}", load_extra_vars(self._loader))
         host, state = self.target(task_vars), args["state"]
         run = Rolling(self.ports(args, task_vars), self._request(args, task_vars))
         if state == "begun":

@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, drained, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import actions, clock, drained, services
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import host_changes
 
@@ -49,6 +49,7 @@ class ActionModule(DroverAction):
         if connection.execute(services.of_host(host)).first() is None:
             return {"changed": False}
         found = host_changes.remove(connection, host, clock.now(connection))
+        actions.note(connection, "host", "removed from the store", host=host)
         return {"changed": True, "removed": {"host": host, **found}}
 
     def _renamed(self, connection: Connection, host: str, new_name: str) -> dict[str, Any]:
@@ -58,4 +59,5 @@ class ActionModule(DroverAction):
         ):
             return {"changed": False, "renamed": {"host": host, "new_name": new_name, "instances": 0}}
         found = host_changes.rename(connection, host, new_name)
+        actions.note(connection, "host", f"is called {new_name} now", host=host)
         return {"changed": True, "renamed": {"host": host, "new_name": new_name, **found}}

@@ -13,13 +13,15 @@ from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 
 
-def on_localhost(limit: str | None, groups: Mapping[str, Iterable[str]]) -> str:
+def on_localhost(limit: str | None, groups: Mapping[str, Iterable[str]], takes_limit: bool = False) -> str:
     """See _on_localhost.yml."""
     if limit and not hosts_of("localhost", limit, groups):
-        raise AnsibleFilterError(
-            f"Nothing was done: --limit {limit} leaves out localhost, where this playbook works. Run it without --limit. Name the "
-            "host or the instance with a variable, such as -e drover_host=kvm1 or -e drover_instance=web1."
+        advice = (
+            f"Add it: --limit localhost,{limit}."
+            if takes_limit
+            else "Run it without --limit. Name the host or the instance with a variable, such as -e drover_host=kvm1 or -e drover_instance=web1."
         )
+        raise AnsibleFilterError(f"Nothing was done: --limit {limit} leaves out localhost, where this playbook works. {advice}")
     return "localhost"
 
 

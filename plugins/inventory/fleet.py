@@ -235,9 +235,18 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         return found
 
 
-def _no_templates(values: Mapping[str, Any]) -> dict[str, Any]:
-    # Only values with a brace: to wrap all of them takes as long as all the rest.
-    return {name: wrap_var(value) if "{" in str(value) else value for name, value in values.items()}
+def _no_templates(value: Any) -> Any:
+    """Mark each text that could be a template as none.
+
+    Texts without a brace stay as they are: to wrap all of them takes as long as all the rest, and AWX shows how a text is marked.
+    """
+    if isinstance(value, str):
+        return wrap_var(value) if "{" in value else value
+    if isinstance(value, Mapping):
+        return {_no_templates(key): _no_templates(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_no_templates(each) for each in value]
+    return value
 
 
 def _groups(host: Mapping[str, Any]) -> Iterator[str]:

@@ -66,54 +66,66 @@ actions:
   contains:
     created_at:
       description: Time, seconds since 1970; C(created_at_iso) is the same in UTC.
+      returned: always
       type: float
       sample: 1764230400.0
     kind:
       description:
         - V(run) (work on a host), V(decision) (of the scheduler), V(claim) and V(release) (of room), V(order) (to a hypervisor),
           V(instance), V(move), V(power) or V(host).
+      returned: always
       type: str
       sample: move
     message:
       description: What was done.
+      returned: always
       type: str
       sample: "live-migration: completed"
     instance_uuid:
       description: Uuid of the instance; null if there is none.
+      returned: always
       type: str
       sample: 4b20d080-1b54-4048-85b3-a6a62d165c01
     instance_name:
       description: Name of the instance at that time; null if there is none.
+      returned: always
       type: str
       sample: web1
     host:
       description: Host; of a move the source; null if there is none.
+      returned: always
       type: str
       sample: kvm1
     destination:
       description: Destination of a move, else null.
+      returned: always
       type: str
       sample: kvm2
     user:
       description: User on the controller, and who became that user by sudo.
+      returned: always
       type: str
       sample: alice as root
     controller:
       description: Machine that ran ansible-playbook; in AWX the container.
+      returned: always
       type: str
       sample: ctl01
     command:
       description: Command, without what may be a secret.
+      returned: always
       type: str
       sample: ansible-playbook drover.compute.drain -e drover_host=kvm1
     reason:
       description: The option C(reason) of the task, else the variable C(drover_reason); empty without both.
+      returned: always
       type: str
       sample: new memory
     job:
       description:
         - In AWX C(id) and C(template) of the job, how it was C(launched), the C(user) who launched it, or the C(schedule), and C(workflow_id),
           C(workflow), C(workflow_launched), C(workflow_schedule); those that AWX gave. Else null.
+      returned: always
       type: dict
       sample: {id: "42", template: drover-drain, launched: manual, user: alice}
 table:

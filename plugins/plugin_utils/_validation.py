@@ -19,6 +19,8 @@ MOST = 2**31 - 1
 
 _DIGITS = re.compile(r"[+-]?[0-9]{1,20}")
 _LONGEST = 100
+#: So much of an unknown key is shown.
+LONGEST_KEY = 40
 _HOST_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,253}[A-Za-z0-9])?")
 
 #: Makes the exception that belongs to a sentence.
@@ -77,15 +79,18 @@ def read_uuid(where: str, value: object, refuse: Refusal = DroverError) -> str:
 
 
 def check_keys(where: str, given: Iterable[object], known: Iterable[str], word: str = "key", refuse: Refusal = DroverError) -> None:
-    """Refuse keys that do not exist, and name those that may be meant.
+    """Refuse keys that do not exist, and name the first one with the one that may be meant.
+
+    The others are counted, and a long one is cut: a file that is none of ours may hold what is for nobody's eyes.
 
     :param word: what such a key is called, such as option or hint.
     """
     known = list(known)
     unknown = sorted(str(key) for key in given if key not in known)
     if unknown:
-        names = ", ".join(f"{key}{did_you_mean(key, known)}" for key in unknown)
-        raise refuse(f"{where}: unknown {word} {names}. Known: {', '.join(known)}.")
+        first = unknown[0] if len(unknown[0]) <= LONGEST_KEY else f"{unknown[0][:LONGEST_KEY]}..."
+        more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
+        raise refuse(f"{where}: unknown {word} {first}{did_you_mean(first, known)}{more}. Known: {', '.join(known)}.")
 
 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:

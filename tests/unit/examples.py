@@ -60,7 +60,7 @@ WHERE = {
     ("module", "_cpu_baseline"): (LAB,),
     ("module", "image"): (HERE,),
     ("module", "host"): (HERE,),
-    ("module", "history_info"): (HERE, HERE),
+    ("module", "history_info"): (HERE,),
     ("module", "host_info"): (HERE,),
     ("module", "_host_check"): (LAB,),
     ("module", "_on_host"): (LAB,),

@@ -9,12 +9,12 @@ from __future__ import annotations
 OF_HOSTS = """
 availability_zone cell cpu cpu_allocation_ratio cpu_dedicated_set cpu_shared_set disk_allocation_ratio domain_type hypervisors
 instances_path ip_pools labels mdev_types migration_address migration_uri numa_report_in_placement pci_device_specs
-pci_report_in_placement probe_kvm ram_allocation_ratio reserved_host_cpus reserved_host_disk_mb reserved_host_memory_mb
+pci_report_in_placement probe_kvm ram_allocation_ratio reason reserved_host_cpus reserved_host_disk_mb reserved_host_memory_mb
 reserved_huge_pages shared_block_devices shared_pools storage_pools uris vcpu_pin_set
 """
 READ: dict[str, str] = {
     "audit": """
-audit_heal audit_release_expired audit_strict notify store_url
+audit_heal audit_release_expired audit_strict notify reason store_url
 """,
     "awx_setup": """
 awx_approval_timeout awx_approvers awx_audit_rrule awx_credentials awx_discover_forks awx_discover_rrule awx_discover_slices
@@ -26,7 +26,7 @@ awx_viewers
 controller disk_gb flavor memory_mb scheduler scheduler_file service_down_time store_machine store_url vcpus
 """,
     "check": """
-controller domain_type hypervisors instances_path migration migration_address migration_source migration_trust_peers migration_uri
+controller domain_type hypervisors instances_path migration migration_address migration_source migration_trust_peers migration_uri reason
 store_machine store_url uris
 """,
     "discover": """
@@ -35,15 +35,15 @@ awx_discover_slices max_age service_down_time store_url
     + OF_HOSTS,
     "drain": """
 absent_hosts backup_folder backup_incremental backup_timeout before_drain controller destination_pool drain_rounds extra_moves host
-max_migrations max_migrations_overall max_migrations_per_destination max_wait migration notify plan_only pool reason scheduler
-scheduler_file service_down_time shutdown_timeout solver_seconds start_max_age store_machine store_url unmovable
+max_migrations max_migrations_overall max_migrations_per_destination max_wait migration notify plan_only pool scheduler scheduler_file
+service_down_time shutdown_timeout solver_seconds start_max_age store_machine store_url unmovable
 """
     + OF_HOSTS,
     "evacuate": """
 absent_hosts ceph_admin ceph_arguments controller evacuate_down_percent evacuate_down_seconds evacuate_force evacuate_quiet_seconds
 evacuate_rounds evacuate_start_seconds host host_is_off max_evacuations notify plan_only power_address power_broadcast power_ca_path
 power_confirmations power_domain power_driver power_force power_mac power_password power_resource_id power_shutdown_command power_timeout
-power_user power_uuid power_validate_certs reason scheduler scheduler_file service_down_time start_max_age start_timeout storage_addresses
+power_user power_uuid power_validate_certs scheduler scheduler_file service_down_time start_max_age start_timeout storage_addresses
 storage_fence store_machine store_url unmovable
 """
     + OF_HOSTS,
@@ -51,14 +51,17 @@ storage_fence store_machine store_url unmovable
 absent_hosts controller fleet_cpu_hosts fleet_cpu_renew start_max_age store_machine store_url
 """
     + OF_HOSTS,
+    "history": """
+history_day history_rows host instance instances store_url
+""",
     "host_disable": """
 host reason service_down_time store_url
 """,
     "host_enable": """
-host service_down_time store_url
+host reason service_down_time store_url
 """,
     "host_remove": """
-host new_name service_down_time store_url
+host new_name reason service_down_time store_url
 """,
     "host_replace": """
 host service_down_time store_url
@@ -163,7 +166,7 @@ migration plan plan_drain report report_host scheduler scheduler_file service_do
 absent_hosts backup_folder backup_incremental backup_timeout controller drain_rounds max_migrations max_migrations_overall
 max_migrations_per_destination max_wait migration notify plan_only power_address power_boot_timeout power_broadcast power_ca_path
 power_domain power_driver power_force power_mac power_password power_reboot_command power_resource_id power_shutdown_command power_timeout
-power_user power_uuid power_validate_certs reason reboot_sentinel rolling_all_hosts rolling_batch_size rolling_blocked rolling_bring_back
+power_user power_uuid power_validate_certs reboot_sentinel rolling_all_hosts rolling_batch_size rolling_blocked rolling_bring_back
 rolling_hooks rolling_reboot rolling_restart rolling_spare_hosts scheduler scheduler_file service_down_time shutdown_timeout
 solver_seconds start_max_age store_machine store_url unmovable
 """

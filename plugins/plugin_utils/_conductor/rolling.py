@@ -118,10 +118,10 @@ class Rolling:
             self._say(line)
         for line in self._own.sentences() if todo else ():
             self._say(line)
-        for line in said_once((each["host"], f"{each['host']}: {each['reason']}") for each in out):
-            self._say(line)
         if left_out and self.request.blocked == FAIL:
             raise DroverError(rolling_text.refusal(left_out))
+        for line in said_once((each["host"], f"{each['host']}: {each['reason']}") for each in out):
+            self._say(line)
         blocked = {each["host"] for each in plan["blocked"]}
         new = [] if self.request.plan_only else [host for host in todo if host not in blocked and host not in records]
         self._records.write(new, {})
@@ -283,6 +283,8 @@ class Rolling:
         for name, path in self.request.hooks.items():
             if name not in HOOKS:
                 why = f"but there is no such hook, only {', '.join(HOOKS)}"
+            elif not isinstance(path, str):
+                why = "which is no path of a task file"
             elif not os.path.isfile(os.path.realpath(path)):
                 why = "which is no file on the controller"
             else:

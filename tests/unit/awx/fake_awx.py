@@ -15,6 +15,8 @@ import json
 import threading
 import urllib.parse
 
+from ansible_collections.drover.compute.tests.unit.awx import shipped
+
 JOB_TYPES = {
     "job_template": "job_templates",
     "workflow_job_template": "workflow_job_templates",
@@ -74,8 +76,12 @@ class Awx:
     def __init__(self):
         self.objects, self.lists, self.surveys, self.writes = {}, {}, {}, []
         self.url = None
-        #: Whether AWX can read the repository of a project.
+        #: Whether AWX can read the repository of a project, what its synchronization writes, and which playbooks it has.
         self.repository = True
+        self.output = ""
+        self.playbooks = [f"playbooks/{path.name}" for path in shipped.PLAYBOOKS.values()]
+        #: At most so many hosts are made by one request.
+        self.bulk = 100
         self._last = 0
 
     # Objects.
@@ -118,11 +124,13 @@ class Awx:
             kinds = kinds or ([] if "type" in wanted else list(JOB_TYPES.values()))
         else:
             kinds = [kind]
-        wanted = {name: value for name, value in wanted.items() if name not in ("type", "page_size")}
+        order = wanted.get("order_by")
+        wanted = {name: value for name, value in wanted.items() if name not in ("type", "page_size", "order_by")}
         found = [(name, each) for name in kinds for each in self.objects.get(name, ())]
-        return [
+        listed = [
             self.shown(name, each) for name, each in found if all(value in self._values(name, each, key) for key, value in wanted.items())
         ]
+        return listed[::-1] if order == "-id" else listed
 
     def _values(self, kind, each, key):
         """What a filter compares: a field, or one of an object that it refers to."""
@@ -154,6 +162,10 @@ class Awx:
             return self.shown(kind, self.one(kind, rest[0]))
         if rest[1] == "survey_spec":
             return self.surveys.get(rest[0], {})
+        if (kind, rest[1]) == ("projects", "playbooks"):
+            return self.playbooks if self.one(kind, rest[0])["scm_revision"] else []
+        if (kind, rest[1]) == ("project_updates", "stdout"):
+            return {"range": {"start": 0}, "content": self.output}
         return _listed([{"id": number} for number in self.members(kind, *rest)])
 
     def write(self, method, path, data):
@@ -162,6 +174,8 @@ class Awx:
         if method == "DELETE":
             self._delete(kind, self.one(kind, rest[0]))
             answer = 204, None
+        elif (kind, rest) == ("bulk", ["host_create"]):
+            answer = 201, self._bulk(data)
         elif not rest:
             self._check(kind, {**INITIAL.get(kind, {}), **data}, data)
             made = self.add(kind, **data)
@@ -191,11 +205,23 @@ class Awx:
         self.writes.append((method, "/".join(path), data))
         return answer
 
+    def _bulk(self, data):
+        names = [each["name"] for each in data["hosts"]]
+        there = {each["name"] for each in self.objects.get("hosts", ()) if each["inventory"] == data["inventory"]}
+        if len(names) > self.bulk:
+            raise Refused({"hosts": ["Number of hosts exceeds system setting BULK_HOST_MAX_CREATE"]})
+        if there & set(names) or len(set(names)) < len(names):
+            raise Refused({"__all__": [f"Hostnames must be unique in an inventory. Duplicates found: {sorted(there & set(names))}"]})
+        if any(set(each) - {"name", "enabled", "variables", "description", "instance_id"} for each in data["hosts"]):
+            raise Refused({"hosts": ["An unknown field."]})
+        return {"hosts": [self.add("hosts", inventory=data["inventory"], **each) for each in data["hosts"]]}
+
     def _synchronize(self, project):
         if self.repository:
             project["scm_revision"] = "1"
         status = "successful" if self.repository else "failed"
-        return self.add("project_updates", status=status, scm_revision=project["scm_revision"], finished=True, failed=not self.repository)
+        update = {"status": status, "scm_revision": project["scm_revision"], "finished": True, "failed": not self.repository}
+        return self.add("project_updates", project=project["id"], **update)
 
     def _delete(self, kind, found):
         self.objects[kind].remove(found)

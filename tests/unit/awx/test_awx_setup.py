@@ -21,7 +21,17 @@ from ansible_collections.drover.compute.tests.unit.awx import fake_awx, shipped
 
 pytestmark = pytest.mark.long
 
-TASKS = yaml.safe_load((shipped.ROOT / "playbooks" / "tasks" / "awx.yml").read_text())
+
+def tasks(name):
+    """The tasks of a task file that make objects, those of blocks too."""
+    found = yaml.safe_load((shipped.ROOT / "playbooks" / "tasks" / name).read_text())
+    found += [task for each in found for task in each.get("block", ())]
+    return [task for task in found if any(key.startswith("awx.awx.") for key in task)]
+
+
+TASKS = [*tasks("awx.yml"), *tasks("awx_project.yml")]
+# A batch of hosts, a host with other variables, the group.
+HOSTS = tasks("awx_hosts.yml")
 SECRET = "hush-hush"
 # What docs/awx.md says that a user writes down.
 SAID = json.loads(json.dumps(shipped.documented("yaml")[0]).replace(":secret@", f":{SECRET}@"))
@@ -54,21 +64,15 @@ def argument_spec(module, monkeypatch):
 def set_up(folder, awx, *options, environment=None, said=None, playbook="drover.compute.awx_setup"):
     """Run the playbook; returns (exit code, output)."""
     (folder / "awx.yml").write_text(json.dumps(SAID if said is None else said))
-    return ansible(
-        folder,
-        "playbook",
-        playbook,
-        "-e",
-        "@awx.yml",
-        *options,
-        environment={
-            "ANSIBLE_LOCALHOST_WARNING": "false",
-            "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",
-            "CONTROLLER_HOST": awx.url if awx else "http://127.0.0.1:9",
-            "CONTROLLER_OAUTH_TOKEN": "token",
-            **(environment or {}),
-        },
-    )
+    given = {
+        "ANSIBLE_LOCALHOST_WARNING": "false",
+        "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",
+        "CONTROLLER_HOST": awx.url if awx else "http://127.0.0.1:9",
+        "CONTROLLER_OAUTH_TOKEN": "token",
+        **(environment or {}),
+    }
+    given = {name: value for name, value in given.items() if value is not None}
+    return ansible(folder, "playbook", playbook, "-e", "@awx.yml", *options, environment=given)
 
 
 @pytest.mark.parametrize("task", TASKS, ids=lambda task: task["name"])
@@ -84,8 +88,15 @@ def test_module_takes_what_the_task_gives_it(task, monkeypatch):
         assert ArgumentSpecValidator(spec).validate(given).error_messages == []
 
 
+@pytest.mark.parametrize("task", HOSTS, ids=lambda task: task["name"])
+def test_module_takes_what_the_task_of_hosts_gives_it(task, monkeypatch):
+    (action,) = [name for name in task if name.startswith("awx.awx.")]
+    assert set(task[action]) <= set(argument_spec(action.rpartition(".")[2], monkeypatch))
+
+
 def test_every_kind_of_object_is_made():
-    assert {re.findall(r"\w+", task["loop"])[0] for task in TASKS} == set(shipped.objects())
+    made = {re.findall(r"\w+", task["loop"])[0] for task in TASKS} | {"controller_hosts", "controller_groups"}
+    assert made == set(shipped.objects())
 
 
 STORE = {
@@ -359,9 +370,94 @@ def test_what_is_missing_is_said_before_anything_is_made(tmp_path, said, words):
 def test_a_project_that_could_not_be_read_is_synchronized_by_the_next_run(tmp_path):
     with fake_awx.running("hypervisors") as awx:
         awx.repository = False
+        awx.output = 'fatal: [localhost]: FAILED! => {"changed": false, "msg": "Failed to checkout mian of https://u:hush@git"}'
         code, output = set_up(tmp_path, awx)
-        assert code == 2 and "Project update failed" in output
+        said = " ".join(output.split())
+        assert code == 2 and "could not synchronize the project drover-project (branch main of https://github.com" in said, output
+        assert "Failed to checkout mian of https://***@git. The whole output is that of the project update" in said
         awx.repository = True
         code, output = set_up(tmp_path, awx)
         assert code == 0, output
         assert awx.named("job_templates", "drover-drain")
+
+
+def test_awx_7_hypervisors_are_made_a_hundred_at_a_time_and_not_looked_at_one_by_one(tmp_path):
+    said = {**SAID, "drover_awx_hypervisors": {f"kvm{number}": {"ansible_host": f"192.0.2.{number}"} for number in range(1, 251)}}
+    said["drover_awx_hypervisors"]["kvm7"] = None
+    with fake_awx.running("hypervisors") as awx:
+        code, text = set_up(tmp_path, awx, said=said)
+        assert code == 0, text
+        assert [path for dummy, path, data in awx.writes if path.startswith(("hosts", "bulk"))] == ["bulk/host_create"] * 3
+        (group,) = awx.objects["groups"]
+        assert len(awx.members("groups", group["id"], "hosts")) == 250
+        assert json.loads(awx.named("hosts", "kvm250")["variables"]) == {"ansible_host": "192.0.2.250"}
+        # One with other variables, one that was disabled by hand, one that is new: these alone are written.
+        said["drover_awx_hypervisors"]["kvm9"] = {"ansible_host": "192.0.2.99"}
+        said["drover_awx_hypervisors"]["kvm300"] = {}
+        awx.named("hosts", "kvm8")["enabled"] = False
+        first = len(awx.writes)
+        code, text = set_up(tmp_path, awx, said=said)
+        assert code == 0, text
+        numbers = {f"hosts/{awx.named('hosts', name)['id']}" for name in ("kvm8", "kvm9")}
+        assert {path for dummy, path, data in awx.writes[first:] if path.startswith(("hosts", "bulk"))} == {*numbers, "bulk/host_create"}
+        assert awx.named("hosts", "kvm8")["enabled"] and len(awx.members("groups", group["id"], "hosts")) == 251
+        first = len(awx.writes)
+        code, text = set_up(tmp_path, awx, said={**said, "drover_awx_hypervisors": {"kvm1": {"ansible_host": "192.0.2.1"}}})
+        assert code == 0 and not [path for dummy, path, data in awx.writes[first:] if path.startswith(("hosts", "bulk", "groups"))]
+        # Those that left are named in order (row 18).
+        assert "kvm10, kvm100, kvm101" in " ".join(text.split())
+
+
+@pytest.mark.parametrize(
+    ("environment", "words"),
+    [
+        ({"CONTROLLER_HOST": ""}, "CONTROLLER_HOST is empty: no AWX is named."),
+        ({"CONTROLLER_HOST": None}, "CONTROLLER_HOST is not set: no AWX is named."),
+    ],
+)
+def test_awx_10_without_an_address_it_says_so(tmp_path, environment, words):
+    code, text = set_up(tmp_path, None, environment=environment)
+    assert code != 0 and words in " ".join(text.split()), text
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"drover_awx_hypervisors": ["kvm1"]}, "drover_awx_hypervisors must be a mapping of names of hosts"),
+        ({"drover_awx_hypervisors": {"kvm1": "192.0.2.11"}}, "such as {kvm1: {ansible_host: 192.0.2.11}}. It is another mapping."),
+        ({"drover_awx_credentials": "hypervisors"}, "drover_awx_credentials must be a list of credentials, by name or id. It is a text."),
+        ({"drover_awx_viewers": "guests"}, "drover_awx_viewers must be a list of teams"),
+        ({"drover_awx_approval_timeout": "1h"}, 'drover_awx_approval_timeout must be a whole number of at least 1. It is "1h".'),
+        ({"drover_awx_audit_rrule": "daily"}, "drover_awx_audit_rrule must be a rule such as DTSTART"),
+    ],
+)
+def test_awx_11_values_of_another_kind_are_refused_before_anything_is_made(tmp_path, said, words):
+    with fake_awx.running("hypervisors") as awx:
+        code, text = set_up(tmp_path, awx, said={**SAID, **said})
+        assert code != 0 and words in " ".join(text.split()), text
+        assert awx.writes == [] and SECRET not in text
+
+
+def test_awx_12_a_project_without_the_playbooks_is_one_sentence(tmp_path):
+    with fake_awx.running("hypervisors") as awx:
+        awx.playbooks = ["discover.yml", "drain.yml"]
+        code, text = set_up(tmp_path, awx)
+        said = " ".join(text.split())
+        assert code != 0 and said.count("The project drover-project has no playbooks/") == 1, text
+        assert 'drover_awx_playbooks is "playbooks/".' in said and "job_templates" not in awx.objects
+
+
+def test_awx_22_an_inventory_of_another_kind_is_refused(tmp_path):
+    with fake_awx.running("hypervisors") as awx:
+        awx.add("inventories", name="drover-fleet", organization=awx.named("organizations", "Default")["id"])
+        code, text = set_up(tmp_path, awx)
+        assert code != 0 and "AWX has an inventory drover-fleet of another kind (plain in place of constructed)" in " ".join(
+            text.split()
+        ), text
+        assert awx.writes == []
+
+
+def test_awx_2_approvers_may_read_the_jobs_with_the_plan(made):
+    for name in ("rolling-maintenance", "evacuate", "discover"):
+        assert may(made, "leads", "job_templates", name, "read_role"), name
+        assert not may(made, "leads", "job_templates", name, "execute_role"), name

@@ -227,6 +227,9 @@ def test_artifacts_do_not_stop_the_next_node_of_a_workflow(fleet):
     """AWX gives them to it as extra variables."""
     given = {f"drover_{name}_result": {} for name in ("drain", "evacuate", "place", "rebalance", "hosts", "report")}
     succeeded(fleet("hosts", extra_vars=given))
+    plan = succeeded(fleet("rolling-maintenance", drover_plan_only="true", drover_rolling_blocked="skip"))
+    again = fleet("rolling-maintenance", extra_vars=plan.artifacts, drover_rolling_blocked="skip", drover_plan_only="true")
+    assert "drover_rolling" in plan.artifacts and succeeded(again)
 
 
 def test_options_of_migrations_and_hooks_are_texts(fleet):
@@ -248,8 +251,68 @@ def test_instances_are_names_with_commas(fleet):
     assert "web9" in sentence(fleet("instance-stop", drover_instances="on-kvm1,web9"))
 
 
+def test_awx_16_names_with_spaces_between(fleet):
+    succeeded(fleet("instance-show", drover_instances="on-kvm1, on-kvm2"))
+    succeeded(fleet("instance-start", check=True, drover_instances=" on-kvm1 ,on-kvm2"))
+
+
+def test_awx_17_a_check_shows_what_a_run_would_do(fleet):
+    job = succeeded(fleet("instance-stop", check=True, drover_instances="on-kvm1"))
+    assert "on-kvm1 on kvm1: would be shut down." in job.stdout
+    job = succeeded(fleet("instance-start", check=True, drover_instances="on-kvm1"))
+    assert "on-kvm1 on kvm1: nothing would change." in job.stdout
+    # The test driver moves nothing.
+    job = fleet("instance-migrate", check=True, drover_instances="on-kvm1", drover_destination="kvm2")
+    assert sentence(job) and '"changed": true' not in job.stdout
+
+
+def test_awx_3_a_rolling_maintenance_has_its_artifact_whatever_happens(fleet):
+    plan = succeeded(fleet("rolling-maintenance", drover_plan_only="true", drover_rolling_reboot="always", drover_rolling_blocked="skip"))
+    found = plan.artifacts["drover_rolling"]
+    assert not found["finished"] and [each["host"] for each in found["left_out"]] == ["kvm1", "kvm2"] and found["batches"] == []
+    refused = fleet("rolling-maintenance", drover_plan_only="true", drover_rolling_reboot="always")
+    assert refused.artifacts["drover_rolling"]["message"] == sentence(refused) and "cannot be taken" in sentence(refused)
+    # The same reason is said once for all hosts (row 15).
+    assert "the same for kvm2" in sentence(refused) and sentence(refused).count("kvm2") == 1
+    hooks = fleet("rolling-maintenance", drover_rolling_hooks='{"nonsense": "update.yml"}')
+    assert hooks.artifacts["drover_rolling"]["message"] == sentence(hooks)
+
+
+@pytest.mark.parametrize(
+    ("hooks", "words"),
+    [
+        ('{"nonsense": "update.yml"}', "drover_rolling_hooks: nonsense is update.yml, but there is no such hook"),
+        ('{"after_drain": 5}', "drover_rolling_hooks: after_drain is 5, which is no path of a task file"),
+        ("update.yml", "drover_rolling_hooks' must be a mapping, not 'update.yml'"),
+    ],
+)
+def test_awx_4_a_wrong_hook_is_one_sentence(fleet, hooks, words):
+    job = fleet("rolling-maintenance", drover_rolling_hooks=hooks)
+    assert words in sentence(job)
+    assert "Supported parameters" not in job.stdout and len(job.failures) == 1
+
+
+@pytest.mark.parametrize("path", ["../../../../../../etc/passwd", "/etc/passwd", "link.yml"])
+def test_awx_5_files_outside_of_the_project_are_not_read(fleet, path):
+    link = fleet.base / "project" / "link.yml"
+    link.unlink(missing_ok=True)
+    link.symlink_to("/etc/passwd")
+    said = sentence(fleet("place", drover_definitions=path))
+    assert "outside of the project of this job" in said and "root:" not in said
+    said = sentence(fleet("rolling-maintenance", drover_rolling_hooks=json.dumps({"after_drain": path})))
+    assert "drover_rolling_hooks: after_drain is" in said and "outside of the project of this job" in said
+
+
+def test_awx_5_no_more_than_one_short_key_of_a_wrong_file_is_shown(fleet):
+    (fleet.base / "project" / "wrong.yml").write_text("".join(f"{name}: {'x' * 90}\n" for name in ("a" * 70, "b" * 70)))
+    said = sentence(fleet("place", drover_definitions="wrong.yml"))
+    assert f"unknown key {'a' * 40}... and 1 more" in said and "a" * 41 not in said and "bb" not in said
+
+
 def test_abort_of_migrations_wants_an_instance_or_a_host(fleet):
-    assert "Which migrations?" in sentence(fleet("migration-abort"))
+    job = fleet("migration-abort")
+    # Once, not for each host (row 4).
+    assert "Which migrations?" in sentence(job) and len(job.failures) == 1
     succeeded(fleet("migration-abort", drover_host="kvm1"))
     succeeded(fleet("migration-abort", drover_instances="on-kvm1"))
 

@@ -319,6 +319,14 @@ def test_what_is_in_the_store_is_no_template(url, tmp_path):
     assert done.stdout.count(f"<{hostile}>") == 2, done.stdout
 
 
+def test_awx_14_only_what_could_be_a_template_is_marked(url, tmp_path):
+    """AWX shows what ansible-inventory writes, with the marks."""
+    with Store.open(url).write() as connection:
+        host_state.change(connection, "kvm1", "disabled", "new fan", None)
+    code, text = inventory(tmp_path, url, instances=True)
+    assert code == 0 and "new fan" in text and "__ansible_unsafe" not in text, text
+
+
 def test_the_cache_answers_until_it_is_flushed(url, tmp_path):
     settings = {"cache": True, "cache_plugin": "ansible.builtin.jsonfile", "cache_connection": str(tmp_path / "cache")}
     before = listed(tmp_path, url, **settings)

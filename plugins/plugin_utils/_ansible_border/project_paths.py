@@ -1,0 +1,27 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Paths on the controller that a survey of AWX asks for: who may launch a job may not thereby read or run any file of its container."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.run_identity import job_of
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import shown
+
+
+def refuse_outside(path: str, variable: str, extra_vars: Mapping[str, Any]) -> None:
+    """Refuse a path outside of the project in a job of AWX, links followed. The current folder of a job is its project.
+
+    :param variable: its name, for the message.
+    :raises DroverError: it is outside.
+    """
+    project = os.path.realpath(os.getcwd())
+    if job_of(extra_vars) and os.path.commonpath([project, os.path.realpath(path)]) != project:
+        raise DroverError(
+            f"{variable} is {shown(path)}, which is outside of the project of this job. Give the path of a file in the project. Nothing was done."
+        )
