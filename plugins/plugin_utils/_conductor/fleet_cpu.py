@@ -150,7 +150,7 @@ class FleetCpus:
             return cpu
         raise DroverError(
             f"The CPU of the {group.label} is determined on a host with their oldest QEMU, and none of these answers: {'; '.join(silent)}. "
-            "Start one, or take it out of the store (drover.compute.compute_node with nodes: [])."
+            "Start one, or take it out of the store (drover.compute.host_remove)."
         )
 
 
