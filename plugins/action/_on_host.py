@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import ssh_ways
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import NotThisHost, Unreachable
 
@@ -23,6 +24,8 @@ class ActionModule(DroverAction):
     }
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
+        # What only finds out who answers waits for no dead master of SSH.
+        ssh_ways.prepare(self._connection, probe=args["module"] == "_boot_info")
         try:
             return self.hand(args, task_vars).task(args["module"], args["arguments"])
         except NotThisHost as problem:
