@@ -17,7 +17,15 @@ from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_pl
 from ansible_collections.drover.compute.plugins.plugin_utils._report import text
 from ansible_collections.drover.compute.plugins.plugin_utils._report.hosts import EMPTY
 from ansible_collections.drover.compute.plugins.plugin_utils._report.instance import console, instance_lines
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, compute_nodes, hosts, instance_lookup, instances, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    clock,
+    compute_nodes,
+    hosts,
+    instance_lookup,
+    instances,
+    migrations_open,
+    services,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store import labels as label_rows
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker.checked_facts import STATES
@@ -62,7 +70,9 @@ class ActionModule(DroverAction):
                 result["lines"] = self._lines(connection, found, now, task_vars)
             nodes = [*compute_nodes.by_host(connection, {each["host"] for each in found if each["host"]})]
             pools = instances.pool_disks(connection, [each["uuid"] for each in found])
-            table = text.instances_table([{**each, "pool_disks": pools.get(each["uuid"])} for each in found], nodes)
+            shown = [{**each, "pool_disks": pools.get(each["uuid"])} for each in found]
+            moves = migrations_open.under_way(connection, [each["uuid"] for each in found])
+            table = [*text.instances_table(shown, nodes), *text.moving_lines(moves, now)]
             if not found and not services.any_host(connection):
                 table = [EMPTY]
             elif selector is not None and not found and not any(args[key] for key in FILTERS):

@@ -141,6 +141,7 @@ def _check_reachable(
         return answer
     if verdict == state.NOWHERE:
         answer["message"] = f"There is no domain {uuid} at the source, nor on {move['destination']}."
+        answer["bindings"] = [gone.held("its host does not have it any more", "run drover.compute.discover, which finds where it is")]
         return answer
     if verdict == state.MOVING:
         answer["message"] = "A job is under way on it at the source already: wait for its end."

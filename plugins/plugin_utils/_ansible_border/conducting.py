@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _sizes as sizes
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import own_known
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import interruption, own_known
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.delegation import AnsibleHosts
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
@@ -27,6 +27,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.migrate 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports, StartRules
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings, ResizeSettings
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.under_way import UnderWay
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, RunOver, some
 from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import NewSize, Sizes
@@ -93,7 +94,7 @@ class ConductorAction(DroverAction):
         hosts = AnsibleHosts(self, task_vars, go_on, self.warn, given)
         rules = self._start_rules(store, hosts, task_vars)
         own = own_known.machines(store, self.variables(task_vars), self._templar)
-        return Ports(store, hosts, Leasing(store, actor, self.show), self.show, time, rules, own)
+        return Ports(store, hosts, Leasing(store, actor, self.show), self.show, time, rules, own, self._under_way)
 
     def _start_rules(self, store: Store, hosts: AnsibleHosts, task_vars: Mapping[str, Any]) -> StartRules:
         """Read what counts before an instance starts from drover_absent_hosts and drover_start_max_age.
@@ -121,7 +122,15 @@ class ConductorAction(DroverAction):
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         self.warnings: list[str] = []
-        result = self.conduct(args, task_vars)
+        self._under_way = UnderWay()
+        with interruption.saying(self._under_way.sentence):
+            try:
+                result = self.conduct(args, task_vars)
+            except DroverError:
+                # What has begun does not end with this run, such as where the store is lost.
+                if left := self._under_way.left():
+                    self.show(left)
+                raise
         return {**result, "warnings": self.warnings} if self.warnings else result
 
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -50,6 +50,8 @@ class Abort:
             self._say(
                 f"No move off {self._host} is under way of: {', '.join(sorted(wanted[uuid] for uuid in unmoved))}. Nothing was aborted there."
             )
+        if not orders and not wanted:
+            self._say(f"No move off {self._host} is under way, so nothing was aborted there.")
         if pretend or not orders:
             return [outcome_of(order, "would be aborted", "") for order in orders]
         answers = self._moves.ask(abort=orders, wait=0)
@@ -58,7 +60,7 @@ class Abort:
                 over = self._closed(orders)
                 outcomes = self._moves.aborter().abort([order for order in orders if order["migration"] not in over])
         except leases.Held as other:
-            self._say(f"{other} {self._host} stops the moves, and that run writes down how they end.")
+            self._say(f"{other.holder} {self._host} stops the moves, and that run writes down how they end.")
             outcomes = self._wait_for_holder(orders, answers)
         refuse_unknown_whereabouts(outcomes)
         return outcomes

@@ -41,7 +41,7 @@ class HostMoves:
     def __init__(self, ports: Ports, host: str, settings: MoveSettings, hand: Hand | None = None, progress: Progress | None = None) -> None:
         self._store, self._leasing, self._say, self._clock = ports.store, ports.leasing, ports.say, ports.clock
         self._host, self._settings, self._progress, self._proofs = host, settings, progress, Starting(ports)
-        self._hand, self._own = hand or ports.hosts.hand(host), ports.own
+        self._hand, self._own, self._under_way = hand or ports.hosts.hand(host), ports.own, ports.under_way
         self._removing = Removing(ports)
 
     def carry_out(self, moves: Sequence[Move] = (), begin: bool = True) -> list[MoveOutcome]:
@@ -92,6 +92,7 @@ class HostMoves:
             self._leasing.begun(host),
             self._clock,
             self._progress,
+            self._under_way,
         )
 
     def check(self, moves: Sequence[Move]) -> list[PrecheckReport]:

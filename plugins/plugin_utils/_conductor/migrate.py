@@ -9,6 +9,7 @@ So a run that is killed at any point leaves open migrations, and ``settle()`` of
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.move_end
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Clock
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import Progress
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.restarting import ACTIVE, Restarts
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.under_way import MOVES, UnderWay
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import limits as migration_limits
@@ -63,6 +65,7 @@ class Mover:
     :param patience: seconds to wait for other runs while nothing can be begun.
     :param since: an instance whose move was aborted after this time (seconds since 1970) is not moved again; None for never.
     :param progress: of the run; by default one of these moves alone.
+    :param under_way: what goes on by itself if the run ends.
     """
 
     def __init__(
@@ -77,10 +80,11 @@ class Mover:
         since: float | None = None,
         clock: Clock = time,
         progress: Progress | None = None,
+        under_way: UnderWay | None = None,
     ) -> None:
         self.store, self.hypervisor, self.show, self.limits, self.keep = store, hypervisor, show, limits, keep
         self.power, self.patience = power, patience
-        self._since, self._clock = since, clock
+        self._since, self._clock, self._under_way = since, clock, under_way or UnderWay()
         self._progress = progress or Progress(show, clock)
         self._endings = MoveEndings(store, power, clock, self._progress)
         self._kept = clock.monotonic()
@@ -113,8 +117,9 @@ class Mover:
             self.show(f"{host}: an earlier run left {len(left)} migration(s) open, looking after{after}")
         self._progress.expect(dict.fromkeys(order["uuid"] for order in left))
         self._endings.hide_unbegun = not begin
-        self._follow(left)
-        outcomes = self._follow_all()
+        with self._known():
+            self._follow(left)
+            outcomes = self._follow_all()
         if self._endings.unbegun:
             self.show(f"{host}: {len(self._endings.unbegun)} of them had not begun and are left out; their instances stay here")
         return outcomes
@@ -140,15 +145,19 @@ class Mover:
         """
         queue = list(wanted)
         self._progress.expect({move["uuid"]: move.get("seconds") for move in queue})
-        while queue or self._running:
-            ahead = self._ahead_allowed()
-            orders = self._open(queue, ahead)
-            if orders or self._running:
-                self._waiting_since = None
-                self._follow(orders, self._enough(ahead) if queue else 0)
-            elif queue:
-                self._wait(queue)
+        with self._known():
+            while queue or self._running:
+                ahead = self._ahead_allowed()
+                orders = self._open(queue, ahead)
+                if orders or self._running:
+                    self._waiting_since = None
+                    self._follow(orders, self._enough(ahead) if queue else 0)
+                elif queue:
+                    self._wait(queue)
         return self._endings.outcomes
+
+    def _known(self) -> contextlib.AbstractContextManager[None]:
+        return self._under_way.known(MOVES, lambda: [order["name"] for order in list(self._running.values())], after_error=True)
 
     def _ahead_allowed(self) -> int:
         """Return how many may be open beside those that move, to begin without delay once one of them is over.

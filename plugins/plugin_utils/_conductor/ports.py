@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypedDict
 from ansible_collections.drover.compute.plugins.plugin_utils._certainty import Answer
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.own_machines import OwnMachines
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.under_way import UnderWay
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import Occupants
@@ -120,7 +121,10 @@ class StartRules(NamedTuple):
 
 
 class Ports(NamedTuple):
-    """All of them, as a run has them. say: show a line to the person who watches. own: the machines that the run needs itself."""
+    """All of them, as a run has them.
+
+    say: show a line to the person who watches. own: the machines that the run needs itself. under_way: what goes on by itself if the run ends.
+    """
 
     store: Store
     hosts: Hosts
@@ -129,3 +133,4 @@ class Ports(NamedTuple):
     clock: Clock
     start_rules: StartRules = StartRules()
     own: OwnMachines = OwnMachines()
+    under_way: UnderWay = UnderWay()

@@ -260,6 +260,22 @@ def instances_table(instances: Sequence[Mapping[str, Any]], nodes: Iterable[tupl
     return align(headings, rows, right=SIZES, optional=optional, name="INSTANCE")
 
 
+def moving_lines(moves: Sequence[Mapping[str, Any]], now: float) -> list[str]:
+    """Return a line for each migration that is under way; none where nothing moves.
+
+    :param moves: dicts name, type, source, destination, created_at.
+    """
+    return [
+        f"{each['name']}: {'moves' if each['type'] != 'resize' else 'is resized'}{_live(each['type'])}, {each['source']} -> {each['destination']}, "
+        f"begun {formatting.ago(now - each['created_at'])}"
+        for each in moves
+    ]
+
+
+def _live(kind: str) -> str:
+    return {"live-migration": " live", "migration": " cold", "evacuation": " off its dead host"}.get(kind, "")
+
+
 def place(row: Mapping[str, Any]) -> str | None:
     """Where something is: the host, and the compute node where its name says more."""
     return node_label(row.get("host") or "", row.get("node")) or None

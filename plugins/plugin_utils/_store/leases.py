@@ -43,7 +43,11 @@ class Taken(TypedDict):
 
 
 class Held(DroverError):
-    """Another actor has the lease."""
+    """Another actor has the lease. ``holder``: a sentence on who it is."""
+
+    def __init__(self, holder: str, way_out: str) -> None:
+        super().__init__(f"{holder} Nothing was done. {way_out}")
+        self.holder = holder
 
 
 class Lost(RunOver):
@@ -78,7 +82,7 @@ def take(connection: Connection, name: str, actor: Actor, purpose: str, seconds:
         return {"changed": True, "taken_over": None}
     over = _over(row, actor, now)
     if over is None:
-        raise Held(f"{_holder_sentence(row, now)} Nothing was done. {_way_out(row, now)}")
+        raise Held(_holder_sentence(row, now), _way_out(row, now))
     connection.execute(sa.update(table).where(table.c.name == name).values(values))
     actions.note(connection, "run", f"{purpose} (the lease of {row.holder} was taken over)", host=name)
     return {"changed": True, "taken_over": f"{_holder_sentence(row, now)} {over}, so the lease was taken over."}

@@ -55,6 +55,17 @@ def open_moves(connection: Connection) -> list[OpenMove]:
     return [OpenMove._make(row) for row in connection.execute(query)]
 
 
+def under_way(connection: Connection, instance_uuids: Iterable[str]) -> list[dict[str, Any]]:
+    """Read the open migrations of instances, the oldest first: dicts name, type, source, destination, created_at."""
+    table = tables.migrations
+    query = sa.select(table).where(table.c.status.in_(tables.OPEN_MIGRATION))
+    rows = sorted(bulk.among(connection, query, table.c.instance_uuid, instance_uuids), key=lambda row: (row.created_at, row.id))
+    return [
+        {"name": row.instance_name, "type": row.type, "source": row.source, "destination": row.destination, "created_at": row.created_at}
+        for row in rows
+    ]
+
+
 def holding(connection: Connection, instance_uuids: Iterable[str]) -> dict[str, Row]:
     """Read the migrations of instances that hold room at two places: open ones, and those that wait to be closed.
 

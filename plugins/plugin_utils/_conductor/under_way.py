@@ -1,0 +1,56 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What hypervisors go on with by themselves, should this run end now."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import some
+
+#: A clause with the names of instances, by what is done to them.
+MOVES, COPIES, BUILDS = "Moves of {} go on", "Copies of disks of {} go on", "Builds of {} may go on"
+
+
+class UnderWay:
+    """What is under way of one run."""
+
+    def __init__(self) -> None:
+        self._known: list[tuple[str, Callable[[], Sequence[str]]]] = []
+        self._left: list[tuple[str, Sequence[str]]] = []
+
+    @contextlib.contextmanager
+    def known(self, clause: str, names: Callable[[], Sequence[str]], after_error: bool = False) -> Iterator[None]:
+        """Count names as under way, as long as this is entered.
+
+        :param names: returns them as they are when they are needed.
+        :param after_error: what is under way goes on where this is left by an error.
+        """
+        entry = (clause, names)
+        self._known.append(entry)
+        try:
+            yield
+        except Exception:
+            if after_error:
+                self._left.append((clause, names()))
+            raise
+        finally:
+            self._known.remove(entry)
+
+    def sentence(self) -> str:
+        """Say what goes on if the run ends now; an empty text where nothing does."""
+        return _sentence([(clause, names()) for clause, names in self._known])
+
+    def left(self) -> str:
+        """Say what goes on after an error of this run; an empty text where nothing does."""
+        return _sentence(self._left)
+
+
+def _sentence(known: Sequence[tuple[str, Sequence[str]]]) -> str:
+    found: dict[str, list[str]] = {}
+    for clause, names in known:
+        found.setdefault(clause, []).extend(names)
+    said = [f"{clause.format(some(list(dict.fromkeys(names))))}." for clause, names in found.items() if names]
+    return " ".join([*said, "Give the same command again."]) if said else ""
