@@ -24,7 +24,7 @@ from ansible_collections.drover.compute.plugins.module_utils._domain_xml import 
 )
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records
-from ansible_collections.drover.compute.plugins.module_utils._restart_images import Surroundings, reasons
+from ansible_collections.drover.compute.plugins.module_utils._restart_images import Surroundings, newest, reasons
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
 #: Seconds to wait for another call that works on the same domain.
@@ -53,18 +53,23 @@ def _restart_alone(
     conn: Any, order: Mapping[str, Any], timeout: float, check_mode: bool, surroundings: Surroundings, answer: dict[str, Any]
 ) -> None:
     try:
-        changed, answer["state"] = _bring(conn, order, timeout, check_mode, surroundings)
+        changed, answer["state"] = _bring(conn, order, timeout, check_mode, surroundings, answer)
         answer["status"] = "restarted" if changed else "there"
     except (LibvirtProblem, libvirt.libvirtError, OSError) as exc:
         answer["message"] = _libvirt.text_of(exc) if isinstance(exc, libvirt.libvirtError) else str(exc)
         answer["status"] = "failed" if _is_absent(conn, order["uuid"]) else "uncertain"
 
 
-def _bring(conn: Any, order: Mapping[str, Any], timeout: float, check_mode: bool, surroundings: Surroundings) -> tuple[bool, str]:
+def _bring(
+    conn: Any, order: Mapping[str, Any], timeout: float, check_mode: bool, surroundings: Surroundings, answer: dict[str, Any]
+) -> tuple[bool, str]:
     domain = _power.find(conn, uuid=order["uuid"])
     if domain is not None and (domain.isActive() or not order["running"]):
         return False, _power.state_of(domain)
     if domain is None:
+        if order["snapshotting"]:
+            order, images = newest(order)
+            answer["message"] = f", from {', '.join(images)}, made for a snapshot when its host died" if images else ""
         _refuse(conn, order, surroundings)
     if check_mode:
         return True, "running" if order["running"] else "shutoff"

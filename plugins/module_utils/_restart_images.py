@@ -15,7 +15,15 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _backing, _block_devices, _digests, _files, _libvirt, _sources
+from ansible_collections.drover.compute.plugins.module_utils import (
+    _backing,
+    _block_devices,
+    _digests,
+    _files,
+    _libvirt,
+    _snapshots,
+    _sources,
+)
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_disk
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
 from ansible_collections.drover.compute.plugins.module_utils._needs import Needs, look, volume_path
@@ -46,10 +54,52 @@ class Surroundings:
             return self._needs.user(path, found)
 
 
+def newest(order: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Have a domain start from the images of a snapshot that was made when its host died.
+
+    Such an image is beside the disk, is backed by it, and has the uuid of the domain and the target in its name. Whether or not the guest has
+    written to it already, all its data are to be read through it.
+
+    :returns: the order with these disks, and the paths of their images.
+    """
+    images: dict[str, tuple[str, str]] = {}
+    known = {image["target"]: dict(image) for image in order.get("images") or ()}
+    for element in parse(order["xml"]).findall("devices/disk"):
+        disk = parse_disk(element)
+        path = disk["source"]
+        if disk["type"] != "file" or not path or disk["readonly"] or disk["device"] != "disk":
+            continue
+        over = _files.call(_overlays, path, f"{order['uuid']}-{disk['target']}-")
+        if len(over) == 1:
+            images[disk["target"]] = (over[0], "qcow2")
+            known.setdefault(disk["target"], {"target": disk["target"]})["over"] = path
+    if not images:
+        return dict(order), []
+    text = _snapshots.with_images(order["xml"], images)
+    return {**order, "xml": text, "images": list(known.values())}, sorted(path for path, _format in images.values())
+
+
+def _overlays(path: str, begin: str) -> list[str]:
+    """List the images beside one that begin with some letters and are directly backed by it."""
+    folder, found = os.path.dirname(path), []
+    for name in sorted(os.listdir(folder)):
+        if not name.startswith(begin) or not name.endswith(".qcow2"):
+            continue
+        over = os.path.join(folder, name)
+        try:
+            behind = _backing.references_of(over)
+        except OSError:
+            # It is not whole, so no guest was switched over to it.
+            continue
+        if len(behind) == 1 and os.path.realpath(path) in map(os.path.realpath, behind[0].paths):
+            found.append(over)
+    return found
+
+
 def reasons(conn: Any, order: Mapping[str, Any], surroundings: Surroundings, where: str) -> list[str]:
     """Why the disks of a domain are not what they were: a list of sentences without a full stop.
 
-    :param order: xml, and images: of each disk by its target the identity of its storage and what is behind it.
+    :param order: xml, and images: of each disk by its target the identity of its storage, what is behind it, and for newest() the disk itself.
     :param where: the name of this host.
     """
     known = {image["target"]: image for image in order.get("images") or ()}
@@ -119,8 +169,10 @@ def _of_disk(conn: Any, disk: Mapping[str, Any], image: Mapping[str, Any], surro
         path = volume_path(conn, pool, volume)
     if not _files.call(os.path.exists, path):
         return [f"{where} does not have {path}: mount that storage there"]
-    wanted = image.get("identity")
-    if wanted and not wanted.startswith(DECLARED) and not _is_on(conn, disk, path, wanted):
+    wanted, seen, base = image.get("identity"), image.get("behind"), image.get("over")
+    if base and seen is not None:
+        seen = [{"path": base, "shared": True, "digest": None}, *seen]
+    if wanted and not wanted.startswith(DECLARED) and not _is_on(conn, disk, base or path, wanted):
         return [f"{path} is on {where} not what it was, {wanted}: mount that storage there"]
     if not disk["readonly"] and not disk["shareable"] and disk["device"] == "disk":
         user = surroundings.user(path)
@@ -128,7 +180,7 @@ def _of_disk(conn: Any, disk: Mapping[str, Any], image: Mapping[str, Any], surro
             return [
                 f"{' '.join(user).replace(' it', f' {path}')}, so it is not the newest of this disk, or is in use: look at what was made of it"
             ]
-    return _behind(conn, disk, path, image.get("behind"), where)
+    return _behind(conn, disk, path, seen, where)
 
 
 def _is_on(conn: Any, disk: Mapping[str, Any], path: str, wanted: str) -> bool:

@@ -54,6 +54,12 @@ options:
     description: The copy has all data, also that of the images behind the disk, and no image is behind it.
     type: bool
     default: false
+  hold:
+    description:
+      - Do not switch the running guest over to the copy; the C(status) is V(ready) once that could be done.
+      - Until then the old file has all data, so this tells where they are if the host dies.
+    type: bool
+    default: false
   goes_on:
     description: The move was begun by an earlier call of this run. It is not begun anew if somebody else has ended it.
     type: bool
@@ -99,8 +105,8 @@ EXAMPLES = r"""
 RETURN = r"""
 status:
   description:
-    - V(moved) if the disk is at its destination now, V(copying) if it is being copied, V(unchanged) if it was there before, V(aborted) if a move was
-      given up, V(none) if there was none to abort. In check mode, what would be.
+    - V(moved) if the disk is at its destination now, V(copying) if it is being copied, V(ready) with O(hold), V(unchanged) if it was there
+      before, V(aborted) if a move was given up, V(none) if there was none to abort. In check mode, what would be.
   returned: success
   type: str
   sample: moved
@@ -278,6 +284,7 @@ def main() -> None:
             "timeout": {"type": "int", "default": 3600},
             "bandwidth_mib": {"type": "int"},
             "whole": {"type": "bool", "default": False},
+            "hold": {"type": "bool", "default": False},
             "goes_on": {"type": "bool", "default": False},
             "looked_up": {"type": "list", "elements": "str"},
             "used_elsewhere": {"type": "list", "elements": "raw", "default": []},

@@ -72,6 +72,10 @@ options:
             description: The type, such as C(nvidia-35).
             type: str
             required: true
+      snapshotting:
+        description: A snapshot of it was made when its host died. If the new image of a disk is there, the domain gets that one.
+        type: bool
+        default: false
       order:
         description: A name of this order, any text, with which M(drover.compute._domain_order) can withdraw it.
         type: str
@@ -200,6 +204,7 @@ INSTANCE_SPEC = {
     "files": {"type": "list", "elements": "str", "default": []},
     "pci_devices": {"type": "list", "elements": "str", "default": []},
     "mdevs": {"type": "list", "elements": "dict", "default": [], "options": _mdevs.SPEC},
+    "snapshotting": {"type": "bool", "default": False},
     "order": {"type": "str"},
     "images": {
         "type": "list",

@@ -69,8 +69,8 @@ options:
   force:
     description:
       - Names of rules to lift, of V(driver_says_on), V(login_refused), V(unclear_answer), V(peers_reach), V(no_witness),
-        V(storage_active), V(maintenance), V(many_down), V(just_started), V(too_early), V(quiet_time) and V(unread_hosts). Each refusal
-        names its rule.
+        V(storage_active), V(maintenance), V(many_down), V(just_started), V(too_early), V(quiet_time), V(unread_hosts) and
+        V(open_disk_change). Each refusal names its rule.
     type: list
     elements: str
     default: []

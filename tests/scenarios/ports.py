@@ -95,6 +95,13 @@ class FatedStore:
     def read(self):
         return self._store.read()
 
+    @property
+    def server(self):
+        return self._store.server
+
+    def rehearsal(self):
+        return self._store.rehearsal()
+
     @contextlib.contextmanager
     def write(self, **options):
         self._fate.write("before")

@@ -45,8 +45,9 @@ from ansible_collections.drover.compute.plugins.module_utils._xml import child_t
 #: Seconds between two looks at a job; for an aborted job to end.
 POLL, ABORT = 0.1, 60
 
-#: What became of it: nothing was to be done, the copy is under way, the disk is there, the move was given up, there was none.
-UNCHANGED, COPYING, MOVED, ABORTED, NONE = "unchanged", "copying", "moved", "aborted", "none"
+#: What became of it: nothing was to be done, the copy is under way, the guest can be switched over to it, the disk is there, the move was given
+#: up, there was none.
+UNCHANGED, COPYING, READY, MOVED, ABORTED, NONE = "unchanged", "copying", "ready", "moved", "aborted", "none"
 
 #: What a step comes to, for the result of the module.
 Step = dict[str, Any]
@@ -55,7 +56,7 @@ Step = dict[str, Any]
 class DiskMove:
     """One call for one disk.
 
-    :param params: target, pool, wait, timeout, bandwidth_mib, order, whole, goes_on, looked_up and used_elsewhere, as the module has them.
+    :param params: target, pool, wait, timeout, bandwidth_mib, order, whole, hold, goes_on, looked_up and used_elsewhere, as the module has them.
     """
 
     def __init__(self, module: AnsibleModule, conn: Any, domain: Any) -> None:
@@ -330,6 +331,8 @@ class DiskMove:
                 self.params["goes_on"] = True
                 return self._go_on(disk, record)
             if disk.mirror.get("ready") == "yes":
+                if self.params["hold"]:
+                    return self._step(READY, record["source"], record["destination"])
                 self._pivot(record)
                 return self._finish(record)
             if time.monotonic() >= deadline:

@@ -20,23 +20,26 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports im
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import some
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.evacuation import RAN, blind_nodes, why_lost
-from ansible_collections.drover.compute.plugins.plugin_utils._planner.fencing import UNREAD_HOSTS
+from ansible_collections.drover.compute.plugins.plugin_utils._planner.fencing import OPEN_DISK_CHANGE, UNREAD_HOSTS
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NodeStorage, Sighting, StorageOfNode
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import Binding, EvacuatedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import HostMigration
 from ansible_collections.drover.compute.plugins.plugin_utils._store import evacuations, files, orders
-from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection, Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection, Rehearsal, Transactions
 
-# Start an instance elsewhere, go on with a start that was begun, record it where another host has it, leave it, or give it up as lost.
-RESTART, RESUME, FOUND, LEAVE, LOST = "restart", "resume", "found", "leave", "lost"
+# Start an instance elsewhere, go on with a start that was begun, start it where a cold move has taken it, record it where another host has
+# it, leave it, or give it up as lost.
+RESTART, RESUME, ARRIVED, FOUND, LEAVE, LOST = "restart", "resume", "arrived", "found", "leave", "lost"
+#: The types of moves of an instance that is off: where its definition is, its disks are whole.
+COLD = (migration_claims.RESIZE, "migration")
 
 
 class Verdict(NamedTuple):
     """What to do about one instance.
 
     - migration: its open migration off the dead host; RESUME goes on with that.
-    - act: RESTART, RESUME, FOUND, LEAVE or LOST.
-    - place: for FOUND; else None.
+    - act: RESTART, RESUME, ARRIVED, FOUND, LEAVE or LOST.
+    - place: for FOUND and ARRIVED; else None.
     - why: for LEAVE and LOST, in words; else empty.
     """
 
@@ -57,7 +60,7 @@ class DeadHost:
 
     def __init__(
         self,
-        store: Store,
+        store: Transactions,
         host: str,
         read: Iterable[str],
         keep: Callable[[Connection], None],
@@ -66,8 +69,16 @@ class DeadHost:
     ) -> None:
         self.store, self.host, self.read = store, host, set(read)
         self._keep, self._lifted, self._clock = keep, lifted, clock
+        #: Why an instance that another host has already cannot be recorded there, by its uuid.
+        self.refused: dict[str, str] = {}
         #: The texts of the disks that it was cut off from, where that is the proof, and not that it is off.
         self.cut: Collection[str] | None = None
+
+    def rehearsed(self, store: Rehearsal) -> DeadHost:
+        """Return the same host for a dry run, which has no lease."""
+        other = DeadHost(store, self.host, self.read, lambda connection: None, self._lifted, self._clock)
+        other.cut = self.cut
+        return other
 
     @contextlib.contextmanager
     def step(self) -> Iterator[tuple[Connection, float]]:
@@ -85,15 +96,19 @@ class DeadHost:
         }
         storage = evacuations.storage(connection)
         nodes = {each["node"]: each for each in storage.values() if each["host"] == self.host}
-        unread = {} if UNREAD_HOSTS in self._lifted else evacuations.unread_nodes(connection, self.host, self.read)
+        # A host that is off has nothing that runs either.
+        silent = evacuations.unread_nodes(connection, self.host, self.read)
+        unread = {} if UNREAD_HOSTS in self._lifted else silent
         instances.sort(key=lambda each: (-each["priority"], each["name"], each["uuid"]))
         found = []
         for each in instances:
             migration, node = migrations.get(each["uuid"]), nodes[each["node"]]
             may_have = _may_have(each, node, storage, unread)
-            act, place, why = sort_out(each, shown.get(each["uuid"], []), migration, node, self.read, may_have)
+            act, place, why = sort_out(each, shown.get(each["uuid"], []), migration, node, self.read, may_have, set(silent.values()))
             if act == RESTART and (used := _why_used(connection, each, self.host, node)):
                 act, why = LEAVE, used
+            if act == RESTART and OPEN_DISK_CHANGE not in self._lifted and (unknown := _why_unknown(each)):
+                act, why = LEAVE, unknown
             if act in (RESTART, RESUME) and self.cut is not None and (open_ := why_not_cut(each, node, self.cut)):
                 act, why = LEAVE, open_
             found.append(Verdict(each, migration, act, place, why))
@@ -115,6 +130,26 @@ def why_not_cut(instance: EvacuatedInstance, node: NodeStorage, cut: Collection[
         if storage_identity.anywhere(disk, node) not in cut:
             return f"its disk {disk['source']} is on no storage that {host} was cut off from, so it may still run there: {advice}"
     return None
+
+
+def _why_unknown(instance: EvacuatedInstance) -> str | None:
+    """Why it is not known which images have the newest data of an instance; None where it is, or where its new host finds out.
+
+    A disk that is copied has all its data in its old file until the guest is switched over; nobody writes to the disks of one that is off. A
+    snapshot that was made is seen at its new host, by the image that is backed by the disk.
+    """
+    does = {
+        orders.SWITCHING_DISK: "was just switched over to the copy of a disk",
+        orders.DELETING_SNAPSHOT: "had a snapshot merged into one of its images",
+    }.get(instance["task_state"] or "")
+    if does is None or instance["state"] not in RAN:
+        return None
+    disks = some([source for disk in instance["disks"] if (source := disk.get("source")) and is_written(disk)])
+    return (
+        f"it {does} when {instance['host']} died, and it is not known which of its images has the newest data. Look at the images beside {disks}. If the "
+        f"right ones are {disks}: -e drover_evacuate_force={OPEN_DISK_CHANGE}, which lifts just this rule; else put the right data there first, or bring "
+        f"{instance['host']} back, and run this again"
+    )
 
 
 def _why_used(connection: Connection, instance: EvacuatedInstance, host: str, node: NodeStorage) -> str | None:
@@ -148,6 +183,7 @@ def sort_out(
     node: NodeStorage,
     read: Collection[str],
     unread: Collection[str] = (),
+    silent: Collection[str] = (),
 ) -> tuple[str, Sighting | None, str]:
     """Decide what to do about one instance of the dead host (rules S8 and S9).
 
@@ -156,6 +192,7 @@ def sort_out(
     :param node: the storage of the node that it was on.
     :param read: the hosts that were read in this run.
     :param unread: the hosts that may have it and were not.
+    :param silent: the hosts that were not read, and of which it is not proven that they are off.
     :returns: act, place and why of a Verdict.
     """
     ours = migration if migration is not None and migration["type"] == migration_claims.EVACUATION else None
@@ -163,9 +200,10 @@ def sort_out(
         hosts = " and ".join(place["host"] for place in shown)
         return LEAVE, None, f"it is on {hosts} at once: destroy and undefine all but one of them, and run this again"
     if shown:
-        return _shown(instance, shown[0], ours, read)
-    if migration is not None:
-        known = migration["destination"] in read
+        return _shown(instance, shown[0], migration, read)
+    # A resize on one host has no other end.
+    if migration is not None and migration["destination"] != instance["host"]:
+        known = migration["destination"] in read or (ours is None and migration["destination"] not in silent)
         # Accepted: the destination has no order yet.
         begun = ours is None or ours["status"] != "accepted"
         if not known and begun:
@@ -176,15 +214,6 @@ def sort_out(
             return RESUME, None, ""
     if instance["task_state"] == orders.DELETING:
         return LEAVE, None, "it is being removed: run drover.compute.instance_delete again when its host is back"
-    if instance["task_state"] == orders.MOVING_DISK:
-        why = (
-            f"a disk of it was being moved to another storage of {instance['host']}, and it is not known which of the two files has its data: "
-            "bring that host back, and run drover.compute.instance_disk_move again"
-        )
-        return LEAVE, None, why
-    if instance["task_state"] == orders.SNAPSHOTTING:
-        # Which image is the newest is not known: an older one may look like it.
-        return LEAVE, None, "its disks were changed for a snapshot: run drover.compute.instance_snapshot again when its host is back"
     if instance.get("bindings") is None and instance["xml"]:
         # Its host was last read by a drover that did not tell them.
         found = cast(list[Binding], reading.as_facts(reading.read(instance["xml"])))
@@ -203,9 +232,10 @@ def sort_out(
 
 
 def _shown(
-    instance: EvacuatedInstance, place: Sighting, ours: HostMigration | None, read: Collection[str]
+    instance: EvacuatedInstance, place: Sighting, migration: HostMigration | None, read: Collection[str]
 ) -> tuple[str, Sighting | None, str]:
     host = place["host"]
+    there = migration if migration is not None and migration["provider"] == place["provider"] else None
     if host not in read:
         return (
             LEAVE,
@@ -216,9 +246,11 @@ def _shown(
     if place["state"] in ("running", "blocked"):
         return FOUND, place, ""
     if place["state"] == "shutoff":
+        if there is not None and there["type"] in COLD and (ran or there["runs"]):
+            return ARRIVED, place, ""
         if not ran:
             return FOUND, place, ""
-        if ours is not None and ours["provider"] == place["provider"]:
+        if there is not None and there["type"] == migration_claims.EVACUATION:
             return RESUME, None, ""
         why = "is defined there, shut off, and not by an evacuation: start it there or undefine it there"
     else:

@@ -18,6 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils import _certainty a
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import used_files
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.removing import Removing
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.under_way import COPIES
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations.options import Options
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import NamedInstance
@@ -30,8 +31,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._tracker import rec
 STEP, PATIENCE, SPARE = 10, 60, 300
 #: Seconds for which a look at other hosts counts, as the old file goes at the end of the copy.
 COUNTS = 60
-#: What the module _domain_disk_move answers while the copy is under way, and after an abort.
-COPYING, ABORTED = "copying", "aborted"
+#: What the module _domain_disk_move answers while the copy is under way, once the guest can be switched over to it, and after an abort.
+COPYING, READY, ABORTED = "copying", "ready", "aborted"
 
 NOT_DONE = "No disk is moved"
 GIB = 2**30
@@ -63,7 +64,7 @@ class DiskMove:
 
     def __init__(self, ports: Ports, request: DiskMoveRequest, check_mode: bool = False) -> None:
         self._store, self._hosts, self._leasing, self._clock, self._say = ports.store, ports.hosts, ports.leasing, ports.clock, ports.say
-        self._request, self._check_mode, self._removing = request, check_mode, Removing(ports)
+        self._request, self._check_mode, self._under_way, self._removing = request, check_mode, ports.under_way, Removing(ports)
         self._options: dict[str, Any] = {}
 
     def run(self) -> dict[str, Any]:
@@ -140,7 +141,7 @@ class DiskMove:
 
     def _move(self, instance: NamedInstance, host: str) -> Steps:
         hand, uuid = self._hosts.hand(host), instance["uuid"]
-        earlier = instance["order_uuid"] if instance["task_state"] == orders.MOVING_DISK else None
+        earlier = instance["order_uuid"] if instance["task_state"] in orders.MOVING_DISKS else None
         if earlier is not None and not self._check_mode:
             # First of all nothing that an earlier run ordered may begin any more.
             self._look(hand, instance, [earlier])
@@ -164,20 +165,29 @@ class DiskMove:
         given.update(timeout=limit, bandwidth_mib=self._options.get("bandwidth_mib"), looked_up=names)
         order = bulk.new_uuid()
         with self._store.write() as connection:
-            orders.begin(connection, uuid, orders.MOVING_DISK, order, instead_of=earlier)
+            # An earlier run may have switched it over.
+            switching = instance["task_state"] == orders.SWITCHING_DISK
+            orders.begin(connection, uuid, orders.SWITCHING_DISK if switching else orders.MOVING_DISK, order, instead_of=earlier)
             # No other run gets the file from now on.
             self._refuse_used(connection, instance, foreseen)
             record_device.claim(connection, uuid, host, foreseen["domain"], self._clock.time())
         if self._check_mode:
             return foreseen
         self._leasing.extend(host, limit + SPARE)
-        return (yield from self._follow(instance, host, hand, {**given, "order": order}, limit))
+        with self._under_way.known(COPIES, lambda: [instance["name"]]):
+            return (yield from self._follow(instance, host, hand, {**given, "order": order}, limit))
 
     def _follow(self, instance: NamedInstance, host: str, hand: Hand, given: dict[str, Any], limit: int) -> Steps:
         """Have the host make step after step, until the disk is there."""
         deadline, looked_at, shown = self._clock.monotonic() + limit, self._clock.monotonic(), None
-        answer = hand.act("_domain_disk_move", given)
-        while answer.outcome == certainty.DONE and answer.result["status"] == COPYING:
+        # Until the guest is switched over, the old file has all its data: should the host die, the store knows that.
+        answer = hand.act("_domain_disk_move", {**given, "hold": True})
+        while answer.outcome == certainty.DONE and answer.result["status"] in (COPYING, READY):
+            if answer.result["status"] == READY:
+                with self._store.write() as connection:
+                    orders.begin(connection, instance["uuid"], orders.SWITCHING_DISK, given["order"])
+                answer = hand.act("_domain_disk_move", {**given, "goes_on": True})
+                continue
             if self._clock.monotonic() > deadline:
                 return self._too_late(instance, host, hand, given, limit)
             percent = answer.result.get("percent")
@@ -188,7 +198,7 @@ class DiskMove:
             if self._clock.monotonic() - looked_at > COUNTS:
                 looked_at = self._clock.monotonic()
                 given["used_elsewhere"] = self._removing.look(instance["uuid"], host, _both(answer.result))
-            answer = hand.act("_domain_disk_move", {**given, "goes_on": True})
+            answer = hand.act("_domain_disk_move", {**given, "goes_on": True, "hold": True})
         if answer.outcome == certainty.DONE:
             self._close(instance, host, given["order"], answer.result["domain"])
             return answer.result
@@ -265,11 +275,11 @@ class DiskMove:
         try:
             with self._leasing.held([host], "aborting the move of a disk"):
                 instance = self._find()
-                if instance["task_state"] == orders.MOVING_DISK and instance["order_uuid"]:
+                if instance["task_state"] in orders.MOVING_DISKS and instance["order_uuid"]:
                     order = instance["order_uuid"]
                     self._close(instance, host, order, self._look(hand, instance, [order]))
         except leases.Held as other:
-            self._say(f"{other} That run writes down that the move has ended.")
+            self._say(f"{other.holder} That run writes down that the move has ended.")
         if answer.result["status"] != ABORTED:
             self._say(f"{instance['name']}: no move of its disk {self._request.disk} was under way, so nothing was aborted.")
         return answer.result

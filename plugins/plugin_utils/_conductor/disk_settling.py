@@ -32,13 +32,13 @@ class DiskSettling:
         :param pool: no image in it is to be behind a disk any more.
         """
         with self._ports.store.read() as connection:
-            if not any(row.task_state == orders.MOVING_DISK for row in orders.open_at(connection, host)):
+            if not any(row.task_state in orders.MOVING_DISKS for row in orders.open_at(connection, host)):
                 return False
         # Where the disks are now, and not where they were when it was read last.
         self._ports.hosts.discover(host)
         with self._ports.store.read() as connection:
             nodes = {node.id: node for node in pool_domains.nodes(connection, [host])}
-            open_ones = [each for each in pool_domains.domains(connection, nodes) if each.task_state == orders.MOVING_DISK]
+            open_ones = [each for each in pool_domains.domains(connection, nodes) if each.task_state in orders.MOVING_DISKS]
         changed = False
         for domain in open_ones:
             try:

@@ -14,7 +14,14 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import evacuation_forecast, evidence, host_state, storage_fencing
+from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import (
+    evacuation_forecast,
+    evidence,
+    host_state,
+    starting,
+    storage_fencing,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import DeadHost
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_request import FAIL, EvacuationRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_restarts import EvacuationRestarts
@@ -217,20 +224,27 @@ class Evacuation:
         """
         if self.request.plan_only:
             self._read_others(self.request.others, read)
-            self._plan(claim=False)
+            self.plan, said = self._rehearsed()
+            for each in self._restarts.open_orders():
+                self._show(each)
+            for each in said:
+                self._show(f"Would be settled first: {each}")
+            self._show_plan()
             return self._foreseen(refused)
         try:
             self._leasing.take(self.host, "evacuate", LEASE)
             self._keep_off()
             self._read_others(self.request.others, read)
             self._withdraw()
+            for each in self._restarts.open_orders():
+                self._show(each)
             for _dummy in range(self.request.rounds):
                 self._settle()
-                self._plan(claim=True)
+                self._plan()
                 if not self.plan["restarts"]:
                     break
                 self._restart_all()
-            return self._report()
+            return self._report(self._start_again())
         finally:
             self._leasing.release([self.host])
 
@@ -303,17 +317,33 @@ class Evacuation:
     def _settle(self) -> None:
         self._say(self._settling.settle())
 
-    def _plan(self, claim: bool) -> None:
-        self.plan = self._planned(claim)
-        self.changed = self.changed or claim and bool(self.plan["restarts"])
+    def _plan(self) -> None:
+        self.plan = self._planned(self._restarts)
+        self.changed = self.changed or bool(self.plan["restarts"])
         if self.restarted and not self.plan["restarts"]:
             # The lines above say what was restarted, and the last one what is left.
             return
+        self._show_plan()
+
+    def _show_plan(self) -> None:
         for line in evacuation_lines(self.host, self.plan):
             self._show(line)
 
-    def _planned(self, claim: bool) -> EvacuationPlan:
-        return self._restarts.plan(self.request.policy, self.request.service_down_time, self.failed, claim)
+    def _planned(self, restarts: EvacuationRestarts) -> EvacuationPlan:
+        return restarts.plan(self.request.policy, self.request.service_down_time, self.failed)
+
+    def _rehearsed(self) -> tuple[EvacuationPlan, list[str]]:
+        """Foresee what the next round would settle and claim, by the same steps; also return what it would say of that."""
+        with self._store.rehearsal() as store:
+            dead = self._dead.rehearsed(store)
+            restarts = EvacuationRestarts(dead)
+            found = restarts.found()
+            said = EvacuationSettling(dead).settle()
+            plan = self._planned(restarts)
+        for each in plan["restarts"]:
+            if "node" in each:
+                each["migration"] = None
+        return {**plan, "found": [*found, *plan["found"]]}, said
 
     def _restart_all(self) -> None:
         """Start what is claimed, one destination after the other; where a start fails, the next round tries another."""
@@ -346,6 +376,27 @@ class Evacuation:
             if not self._is_read(name):
                 self._dead.read.discard(name)
         self._restarts.elsewhere.clear()
+
+    def _start_again(self) -> list[StayingInstance]:
+        """Start the instances of living hosts again that were shut down for a move to the dead one; return those that stay off."""
+        stay: list[StayingInstance] = []
+        for move in self._settling.shut_down:
+            uuid, name, host = move["instance_uuid"], move["name"], move["source"]
+            try:
+                proof = self._proofs.prove(host, uuid, name, f"Instance {name}: It is not started", silent=False)
+                hand = self._hosts.hand(host, self.request.call_timeout + self.request.start_timeout)
+                given = {"uri": move["source_uri"], "uuid": uuid, "timeout": self.request.start_timeout, "state": "running"}
+                answer = starting.order(hand, host, "domain", given, [proof])
+                if answer.outcome != certainty.DONE:
+                    raise DroverError(answer.message)
+            except DroverError as problem:
+                why = f"it was shut down on {host} for a move to {self.host}, and is off there: {str(problem).rstrip('.')}. "
+                stay.append({"uuid": uuid, "name": name, "reason": f"{why}Start it with drover.compute.instance_start"})
+                continue
+            self.changed = True
+            self._show(f"{name}: started on {host} again, where it was shut down for its move to {self.host}")
+        self._settling.shut_down.clear()
+        return stay
 
     def _refuse_returned(self) -> None:
         """Ask the host itself right before a start: somebody may have switched it on since, and its instances with it.
@@ -385,11 +436,14 @@ class Evacuation:
         started = ", ".join(f"{each['name']} on {each['host']}" for each in self.restarted)
         return f"Started before that: {started}. See that none of them runs on {self.host} too. " if started else ""
 
-    def _report(self) -> EvacuationResult:
-        self.plan = self._planned(claim=False)
-        remaining = self.plan["left"] + self.plan["lost"]
+    def _report(self, off: list[StayingInstance]) -> EvacuationResult:
+        """Report what was done; the plan says what would be left to do."""
+        self.plan, _said = self._rehearsed()
+        remaining = self.plan["left"] + self.plan["lost"] + off
         for each in self.plan["restarts"]:
-            remaining.append({"uuid": each["uuid"], "name": each["name"], "reason": "it did not start"})
+            causes = list(self.failed.get(each["uuid"], {}).values())
+            why = causes[-1] if causes else "its start was not tried, as all rounds were used up: run this again"
+            remaining.append({"uuid": each["uuid"], "name": each["name"], "reason": why})
         result = self._result(len(self.restarted), "restarted", remaining)
         if remaining and self.request.unmovable == FAIL:
             self._show(result["message"])

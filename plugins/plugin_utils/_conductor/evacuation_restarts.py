@@ -15,7 +15,7 @@ from ansible_collections.drover.compute.plugins.module_utils._migration import p
 from ansible_collections.drover.compute.plugins.module_utils._migration.rebinding import rebound
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import starting
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import LEAVE, LOST, RESTART, RESUME, DeadHost
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import ARRIVED, LEAVE, LOST, RESTART, RESUME, DeadHost
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_settling import looked_at
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import columns_for_moves, read_all_columns
@@ -24,13 +24,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils._errors import Drov
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claimed_cells, claimed_devices
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.evacuation import RAN, files_of, images_of, plan_evacuation
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import StorageOfNode
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import Sighting, StorageOfNode
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import EvacuatedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import RestartOrder
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import DomainLook, RestartAnswer, RestartOutcome
-from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import DrainMove, EvacuationPlan, Restart
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import DrainMove, EvacuationPlan, FoundInstance, Restart
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, clock, evacuations
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, clock, evacuations, orders
 
 
 class Starts(TypedDict):
@@ -51,8 +51,8 @@ class EvacuationRestarts:
         self._dead, self._host, self._store = dead, dead.host, dead.store
         self.elsewhere: set[str] = set()
 
-    def plan(self, policy: Policy, service_down_time: int, failed: dict[str, dict[str, str]], claim: bool) -> EvacuationPlan:
-        """Find destinations and, with ``claim``, claim them.
+    def plan(self, policy: Policy, service_down_time: int, failed: dict[str, dict[str, str]]) -> EvacuationPlan:
+        """Find destinations and claim them.
 
         :param failed: dict instance uuid -> {provider where its start has failed: why, in words}.
         """
@@ -69,14 +69,32 @@ class EvacuationRestarts:
             elif act == RESUME and migration is not None:
                 host, provider = migration["destination"], migration["provider"]
                 result["restarts"].append({"uuid": uuid, "name": name, "migration": migration["uuid"], "host": host, "provider": provider})
+            elif place is not None and (act == ARRIVED or uuid in self._dead.refused):
+                moved = f"its move had taken it to {place['host']}, where it is off: run this again, which starts it there"
+                result["left"].append({"uuid": uuid, "name": name, "reason": self._dead.refused.get(uuid, moved)})
             elif place is not None:
-                result["found"].append({"uuid": uuid, "name": name, "host": place["host"], "state": place["state"]})
+                result["found"].append(_found(instance, place))
             else:
                 kept[act].append({"uuid": uuid, "name": name, "reason": why})
         # The important ones get their places before the others are looked at.
         for _priority, instances in sorted(waiting.items(), reverse=True):
-            self._place(instances, policy, service_down_time, nodes, failed, claim, result)
+            self._place(instances, policy, service_down_time, nodes, failed, result)
         return result
+
+    def open_orders(self) -> list[str]:
+        """Say what was under way of the instances when their host died."""
+        with self._store.read() as connection:
+            found = evacuations.instances(connection, self._host)
+        return [
+            f"{each['name']}: it {orders.was_doing(each['task_state'])} when {self._host} died; its restart ends that."
+            for each in found
+            if each["task_state"] in orders.ENDED_BY_EVACUATION
+        ]
+
+    def found(self) -> list[FoundInstance]:
+        """Return the instances that other hosts show already."""
+        with self._store.read() as connection:
+            return [_found(each.instance, each.place) for each in self._dead.verdicts(connection) if each.place is not None]
 
     def _place(
         self,
@@ -85,29 +103,17 @@ class EvacuationRestarts:
         service_down_time: int,
         nodes: Mapping[str, StorageOfNode],
         failed: Mapping[str, Mapping[str, str]],
-        claim: bool,
         result: EvacuationPlan,
     ) -> None:
-        """Find destinations for instances of one priority and, with ``claim``, claim them; add that to the result."""
+        """Find destinations for instances of one priority and claim them; add that to the result."""
         with self._store.read() as connection:
             columns = read_all_columns(connection, clock.now(connection), service_down_time, columns_for_moves(instances, policy))
         wanted, stuck = plan_evacuation(columns, instances, self._host, policy, nodes, failed)
         result["left"] += stuck
         for move in wanted:
-            self._claim(move, claim, result)
+            self._claim(move, result)
 
-    def _claim(self, move: DrainMove, claim: bool, result: EvacuationPlan) -> None:
-        restart: Restart = {
-            "uuid": move["uuid"],
-            "name": move["name"],
-            "host": move["host"],
-            "node": move["node"],
-            "provider": move["provider"],
-            "migration": None,
-        }
-        if not claim:
-            result["restarts"].append(restart)
-            return
+    def _claim(self, move: DrainMove, result: EvacuationPlan) -> None:
         try:
             with self._dead.step() as (connection, now):
                 kind, chosen = migration_claims.EVACUATION, move.get("allocations")
@@ -117,7 +123,15 @@ class EvacuationRestarts:
         except DroverError as problem:
             result["left"].append({"uuid": move["uuid"], "name": move["name"], "reason": str(problem)})
             return
-        result["restarts"].append({**restart, "migration": opened["uuid"]})
+        restart: Restart = {
+            "uuid": move["uuid"],
+            "name": move["name"],
+            "host": move["host"],
+            "node": move["node"],
+            "provider": move["provider"],
+            "migration": opened["uuid"],
+        }
+        result["restarts"].append(restart)
 
     def start(self, destination: str, migrations: Sequence[str], hand: Hand, at_once: int, timeout: int, looked: Starting) -> Starts:
         """Start claimed instances at one destination and record what became of them.
@@ -215,6 +229,10 @@ class EvacuationRestarts:
             result["uncertain"].append(outcome)
 
 
+def _found(instance: EvacuatedInstance, place: Sighting) -> FoundInstance:
+    return {"uuid": instance["uuid"], "name": instance["name"], "host": place["host"], "state": place["state"]}
+
+
 def _each(answer: certainty.Answer, uuids: Collection[str]) -> list[RestartAnswer]:
     """Return what the module _domain_restart answered about each instance."""
     if answer.outcome == certainty.DONE:
@@ -238,6 +256,7 @@ def _instance(order: RestartOrder, numa: Mapping[str, Any] | None, devices: Mapp
         "running": order["state"] in RAN,
         "autostart": bool(order["autostart"]),
         "files": files_of(order["disks"]),
+        "snapshotting": order["snapshotting"],
         "order": order["order"],
         "images": images_of(order["disks"], order["node"], order["there"]),
     }

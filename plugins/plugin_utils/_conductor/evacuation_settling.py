@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import LOST, RESTART, DeadHost
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import ARRIVED, FOUND, LOST, RESTART, DeadHost
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
@@ -30,6 +30,8 @@ class EvacuationSettling:
 
     def __init__(self, dead: DeadHost) -> None:
         self._dead, self._host, self._store = dead, dead.host, dead.store
+        #: The moves to the dead host that came to nothing, of instances that were shut down for them and are off at their sources.
+        self.shut_down: list[HostMigration] = []
 
     def withdraw(self, destination: str, hand: Hand, patience: int) -> list[str]:
         """Withdraw the starts that a destination was given, find out there what became of them, and close those.
@@ -65,29 +67,46 @@ class EvacuationSettling:
         said = self._settle_arrivals()
         with self._store.read() as connection:
             found = self._dead.verdicts(connection)
+            resized = {each["instance_uuid"]: each for each in evacuations.finished_resizes(connection, self._host)}
         for instance, migration, act, place, _why in found:
-            if place is not None:
+            if act in (RESTART, FOUND) and instance["uuid"] in resized:
+                said.append(self._end_resize(instance["name"], resized[instance["uuid"]]))
+            if act == ARRIVED and migration is not None and place is not None:
+                said.append(self._take_over(instance, place, migration))
+            elif place is not None:
                 said.append(self._record_found(instance, place, migration))
             elif act in (RESTART, LOST) and migration is not None:
                 proof = self._is_over(migration)
                 if proof is None:
                     continue
                 with self._dead.step() as (connection, now):
-                    migration_claims.undo(connection, migration["uuid"], proof, f"{self._host} died before it had moved", now)
+                    migration_claims.end_at_dead(connection, migration["uuid"], proof, f"{self._host} died before it had moved", now)
                 said.append(f"{instance['name']}: its {migration['type']} to {migration['destination']} came to nothing; it is closed.")
             if instance["state"] == claims.BUILDING:
                 said.append(self._release(instance))
-            elif instance["task_state"] in orders.DEVICES:
-                self._end_device(instance)
         return said
 
-    def _end_device(self, instance: EvacuatedInstance) -> None:
-        """Close the order to attach or detach a device: its host is off, so nothing more comes of it."""
-        certainty.require(certainty.is_off(self._host))
-        with self._dead.step() as (connection, _now):
-            row = orders.read(connection, instance["uuid"])
-            if row is not None and row.task_state in orders.DEVICES:
-                orders.end(connection, instance["uuid"], row.order_uuid)
+    def _end_resize(self, name: str, resize: HostMigration) -> str:
+        """End a resize that waited to be confirmed: only the dead host could revert it."""
+        with self._dead.step() as (connection, now):
+            kept = migration_claims.end_at_dead(connection, resize["uuid"], certainty.is_off(self._host), f"{self._host} died", now)
+        more = ""
+        if kept == "new" and resize["disk_grows"]:
+            more = " Its disk was not made larger yet: do that with drover.compute.instance_disk and drover_disk_state=resized."
+        return f"{name}: its resize waited to be confirmed; it is ended, and the instance keeps its {kept or 'new'} size.{more}"
+
+    def _take_over(self, instance: EvacuatedInstance, place: Sighting, migration: HostMigration) -> str:
+        """Make the restart of an instance out of its cold move, which has taken it to its destination, where it is off."""
+        name, host, message = instance["name"], place["host"], f"{self._host} died when it had arrived"
+        try:
+            with self._dead.step() as (connection, now):
+                migration_claims.end_at_dead(connection, migration["uuid"], certainty.is_off(self._host), message, now)
+                migration_claims.begin(connection, instance["uuid"], host, place["node"], migration_claims.EVACUATION, now, self._host)
+        except DroverError as problem:
+            return self._refused(
+                instance, f"its {migration['type']} had taken it to {host}, where it is off, but it cannot be started there: {problem}"
+            )
+        return f"{name}: its {migration['type']} had taken it to {host}, where it is off; it is started there."
 
     def _release(self, instance: EvacuatedInstance) -> str:
         """Give back the claim of an instance that was only being built: nothing of it runs, and its disks are new."""
@@ -161,7 +180,10 @@ class EvacuationSettling:
             with self._dead.step() as (connection, now):
                 if there or each["type"] == migration_claims.EVACUATION:
                     migration_claims.undo(connection, each["uuid"], certainty.is_off(self._host), f"{self._host} died", now)
-                    said.append(f"{name}: it was on its way from {source} and is still there.")
+                    off = ", off; it is started there" if each["runs"] else ""
+                    said.append(f"{name}: it was on its way from {source} and is still there{off}.")
+                    if each["runs"]:
+                        self.shut_down.append(each)
                 else:
                     migration_claims.finish(connection, each["uuid"], certainty.is_not_shown(source), None, now)
                     said.append(f"{name}: it had arrived from {source}, which no longer has it.")
@@ -190,8 +212,12 @@ class EvacuationSettling:
                     ]
                 migration_claims.finish(connection, opened, certainty.is_shown(host, state), state, now)
         except DroverError as problem:
-            return f"{name}: it is {state} on {host} already, but cannot be recorded there: {problem}"
+            return self._refused(instance, f"it is {state} on {host} already, but cannot be recorded there: {problem}")
         return f"{name}: it is {state} on {host} already."
+
+    def _refused(self, instance: EvacuatedInstance, why: str) -> str:
+        self._dead.refused[instance["uuid"]] = why
+        return f"{instance['name']}: {why}"
 
 
 def looked_at(begun: Sequence[BegunRestart], hand: Hand, patience: int) -> Mapping[str, DomainLook | None]:

@@ -133,7 +133,7 @@ class InstanceSnapshots:
 
     def _work(self, instance: NamedInstance) -> dict[str, Any]:
         hand, uuid, host = self._hand(instance), instance["uuid"], instance["host"] or ""
-        earlier = instance["order_uuid"] if instance["task_state"] == orders.SNAPSHOTTING else None
+        earlier = instance["order_uuid"] if instance["task_state"] in orders.SNAPSHOTS else None
         if earlier is not None and not self._check_mode:
             # Nothing that an earlier run ordered begins any more, and what it came to is recorded first.
             self._close(instance, host, earlier, self._look(hand, instance, earlier, "an earlier run was cut off."))
@@ -149,7 +149,8 @@ class InstanceSnapshots:
             return self._noted(foreseen)
         order = bulk.new_uuid()
         with self._store.write() as connection:
-            orders.begin(connection, uuid, orders.SNAPSHOTTING, order)
+            doing = orders.DELETING_SNAPSHOT if self._request.state == ABSENT else orders.SNAPSHOTTING
+            orders.begin(connection, uuid, doing, order)
         answer = starting.order(hand, host, MODULE, {**given, "order": order}, proofs)
         if answer.outcome == certainty.DONE:
             self._close(instance, host, order, answer.result["domain"])

@@ -149,15 +149,29 @@ class ResizeSteps:
         before = {**have, **old, "host": instance["host"]}
         return Step(True, resize, (before, {**size, "host": selection["host"]}))
 
-    @staticmethod
-    def _going_on(resize: Resize, new: NewSize | None, host: str | None) -> Step:
+    def _going_on(self, resize: Resize, new: NewSize | None, host: str | None) -> Step:
         """Go on with a resize that an earlier run began; refuse another one."""
         if not _has_requested_size(resize, new) or host not in (None, resize["destination"]):
             raise DroverError(
                 f"Instance {resize['name']} is being resized or moved cold to {resize['destination']} already, or waits to be confirmed. End "
                 f"that first: run {_command(resize)} again, or drover.compute.instance_resize with drover_resize=confirm or revert."
             )
+        if has_arrived(resize) and self._has_old_size(resize):
+            resize = {**resize, "arrived": False, "undone": True}
+            if not self._settings.check_mode:
+                with self._store.write() as connection:
+                    migration_claims.note(connection, resize["migration"], {"arrived": False}, self._clock.time())
         return Step(not has_arrived(resize), resize)
+
+    def _has_old_size(self, resize: Resize) -> bool:
+        """Return whether somebody has given an instance the old size back since it was seen with the new one."""
+        old, new = ((resize[which]["vcpus"], resize[which]["memory_mb"]) for which in ("old", "new"))
+        if old == new:
+            return False
+        given = {"uri": resize["destination_uri"], "uuid": resize["uuid"], "state": "present"}
+        foreseen = self._hand(resize["destination"]).foretell("domain", given)
+        facts = foreseen.get("domain") or {}
+        return not foreseen.get("failed") and (facts.get("vcpus"), facts.get("memory_mb")) == old
 
     def _look(self, hand: Hand, instance: NamedInstance, size: Size) -> dict[str, Any]:
         """See that the hypervisor has it, and would give it that size; nothing is changed.
@@ -173,7 +187,10 @@ class ResizeSteps:
     def leave(self, resize: Resize) -> Step:
         """Shut it down at its host, and give it the new size where it stays there."""
         if resize["status"] not in ("accepted", "running"):
-            return Step(False, resize)
+            if not resize["undone"]:
+                return Step(False, resize)
+            self._foresee(resize, resize["destination"])
+            return self._off(resize, resize["destination"], resize["destination_uri"], resize["new"], None)
         self._foresee(resize, resize["source"])
         return self._off(resize, resize["source"], resize["source_uri"], resize["new"], resize["migration"])
 
@@ -250,6 +267,11 @@ class ResizeSteps:
         if not has_arrived(resize):
             _refuse_unfinished(resize)
         host = resize["destination"]
+        if self._has_old_size(resize):
+            raise DroverError(
+                f"Instance {resize['name']} on {host} has the size of before, {_size_text(resize['old'])}: somebody has taken its resize back, so it is not "
+                f"confirmed. Nothing was done. {_again(resize)} Or revert it with drover_resize=revert."
+            )
         given: dict[str, Any] = {"uri": resize["destination_uri"], "uuid": resize["uuid"], "name": resize["name"], "state": "present"}
         if resize["new"]["disk_gb"]:
             given["disk_gb"] = resize["new"]["disk_gb"]

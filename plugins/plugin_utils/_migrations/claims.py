@@ -16,6 +16,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils import _certainty a
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import holdings
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import limits as migration_limits
+from ansible_collections.drover.compute.plugins.plugin_utils._migrations.holdings import Which
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations, claim_nodes, quotas, server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits, OpenedMigration, ResizeTarget
@@ -27,7 +28,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import C
 
 UNDER_WAY = tables.OPEN_MIGRATION
 UNMOVABLE = {
-    "building": "is only being built: there is nothing to move yet. Wait for it, or release its claim",
+    "building": "is only being built: there is nothing to move yet. Wait for it, or end it with drover.compute.instance_delete",
     "missing": "is missing: its host no longer shows its domain. Find out where it is with drover.compute.discover",
 }
 
@@ -123,7 +124,8 @@ def _begin(
     running = migrations_open.holding(connection, [instance_uuid]).get(instance_uuid)
     if running is not None and running.status != "done":
         return _already(instance, running, destination, move_type)
-    orders.refuse_open([instance])
+    if move_type != EVACUATION or instance.task_state not in orders.ENDED_BY_EVACUATION:
+        orders.refuse_open([instance])
     if instance.state in UNMOVABLE:
         raise DroverError(f"Instance {instance.name} ({instance_uuid}) {UNMOVABLE[instance.state]}.")
     uuid = bulk.new_uuid()
@@ -205,6 +207,8 @@ def finish(
     if migration.type not in (RESIZE, EVACUATION):
         holdings.settle(connection, migration, "new", now)
     holdings.place(connection, migration, "new", domain_state, now)
+    if migration.type == EVACUATION:
+        orders.end_with_host(connection, migration.instance_uuid)
     status = {RESIZE: "finished", EVACUATION: "done"}.get(migration.type, "completed")
     _set_status(connection, uuid, status, None, now)
     if copies is not None and seconds is not None:
@@ -296,6 +300,37 @@ def undo(connection: Connection, uuid: str, proof: certainty.Proof, message: str
     _hold_instance(connection, migration)
     holdings.settle(connection, migration, "old", now)
     _set_status(connection, uuid, status, message, now)
+
+
+def end_at_dead(connection: Connection, uuid: str, proof: certainty.Proof, message: str, now: float) -> Which | None:
+    """End a move or a resize of an instance whose host is off, so that it can be restarted elsewhere.
+
+    What has not finished is undone. A finished resize keeps its new size, or gets the old one back if the guest was not seen with the new one. An
+    instance that was shut down for it counts as one that runs.
+
+    :param proof: nothing of the host that has the instance runs.
+    :returns: the size that it has then; None where another run has ended it.
+    """
+    certainty.require(proof)
+    migration = _migration(connection, uuid)
+    details: Mapping[str, Any] = migration.details or {}
+    which: Which = "old"
+    if migration.status in tables.OPEN_MIGRATION:
+        undo(connection, uuid, proof, message, now)
+    elif migration.status == "finished":
+        stayed = migration.source_node_id == migration.destination_node_id
+        # Elsewhere it has left the old size with its old host.
+        which = "new" if details.get("arrived") or not stayed else "old"
+        _hold_instance(connection, migration)
+        holdings.settle(connection, migration, which, now)
+        if which == "old":
+            holdings.place(connection, migration, which, None, now)
+        _set_status(connection, uuid, {"new": "confirmed", "old": "reverted"}[which], message, now)
+    else:
+        return None
+    if details.get("running") or details.get("restart"):
+        holdings.note_running(connection, migration.instance_uuid)
+    return which
 
 
 def abandon(connection: Connection, uuid: str, proof: certainty.Proof, message: str, now: float) -> None:

@@ -226,6 +226,13 @@ def place(connection: Connection, migration: Row, which: Which, domain_state: st
     files.move(connection, uuid, left, there)
 
 
+def note_running(connection: Connection, instance: str) -> None:
+    """Record that an instance runs where it is: it was shut down for a change that is over now."""
+    instances, domains = tables.instances, tables.domains
+    there = sa.select(instances.c.compute_node_id).where(instances.c.uuid == instance).scalar_subquery()
+    connection.execute(sa.update(domains).where(domains.c.uuid == instance, domains.c.compute_node_id == there).values(state="running"))
+
+
 def recorded(connection: Connection, migration: Row, which: Which) -> Amounts | None:
     """Read allocations from the details of a migration; None if they are not there.
 

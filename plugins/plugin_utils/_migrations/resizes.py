@@ -60,6 +60,7 @@ def describe(connection: Connection, migration_uuid: str) -> Resize:
         "same_host": same_host,
         "running": bool(details.get("running")),
         "arrived": bool(details.get("arrived")),
+        "undone": details.get("arrived") is False,
         "nowhere": bool(details.get("nowhere")),
         "old": _size(details.get("old") or {}, sizes.get("old") or {}, old if in_cells else None),
         "new": _size(details.get("new") or {}, sizes.get("new") or {}, new if in_cells else None),

@@ -102,6 +102,7 @@ def as_shut_off(instances: Iterable[PlannedInstance]) -> list[PlannedInstance]:
         {
             **each,
             "state": "shutoff",
+            "task_state": None,
             "move_policy": None,
             "move_policy_error": None,
             "snapshots": False,

@@ -35,8 +35,10 @@ RULES = (
 )
 #: The rule that prevents single restarts, see conductor.dead_host: an instance may be on any host that was not read.
 UNREAD_HOSTS = "unread_hosts"
+#: Another one: it is not known which image has the newest data of an instance, as its host died when a disk of it was changed.
+OPEN_DISK_CHANGE = "open_disk_change"
 #: The rules that an operator can lift, each by its name (rule S13).
-LIFTABLE = (*RULES, UNREAD_HOSTS)
+LIFTABLE = (*RULES, UNREAD_HOSTS, OPEN_DISK_CHANGE)
 #: Why a host that answers lets nobody in -> (how it answers, what to do about that).
 REFUSALS = {
     host_answer.BY_LOGIN: ("refuses the login", "Correct the user or the keys"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import PlanError
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.pinning import UNKNOWN, topology_of
 from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import request_of_data
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import MOVING_DISK, Binding, HostDevice, PlannedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import MOVING_DISKS, Binding, HostDevice, PlannedInstance
 
 #: States of a domain that moves without being stopped (N9.2: running or paused).
 LIVE_STATES = ("running", "blocked", "paused")
@@ -19,7 +19,7 @@ STATE_REASONS = {
     "crashed": "it has crashed; start it or destroy it first",
     "pmsuspended": "the guest has suspended itself; wake it first (virsh dompmwakeup)",
     "nostate": "libvirt does not know its state",
-    "building": "it is still being built; try again when it runs, or release its claim",
+    "building": "it is still being built; try again when it runs, or end it with drover.compute.instance_delete",
     # The state of the record, as the host shows no domain of it.
     "active": "its host does not show it any more, and another host did when that was last read; run drover.compute.discover, then this again",
     "missing": "its host no longer reports it; run drover.compute.discover, and release it if it is gone",
@@ -82,7 +82,7 @@ def why_unmovable(instance: PlannedInstance) -> str | None:
         raise PlanError(
             f"Instance {instance['name']} has the migration policy '{policy}', which does not exist; there are: {', '.join(POLICIES)}."
         )
-    if instance.get("task_state") == MOVING_DISK:
+    if instance.get("task_state") in MOVING_DISKS:
         return "a disk of it is being moved to another storage; wait for its end, or run drover.compute.instance_disk_move again"
     if instance.get("resized_from"):
         return f"it was resized and still holds its old room on {instance['resized_from']}; confirm or revert that first (drover.compute.instance_resize)"

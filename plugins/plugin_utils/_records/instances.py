@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 #: The task state of an instance of which a disk comes to another storage of its host.
 MOVING_DISK = "moving_disk"
+#: The same from the moment on in which the guest may write to the copy alone.
+SWITCHING_DISK = "switching_disk"
+MOVING_DISKS = (MOVING_DISK, SWITCHING_DISK)
 
 
 class DiskLayer(TypedDict):

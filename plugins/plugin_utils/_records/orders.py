@@ -96,7 +96,7 @@ class OpenMove(NamedTuple):
 
 
 class HostMigration(TypedDict):
-    """An open migration from or to a host."""
+    """A migration from or to a host that is open, or a resize that waits to be confirmed."""
 
     uuid: str
     instance_uuid: str
@@ -109,6 +109,12 @@ class HostMigration(TypedDict):
     destination: str
     #: Uuid of the destination's resource provider; None if its compute node is gone.
     provider: str | None
+    #: Of libvirt at the source.
+    source_uri: str
+    #: The instance was shut down for it, and is started again afterwards.
+    runs: bool
+    #: A resize makes its disk larger when it is confirmed.
+    disk_grows: bool
 
 
 @dataclass(frozen=True)
@@ -147,6 +153,8 @@ class RestartOrder(BegunRestart):
     state: str
     autostart: bool
     disks: list[Disk]
+    #: A snapshot of it was made when its host died.
+    snapshotting: bool
     #: The storage of the source and of the destination.
     node: NodeStorage
     there: NodeStorage
@@ -211,6 +219,8 @@ class Resize(MovedInstance):
     running: bool
     #: The instance was seen at the destination with its new size.
     arrived: bool
+    #: It had the new size, and somebody has given it the old one back since.
+    undone: bool
     #: An earlier run saw that neither end had the instance.
     nowhere: bool
     old: Size

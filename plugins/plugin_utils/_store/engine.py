@@ -15,7 +15,7 @@ import functools
 import os
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._records.runs import Run
@@ -112,6 +112,17 @@ class Store:
             connection, dummy = self._writer(stack, together)
             yield connection
             if self.check_mode:
+                _roll_back(connection)
+
+    @contextlib.contextmanager
+    def rehearsal(self) -> Iterator[Rehearsal]:
+        """Open a transaction for what a dry run foretells: it sees its own writes, and is rolled back at the end."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self._translated())
+            connection, dummy = self._writer(stack, together=False)
+            try:
+                yield Rehearsal(connection)
+            finally:
                 _roll_back(connection)
 
     def upgrade(self) -> str | None:
@@ -240,6 +251,34 @@ class Store:
                     "Otherwise this is a defect of drover.compute: please report it."
                 )
         return f"The store {self.shown_url} cannot be used: {cause}. {advice}"
+
+
+class Transactions(Protocol):
+    """What a Store and a Rehearsal have in common."""
+
+    def read(self) -> contextlib.AbstractContextManager[Connection]:
+        """Open a transaction that reads."""
+
+    def write(self, together: bool = False) -> contextlib.AbstractContextManager[Connection]:
+        """Open a transaction that may write."""
+
+
+class Rehearsal:
+    """A store for what a dry run foretells: each transaction is a part of one, which is rolled back."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    @contextlib.contextmanager
+    def read(self) -> Iterator[Connection]:
+        """Do as Store.read()."""
+        yield self._connection
+
+    @contextlib.contextmanager
+    def write(self, together: bool = False) -> Iterator[Connection]:
+        """Do as Store.write(): what fails leaves nothing behind."""
+        with self._connection.begin_nested():
+            yield self._connection
 
 
 def _parse(text: str) -> sa.URL:

@@ -12,6 +12,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts impo
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import EvacuatedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import BegunRestart, HostMigration, RestartOrder
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, continuity, files, instances_for_plans, power, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import orders as store_orders
 from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
 from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import EVACUATION
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
@@ -83,11 +84,25 @@ def storage(connection: Connection) -> dict[str, StorageOfNode]:
 
 def open_migrations(connection: Connection, host: str) -> list[HostMigration]:
     """Read the migrations from or to a host that run, or that a killed run left open."""
+    table = tables.migrations
+    ends = sa.or_(table.c.source == host, table.c.destination == host)
+    return _migrations(connection, table.c.status.in_(tables.OPEN_MIGRATION), ends)
+
+
+def finished_resizes(connection: Connection, host: str) -> list[HostMigration]:
+    """Read the resizes of instances on a host that wait to be confirmed."""
+    table = tables.migrations
+    return _migrations(connection, table.c.status == "finished", table.c.destination == host)
+
+
+def _migrations(connection: Connection, *conditions: Any) -> list[HostMigration]:
     table, nodes = tables.migrations, tables.compute_nodes
+    sources = nodes.alias("source")
     query = (
-        sa.select(table, nodes.c.uuid.label("provider"))
+        sa.select(table, nodes.c.uuid.label("provider"), sources.c.uri)
         .outerjoin(nodes, nodes.c.id == table.c.destination_node_id)
-        .where(table.c.status.in_(tables.OPEN_MIGRATION), sa.or_(table.c.source == host, table.c.destination == host))
+        .outerjoin(sources, sources.c.id == table.c.source_node_id)
+        .where(*conditions)
         .order_by(table.c.instance_name, table.c.id)
     )
     return [
@@ -100,9 +115,18 @@ def open_migrations(connection: Connection, host: str) -> list[HostMigration]:
             "source": row.source,
             "destination": row.destination,
             "provider": row.provider,
+            "source_uri": row.uri or DEFAULT_URI,
+            "runs": bool((row.details or {}).get("running") or (row.details or {}).get("restart")),
+            "disk_grows": _disk_grows(row.details or {}),
         }
         for row in connection.execute(query)
     ]
+
+
+def _disk_grows(details: dict[str, Any]) -> bool:
+    """Return whether a resize makes the disk larger, by the details of its migration."""
+    old, new = (((details.get("sizes") or {}).get(which) or {}).get("disk_gb") or 0 for which in ("old", "new"))
+    return bool(new > (old or (details.get("old") or {}).get("disk_gb") or 0))
 
 
 def orders(connection: Connection, migration_uuids: Sequence[str], host: str) -> list[RestartOrder]:
@@ -111,7 +135,7 @@ def orders(connection: Connection, migration_uuids: Sequence[str], host: str) ->
     :param host: the destination; evacuations to other hosts and closed ones are left out.
     :returns: in the order of the uuids.
     """
-    table, nodes, domains = tables.migrations, tables.compute_nodes, tables.domains
+    table, nodes, domains, instances_table = tables.migrations, tables.compute_nodes, tables.domains, tables.instances
     sources = nodes.alias("source")
     query = (
         sa.select(
@@ -128,11 +152,13 @@ def orders(connection: Connection, migration_uuids: Sequence[str], host: str) ->
             domains.c.state,
             domains.c.autostart,
             domains.c.facts,
+            instances_table.c.task_state,
             nodes.c.facts.label("there"),
             sources.c.facts.label("node"),
         )
         .join(nodes, nodes.c.id == table.c.destination_node_id)
         .join(sources, sources.c.id == table.c.source_node_id)
+        .join(instances_table, instances_table.c.uuid == table.c.instance_uuid)
         .join(
             domains,
             sa.and_(domains.c.uuid == table.c.instance_uuid, domains.c.compute_node_id == table.c.source_node_id),
@@ -154,6 +180,7 @@ def orders(connection: Connection, migration_uuids: Sequence[str], host: str) ->
             "state": row.state,
             "autostart": row.autostart,
             "disks": (row.facts or {}).get("disks") or [],
+            "snapshotting": row.task_state == store_orders.SNAPSHOTTING,
             "node": files.storage_of(row.node),
             "there": files.storage_of(row.there),
         }

@@ -122,7 +122,7 @@ def _choose(each: _Name, by_uuid: Mapping[str, Row], by_name: Mapping[str, list[
     if uuid is None:
         same = by_name.get(name or "", [])
         if len(same) > 1:
-            places = ", ".join(f"{row.uuid} on {row.host or 'no host'}" for row in same)
+            places = ", ".join(f"{row.uuid} on {row.host or 'no host'} ({state_of(row.state, row.domain_state)})" for row in same)
             raise DroverError(f"Several instances are named {name}: {places}. Say which one by its uuid; nothing was done.")
         return same[0] if same else None
     row = by_uuid.get(uuid)
@@ -204,12 +204,12 @@ def refuse(instance: NamedInstance, doing: str, settled: bool = True, order: str
     if instance["task_state"] in orders.DEVICES and order not in (orders.DELETING, *orders.DEVICES):
         does, again = orders.doing(instance["task_state"]), orders.AGAIN[instance["task_state"]]
         raise DroverError(f"Instance {name} {does}, or that was cut off. {doing}: run {again} again, which ends that.")
-    if instance["task_state"] == orders.MOVING_DISK and order != orders.MOVING_DISK:
+    if instance["task_state"] in orders.MOVING_DISKS and order != orders.MOVING_DISK:
         raise DroverError(
             f"Instance {name} has a disk moved to another storage, or that was cut off. {doing}: wait for its end, or run {orders.AGAIN_MOVE} again, "
             "which ends that, or gives it up with drover_abort=true."
         )
-    if instance["task_state"] == orders.SNAPSHOTTING and order not in (orders.DELETING, orders.SNAPSHOTTING):
+    if instance["task_state"] in orders.SNAPSHOTS and order not in (orders.DELETING, orders.SNAPSHOTTING):
         raise DroverError(
             f"Instance {name} has a snapshot made, deleted or reverted to, or that was cut off. {doing}: run drover.compute.instance_snapshot "
             "again, which ends that."

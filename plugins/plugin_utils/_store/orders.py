@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import MOVING_DISK
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import MOVING_DISK, MOVING_DISKS, SWITCHING_DISK
 from ansible_collections.drover.compute.plugins.plugin_utils._store import actions, bulk, instances, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
 
@@ -23,8 +23,13 @@ ATTACHING, DETACHING = "attaching", "detaching"
 #: Cinder's: a disk gets larger.
 EXTENDING = "extending"
 DEVICES = (ATTACHING, DETACHING, EXTENDING)
-#: A snapshot is made, deleted or gone back to, which changes the images of the disks.
-SNAPSHOTTING = "snapshotting"
+#: A snapshot is made or gone back to, or it is deleted, which merges an image into another one.
+SNAPSHOTTING, DELETING_SNAPSHOT = "snapshotting", "deleting_snapshot"
+SNAPSHOTS = (SNAPSHOTTING, DELETING_SNAPSHOT)
+#: Which image has the newest data of a disk may change.
+DISK_CHANGES = (*MOVING_DISKS, *SNAPSHOTS)
+#: What only the host of the instance can end. It ends once that host is dead and the instance was restarted elsewhere.
+ENDED_BY_EVACUATION = (*DEVICES, *DISK_CHANGES)
 #: What ends such an order that was cut off.
 AGAIN_MOVE = "drover.compute.instance_disk_move"
 AGAIN = {
@@ -34,7 +39,9 @@ AGAIN = {
     DETACHING: "the task that detaches it",
     EXTENDING: "drover.compute.instance_disk",
     MOVING_DISK: AGAIN_MOVE,
+    SWITCHING_DISK: AGAIN_MOVE,
     SNAPSHOTTING: "drover.compute.instance_snapshot",
+    DELETING_SNAPSHOT: "drover.compute.instance_snapshot",
 }
 #: The kind of PostgreSQL's locks in hold_definitions().
 DEFINITIONS = 0x64656673
@@ -49,8 +56,16 @@ def doing(task_state: str | None) -> str:
         DETACHING: "has a device detached",
         EXTENDING: "has a disk made larger",
         MOVING_DISK: "has a disk moved to another storage",
-        SNAPSHOTTING: "has a snapshot made, deleted or reverted to",
+        SWITCHING_DISK: "is switched over to the copy of a disk",
+        SNAPSHOTTING: "has a snapshot made or reverted to",
+        DELETING_SNAPSHOT: "has a snapshot deleted",
     }.get(task_state or "", "has an open order")
+
+
+def was_doing(task_state: str | None) -> str:
+    """Say the same of an order whose host has died."""
+    verb, rest = doing(task_state).split(" ", 1)
+    return f"{'was' if verb == 'is' else 'had'} {rest}"
 
 
 class Open(DroverError):
@@ -106,6 +121,13 @@ def end(connection: Connection, uuid: str, order: str | None) -> Row | None:
         raise Open(row)
     bulk.update(connection, tables.instances, [{"id": row.id, "task_state": None, "order_uuid": None}])
     return row
+
+
+def end_with_host(connection: Connection, uuid: str) -> None:
+    """Close the order of an instance that was restarted elsewhere, as its host is dead: nothing more comes of it."""
+    row = bulk.hold(connection, tables.instances, "uuid", [uuid]).get(uuid)
+    if row is not None and row.task_state in ENDED_BY_EVACUATION:
+        bulk.update(connection, tables.instances, [{"id": row.id, "task_state": None, "order_uuid": None}])
 
 
 def forget(connection: Connection, rows: Iterable[Row]) -> None:

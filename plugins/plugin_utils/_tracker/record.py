@@ -426,7 +426,7 @@ def _claimed(known: Mapping[str, Any], migrations: Iterable[Any]) -> set[tuple[i
 
 
 def _attaching(known: Mapping[str, Any]) -> set[str]:
-    return {uuid for uuid, row in known.items() if row.task_state in (orders.ATTACHING, orders.EXTENDING, orders.MOVING_DISK)}
+    return {uuid for uuid, row in known.items() if row.task_state in (orders.ATTACHING, orders.EXTENDING, *orders.MOVING_DISKS)}
 
 
 def _being_built(reported: Reported, known: Mapping[str, Any]) -> set[str]:

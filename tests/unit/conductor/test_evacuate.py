@@ -178,6 +178,10 @@ class Hand:
         return {uuid: {"busy": False, "domain": there.get(uuid)} for uuid in wanted}
 
     def act(self, module, given):
+        if module == "domain":
+            (name,) = (name for name in self.world.there[self.name] if uuid_of(name) == given["uuid"])
+            self.world.there[self.name][name] = given["state"]
+            return certainty.Answer(certainty.DONE, {"domain": {"state": given["state"]}})
         if self.name in self.world.lost:
             self.world.calls += [(self.name, order["name"]) for order in given["instances"]]
             return certainty.lost("lost")
@@ -469,7 +473,7 @@ def test_who_has_lost_the_lease_writes_nothing(world):
     def gone(connection):
         raise DroverError("lost the lease")
 
-    plan = EvacuationRestarts(DeadHost(Store.open(world.url), "kvm1", ("kvm2", "kvm3"), gone)).plan(Policy.from_mapping({}), 0, {}, True)
+    plan = EvacuationRestarts(DeadHost(Store.open(world.url), "kvm1", ("kvm2", "kvm3"), gone)).plan(Policy.from_mapping({}), 0, {})
     assert plan["restarts"] == [] and world.statuses() == []
 
 
@@ -514,7 +518,7 @@ def test_back_before_a_killed_run_was_run_again(world):
     """One had been started, one was only claimed: each is where it is."""
     world.broken = set()
     dead = DeadHost(Store.open(world.url), "kvm1", ("kvm2", "kvm3"), lambda connection: None)
-    plan = EvacuationRestarts(dead).plan(Policy.from_mapping({}), 0, {}, True)
+    plan = EvacuationRestarts(dead).plan(Policy.from_mapping({}), 0, {})
     web = next(each for each in plan["restarts"] if each["name"] == "web")
     world.there[web["host"]]["web"] = "running"
     back = [instance(name, state="shutoff") for name in NAMES]

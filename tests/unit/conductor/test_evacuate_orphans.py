@@ -67,7 +67,7 @@ class Dead:
 
     def claimed(self):
         """What the next run is to start: uuids of evacuations."""
-        return [each["migration"] for each in EvacuationRestarts(self.host()).plan(Policy.from_mapping({}), 0, {}, True)["restarts"]]
+        return [each["migration"] for each in EvacuationRestarts(self.host()).plan(Policy.from_mapping({}), 0, {})["restarts"]]
 
     def start(self, migrations, hand=None):
         proofs = Starting(self.fleet.ports(Store.open(self.url)), lambda: {"kvm2"})

@@ -13,6 +13,7 @@ import pytest
 libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils import _block_devices, _digests, _restart_images
+from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, qcow2, qemu_img, volume
 
 UUID = "00000000-0000-4000-8000-000000000007"
@@ -22,14 +23,16 @@ UUID = "00000000-0000-4000-8000-000000000007"
 def start(run_module, fake_host, domain_xml, tmp_path):
     """``start(devices, behind, ...)`` -> the answer for one instance with these devices."""
 
-    def begin(devices, behind=None, identity=None, others=(), prepare=lambda connection: None):
+    def begin(devices, behind=None, identity=None, others=(), prepare=lambda connection: None, **more):
         uri, connection = fake_host(*others)
         prepare(connection)
         image = {"target": "vda", "identity": identity, "behind": behind}
-        order = {"uuid": UUID, "name": "vm", "xml": domain_xml("vm", 7, devices=devices), "images": [image]}
+        order = {"uuid": UUID, "name": "vm", "xml": domain_xml("vm", 7, devices=devices), "images": [image], **more}
         (answer,) = run_module("_domain_restart", uri=uri, instances=[order])["instances"]
         defined = "vm" in [each.name() for each in connection.listAllDomains(0)]
         assert defined is (answer["status"] == "restarted")
+        if defined:
+            begin.disks = hypervisors.disks_of(connection.lookupByName("vm"))
         return answer["status"], answer["message"]
 
     return begin
@@ -65,6 +68,27 @@ def test_suspected_1_a_snapshot_that_was_made_since_the_last_discovery(start, tm
     qemu_img(tmp_path / "vm.backup", backing=old)
     status, message = start(disk(old), [])
     assert status == "failed" and f"the image {tmp_path}/vm.backup is backed by {old}, so it is not the newest of this disk" in message
+
+
+@pytest.mark.parametrize("made", ["whole", "not whole", "not yet", "two", "of another one"])
+def test_c1_a_snapshot_that_was_made_when_the_host_died(start, tmp_path, made):
+    """All data are to be read through its image, whether or not the guest was switched over to it."""
+    old = qemu_img(tmp_path / "vm.qcow2")
+    new = tmp_path / f"{UUID}-vda-before-00aa.qcow2"
+    if made in ("whole", "two"):
+        qemu_img(new, backing=old)
+    if made == "two":
+        qemu_img(tmp_path / f"{UUID}-vda-before-00bb.qcow2", backing=old)
+    if made == "not whole":
+        new.write_bytes(b"QFI\xfb")
+    if made == "of another one":
+        qemu_img(tmp_path / "00000000-0000-4000-8000-000000000008-vda-before-00aa.qcow2", backing=old)
+    status, message = start(disk(old), [], snapshotting=True)
+    if made in ("two", "of another one"):
+        assert status == "failed" and f"is backed by {old}, so it is not the newest" in message
+    else:
+        assert status == "restarted", message
+        assert start.disks == [str(new if made == "whole" else old)] and (str(new) in message) is (made == "whole")
 
 
 def test_suspected_1_another_chain_than_discovery_has_recorded(start, tmp_path):
