@@ -30,11 +30,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports im
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling_records import Records, RollingRecords, Seen
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.rolling_request import FAIL, NEEDED, NEVER, RollingRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.staged_moves import StagedMoves
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Unreachable, said_once
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Unreachable, said_once, some
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import Home, RollingRecord
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import BlockedHost, RollingPlan
 from ansible_collections.drover.compute.plugins.plugin_utils._report import rolling as rolling_text
-from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, hosts, instances, rolling, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, hosts, instances, occupancy, rolling, services
 from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import open_moves
 
 LEASE = PURPOSE = "rolling maintenance"
@@ -65,6 +65,8 @@ STEPS = (
     Step("after_enable", "after_enable", "hook"),
     Step("back", "back", "back"),
 )
+#: The stages of a host that has been drained, before and after it is brought back.
+EMPTIED, BROUGHT_BACK = ("after_drain", "reboot", "after_reboot"), ("enable", "after_enable", "back")
 HOOKS = tuple(step.name for step in STEPS if step.tasks == "hook")
 
 
@@ -111,6 +113,7 @@ class Rolling:
         records = self._records.read()
         if records:
             self._say(rolling_text.goes_on(self._records.begun(records), self._records.left(records)))
+            records = self._as_they_are(records)
         todo, out = self._chosen(seen, records)
         plan = self._batches(todo, records)
         left_out = plan["blocked"] + out
@@ -261,8 +264,9 @@ class Rolling:
     def _reboot(self, host: str, record: RollingRecord) -> dict[str, Any]:
         """Find out whether a host is to be rebooted. That it answers proves nothing, its boot id does (rule S14)."""
         boot_id = host_boot.boot_id(self._hosts, host)
-        if record["stage"] == "reboot" and record["boot_id"] and record["boot_id"] != boot_id:
-            return {"changed": False}
+        if record["boot_id"] and record["boot_id"] != boot_id:
+            # It has had its reboot, perhaps before it was drained once more.
+            return {"changed": self._records.begin(host, "reboot")}
         if self.request.reboot == NEVER or (self.request.reboot == NEEDED and not self._is_needed(host)):
             # A reboot that was begun, and is not wanted any more, did not happen.
             return {"changed": self._records.write([host], {"boot_id": ""})}
@@ -316,10 +320,32 @@ class Rolling:
                 out.append({"host": each["host"], "reason": reason})
         return todo, out
 
+    def _as_they_are(self, records: Records) -> Records:
+        """Send the hosts back to their drain that are not drained any more: what an earlier run has recorded is no state."""
+        found = dict(records)
+        for host in self._records.begun(records):
+            if records[host]["stage"] not in EMPTIED:
+                continue
+            why = self._why_not_drained(host)
+            if why is None:
+                continue
+            self._say(f"{host}: it is drained again, as {why} since its drain.")
+            found[host] = {**records[host], "stage": "drain"}
+            if not self.request.plan_only:
+                self._records.begin(host, "drain")
+        return found
+
+    def _why_not_drained(self, host: str) -> str | None:
+        with self._store.read() as connection:
+            if host not in services.drained_hosts(connection):
+                return "it was brought back"
+            there = occupancy.occupants(connection, host)
+        names = [each["name"] for each in (*there["running"], *there["arriving"])]
+        return f"{some(names)} came there" if names else None
+
     def _batches(self, wanted: Sequence[str], records: Records) -> RollingPlan:
         # Only what is shut off may still be there.
-        after_drain = rolling.STAGES[rolling.STAGES.index("after_drain") : rolling.STAGES.index("done")]
-        empty = [host for host, record in records.items() if record["stage"] in after_drain]
+        empty = [host for host, record in records.items() if record["stage"] in (*EMPTIED, *BROUGHT_BACK)]
         with self._store.read() as connection:
             return self.request.question.plan(connection, wanted, empty)
 

@@ -167,9 +167,10 @@ class Starting:
         :raises DroverError: as prove().
         """
         look = self._foreseen
-        if look is None or not self._counts(look, {uuid}):
+        if look is None or not self._counts(look, {uuid}) or uuid not in look.seen.get(host, {}):
             look = self._foreseen = self.look({uuid: name}, [host])
-            self._last = None
+        # What this run has seen before it moves on, as where a resize is taken back in the same run.
+        self._last = None
         if look.seen.get(host, {}).get(uuid) in NOT_UP:
             # There is nothing to shut down: it is off, or has been moved by an earlier run.
             return

@@ -19,7 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports im
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, RunOver
-from ansible_collections.drover.compute.plugins.plugin_utils._store import drained, services, went_down
+from ansible_collections.drover.compute.plugins.plugin_utils._store import drained, rolling, services, went_down
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import host_names
 
 #: Seconds that the lease of the host is held beyond what a start may take.
@@ -92,7 +92,7 @@ class Undrain:
             self._settle(host)
             state, to_start = self._restore(host)
             self.states.append({"host": host, **state})
-            message = _message(host, was_drained, state, to_start, self._request.check_mode)
+            message = _message(host, was_drained, state, to_start, self._request.check_mode) + self._maintenance(host)
             self._say(message)
             if to_start:
                 self._proofs.look({each["uuid"]: each["name"] for each in to_start}, [host])
@@ -112,6 +112,17 @@ class Undrain:
             found = went_down.read(connection, host)
         for line in went_down.sentences(found):
             self._say(line)
+
+    def _maintenance(self, host: str) -> str:
+        """Name the rolling maintenance that this host is still in; its own undrain comes after the reboot."""
+        with self._store.read() as connection:
+            stages = {each["host"]: each["stage"] for each in rolling.read(connection)}
+        if stages.get(host) not in ("before_drain", "drain", "after_drain", "reboot", "after_reboot"):
+            return ""
+        return (
+            f" It is in a rolling maintenance that has not finished (stage {stages[host]}): drover.compute.rolling_maintenance drains it again and "
+            "goes on, and with drover_rolling_restart=true forgets what was begun."
+        )
 
     def _settle(self, host: str) -> None:
         """Finish or undo what the drain left open; a move that was never begun is not begun. The host is brought back in any case."""

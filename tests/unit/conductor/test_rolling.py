@@ -401,3 +401,49 @@ def test_issue_44_it_is_not_rebooted_from_there_and_goes_on_afterwards(on_kvm1, 
         on_kvm1(reboot="always").step("kvm1", "reboot")
     hosts.boots["kvm1"] = 1
     assert on_kvm1(reboot="always").step("kvm1", "reboot") == {"changed": False}
+
+
+@pytest.mark.parametrize("stage", ["after_drain", "reboot", "after_reboot"])
+@pytest.mark.parametrize("gone", ["brought back", "something runs there"])
+def test_b4_a_host_that_is_not_drained_any_more_is_drained_again(make, hosts, url, stage, gone):
+    """An undrain, or somebody who moved an instance there, between two runs of the maintenance."""
+    with Store.open(url).write() as connection:
+        host_state.change(connection, "kvm2", "draining", "new kernel")
+        if gone == "brought back":
+            host_state.change(connection, "kvm2", "restored")
+    if gone != "brought back":
+        fleets.discover(url, host("kvm2", domain("late")), now=time.time())
+    write(url, "kvm2", stage=stage)
+    order = make(["kvm2"], reboot="never", hooks={})
+    planned(order)
+    assert stages(url) == {"kvm2": "drain"}
+    why = "it was brought back" if gone == "brought back" else "late came there"
+    assert f"kvm2: it is drained again, as {why} since its drain." in order.said
+    assert "drain" in [step["name"] for step in order.next()["steps"]]
+
+
+@pytest.mark.parametrize("stage", ["after_drain", "reboot", "after_reboot", "enable", "after_enable", "back"])
+def test_b4_a_host_that_is_as_its_stage_says_goes_on_there(make, hosts, url, stage):
+    with Store.open(url).write() as connection:
+        host_state.change(connection, "kvm2", "draining", "new kernel")
+        if stage in ("after_enable", "back"):
+            host_state.change(connection, "kvm2", "restored")
+    write(url, "kvm2", stage=stage)
+    planned(make(["kvm2"], reboot="never"))
+    assert stages(url) == {"kvm2": stage}
+
+
+def test_b4_a_dry_run_says_so_and_writes_nothing(make, hosts, url):
+    write(url, "kvm2", stage="after_drain")
+    order = make(["kvm2"], reboot="never", plan_only=True)
+    planned(order)
+    assert stages(url) == {"kvm2": "after_drain"} and any("it is drained again" in line for line in order.said)
+
+
+def test_b4_a_host_that_was_rebooted_is_not_rebooted_for_its_second_drain(make, hosts, url):
+    write(url, "kvm2", stage="after_reboot", boot_id="boot 0")
+    hosts.boots["kvm2"] = 1
+    order = make(["kvm2"], reboot="always")
+    planned(order)
+    assert stages(url) == {"kvm2": "drain"}
+    assert "power" not in order.step("kvm2", "reboot") and stages(url) == {"kvm2": "reboot"}
