@@ -14,12 +14,13 @@ from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import project_paths
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction, difference
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import has_ended
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import check, differences, document, identity, keeping
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils._report import text
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, instances, pool_domains
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, decisions, instances, orders, pool_domains
 from ansible_collections.drover.compute.plugins.plugin_utils._store import flavors as flavors_of_store
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
@@ -53,7 +54,9 @@ class ActionModule(DroverAction):
             return self._mark_absent(read, args["mark_absent"])
         store = self.store(args, task_vars)
         if args["keep"]:
-            return self._keep(store, sections)
+            released = self._release_builds(store, checked)
+            kept = self._keep(store, sections)
+            return {**kept, "changed": kept["changed"] or bool(released), "released": released}
         with store.read() as connection:
             known = instances.listing(connection)
             flavors, images = keeping.known(connection, sections)
@@ -99,6 +102,26 @@ class ActionModule(DroverAction):
         if args["write_back"] and read is not None:
             result.update(self._write_back(read, placed))
         return result
+
+    def _release_builds(self, store: Store, checked: Iterable[Mapping[str, Any]]) -> list[str]:
+        """Give back the room of definitions that are not in the file any more, and whose run has ended before it had them built."""
+        names = {orders.definition_of(item.get("project"), name) for item in checked for name in check.names_of(item)}
+        with store.read() as connection:
+            left = [each for each in decisions.unbuilt(connection, claims.PURPOSE) if each["definition"] not in names]
+        ended = [each for each in left if each["order_uuid"] is None and has_ended(each["actor"] or "")]
+        if ended:
+            with store.write(together=True) as connection:
+                claims.release_unattended(connection, [each["uuid"] for each in ended], time.time())
+            would = "would be" if self._task.check_mode else "was"
+            names_of = ", ".join(each["name"] for each in ended)
+            self.show(f"Claimed and never built, and in these definitions no more: {names_of}. The room {would} given back.")
+        for each in left:
+            if each["order_uuid"] is not None and has_ended(each["actor"] or ""):
+                self.show(
+                    f"{each['name']} is in these definitions no more, and its build on {each['host']} was cut off: end it with "
+                    f"drover.compute.instance_delete -e drover_instance={each['uuid']}"
+                )
+        return [each["name"] for each in ended]
 
     def _keep(self, store: Store, sections: keeping.Sections) -> dict[str, Any]:
         """Make and change flavors, images, aggregates and server groups in the store."""

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import has_ended
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import audit
 from ansible_collections.drover.compute.plugins.plugin_utils._report.text import audit_lines, audit_table
@@ -42,7 +43,7 @@ class ActionModule(DroverAction):
 
     def _healed(self, store: Store, args: dict[str, Any]) -> dict[str, Any]:
         with store.write() as connection:
-            found = audit.audit(connection, time.time(), True, args["release_expired"])
+            found = audit.audit(connection, time.time(), True, args["release_expired"], has_ended=has_ended)
             if found["mended"]:
                 actions.note(connection, "run", f"audit: {len(found['mended'])} contradictions repaired")
         table, mended, left = (audit_table(found[name]) for name in ("findings", "mended", "left"))

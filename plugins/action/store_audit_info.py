@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import has_ended
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import audit
 from ansible_collections.drover.compute.plugins.plugin_utils._report.text import audit_lines, audit_table
 
@@ -20,7 +21,7 @@ class ActionModule(DroverAction):
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         with self.store(args, task_vars).read() as connection:
-            found = audit.audit(connection, time.time(), release_expired=args["release_expired"])
+            found = audit.audit(connection, time.time(), release_expired=args["release_expired"], has_ended=has_ended)
         table = audit_table(found["findings"])
         # Shown here, because some output formats of Ansible fold the long lines of a result.
         for line in audit_lines(table, found["checked"]):

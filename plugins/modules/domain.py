@@ -19,6 +19,8 @@ description:
   - No file is ever overwritten. An existing disk, left by a killed run, is accepted if its
     format, size and backing file are as requested and it has no data; a seed if its content is the same. A path that another domain
     uses is refused, even if no file is there.
+  - It looks at its own hypervisor only. If somebody has taken the domain to another host, O(state=running) starts it a second time. For an instance
+    of the store use M(drover.compute.instance), which reads the other hosts first and refuses then.
 options:
   name:
     description:

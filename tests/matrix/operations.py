@@ -20,8 +20,8 @@ from ansible_collections.drover.compute.plugins.module_utils._domain_numa import
 from ansible_collections.drover.compute.plugins.module_utils._image_size import image_size
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import drained_pools, used_files
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import pool_drains
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, files, flavors, instances, numa, rolling, services
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, pool_drains
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, files, flavors, instances, numa, orders, rolling, services
 from ansible_collections.drover.compute.tests.matrix import volumes
 from ansible_collections.drover.compute.tests.matrix.world import Run, TimedOut, Violation
 from ansible_collections.drover.compute.tests.unit import hypervisors
@@ -402,6 +402,25 @@ class Evacuate(Operation):
             assert [state for host, state in where[name] if host != "kvm1"] == ["running"], where
 
 
+class EvacuateResized(Evacuate):
+    """The same while the resize of web on kvm1 waits to be confirmed: the dead host alone could end it."""
+
+    def prepare(self, world):
+        world.share()
+        Operation.prepare(self, world)
+        with Store.open(world.url).write() as connection:
+            flavors.ensure(connection, "big", {"vcpus": 2, "memory_mb": 128, "disk_gb": 0}, fleets.NOW)
+        Run(world).task("localhost", "instance_resize", instances=["web"], timeout=1, force=True, flavor="big", host="kvm1")
+        world.fleet.hosts["kvm1"].power_off()
+        world.discover()
+
+    def check(self, world):
+        super().check(world)
+        ((place, _state),) = [each for each in world.fleet.where()["web"] if each[0] != "kvm1"]
+        domain = world.fleet.hosts[place].domains()[uuid_of("web")]
+        assert (domain.maxVcpus(), domain.maxMemory() // 1024) == (2, 128)
+
+
 class Undrain(Operation):
     """The module undrain: kvm1 is enabled, and web, which its drain shut down, runs there again."""
 
@@ -447,6 +466,36 @@ class ResizeHere(Resize):
     """The same on its own host."""
 
     place = "kvm1"
+
+
+class ResizeUndone(ResizeHere):
+    """It was resized, and somebody has given it its old size back by hand: the resize is carried out once more."""
+
+    def prepare(self, world):
+        super().prepare(world)
+        Run(world).task("localhost", "instance_resize", instances=["web"], timeout=1, force=True, flavor="big", host="kvm1")
+        host = world.fleet.hosts["kvm1"]
+        domain = host.domains()[uuid_of("web")]
+        disks = hypervisors.disks_of(domain)
+        domain.destroy()
+        host.connection.defineXML(hypervisors.xml("web", uuid_of("web"), disks)).create()
+        world.discover()
+
+
+class DeleteClaim(_OfInstance):
+    """The module instance, of an instance that a killed run has claimed and not built."""
+
+    before, after, state, place = None, None, "absent", None
+
+    def prepare(self, world):
+        super().prepare(world)
+        with Store.open(world.url).write(together=True) as connection:
+            claims.claim(connection, [fleets.selection("web", "kvm1")], fleets.NOW, defined=True)
+            orders.begin(connection, uuid_of("web"), orders.SPAWNING, "00000000-0000-0000-0000-000000000001")
+
+    def check(self, world):
+        super().check(world)
+        assert uuid_of("web") not in fleets.holdings(world.url)
 
 
 class Revert(Resize):
@@ -865,8 +914,11 @@ OPERATIONS = {
     "drain with two definitions": DrainTwoDefinitions,
     "drain with an unknown device": DrainUnknownDevice,
     "evacuate": Evacuate,
+    "evacuate a resized one": EvacuateResized,
     "resize": Resize,
     "resize on the same host": ResizeHere,
+    "resize that was undone by hand": ResizeUndone,
+    "delete a claim": DeleteClaim,
     "resize of a pinned one": PinnedResize,
     "revert": Revert,
     "place": Place,

@@ -8,6 +8,7 @@ from __future__ import annotations
 import getpass
 import multiprocessing
 import os
+import re
 import socket
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
@@ -48,6 +49,12 @@ class Actor:
         now = _started(pid)
         # Without its start time, the process may be another one with the same number.
         return now == started if now and started else None
+
+
+def has_ended(holder: str) -> bool:
+    """Tell if the run of a holder, as the store shows it, was on this machine and has ended; False where that is not known."""
+    found = re.fullmatch(r".*@(.+), process (\d+)", holder)
+    return found is not None and found[1] == socket.gethostname() and not _exists(int(found[2]))
 
 
 def _user() -> str:

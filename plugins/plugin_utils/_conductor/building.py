@@ -22,6 +22,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor import s
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.removing import Removing
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.under_way import BUILDS
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Alternate, Claim
@@ -96,7 +97,8 @@ class Building:
 
     def __init__(self, ports: Ports, hand: Hand, host: str, timeout: int, looked_at: float | None = None) -> None:
         self.store, self.hand, self.host, self.timeout = ports.store, hand, host, timeout
-        self._proofs, self._clock, self._looked_at, self._removing = Starting(ports), ports.clock, looked_at, Removing(ports)
+        self._proofs, self._clock, self._looked_at = Starting(ports), ports.clock, looked_at
+        self._under_way, self._removing = ports.under_way, Removing(ports)
         self.left: list[str] = []
 
     def build(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,7 +118,8 @@ class Building:
         except DroverError as problem:
             self._close(uuid, order, certainty.never_begun(f"{self.host} was not reached, so nothing was begun there."))
             raise DroverError(f"Instance {name}: {problem}. Nothing was begun there.", host=self.host, uncertain=False) from None
-        answer = self._order(wanted, order, proof)
+        with self._under_way.known(BUILDS, lambda: [name]):
+            answer = self._order(wanted, order, proof)
         if answer.outcome == certainty.DONE:
             self._record(uuid, order, answer.result["domain"])
             return {key: answer.result[key] for key in ("changed", "domain", "diff") if key in answer.result}
@@ -183,17 +186,62 @@ class Building:
             proof = certainty.never_begun(f"No order to build it is open at {self.host}.")
         return self._go_on(row, alternates, proof, lifetime, message, actor)
 
+    def give_up(self, uuid: str) -> list[str]:
+        """Give back the room of an instance whose build no run goes on with.
+
+        :returns: sentences on files that stay on the host.
+        :raises DroverError: it is built by now; or the host does not show what is there; or it is moving.
+        """
+        with self.store.read() as connection:
+            row, node = orders.read(connection, uuid), instances.place(connection, uuid)
+        if row is None:
+            return []
+        if row.state != claims.BUILDING:
+            raise DroverError(f"Instance {row.name} is {row.state} by now. Nothing was removed: run this again.", host=self.host)
+        proof = certainty.never_begun(f"No order to build it is open at {self.host}.")
+        if row.order_uuid is not None:
+            absent, seen = self._look(uuid, None if node is None else node.uri, row.order_uuid)
+            if seen is not None and seen["state"] in BUILT:
+                self._record(uuid, row.order_uuid, seen)
+                raise DroverError(
+                    f"Instance {row.name} runs on {self.host}: its build had ended. Nothing was removed: run this again.", host=self.host
+                )
+            if absent is None:
+                state = f"It is {seen['state']} there" if seen is not None else f"{self.host} does not show what is there"
+                raise DroverError(
+                    f"Instance {row.name}: its build on {self.host} was begun. {state}, so its room is not given back: run this again when "
+                    f"{self.host} answers, or place it again.",
+                    host=self.host,
+                )
+            self._close(uuid, row.order_uuid, absent)
+            proof = absent
+        with self.store.write(together=True) as connection:
+            claims.release(connection, [uuid], proof, time.time())
+        return self.left
+
     def _go_on(
         self, row: Any, alternates: Sequence[Alternate], proof: certainty.Proof, lifetime: int, message: str, actor: str | None
     ) -> Settled:
-        with self.store.write(together=True) as connection:
-            if alternates:
-                claim = claims.reclaim(connection, row.uuid, alternates, proof, time.time(), lifetime, actor)
+        refused = ""
+        if alternates:
+            try:
+                with self.store.write(together=True) as connection:
+                    claim = claims.reclaim(connection, row.uuid, alternates, proof, time.time(), lifetime, actor)
                 return {"built": False, "claim": claim}
-            claims.release(connection, [row.uuid], proof, time.time())
+            except DroverError as problem:
+                why = "; ".join(problem.details.get("refusals") or [str(problem)])
+                refused = f" Its alternates do not take it: {why.rstrip('.')}."
+        try:
+            with self.store.write(together=True) as connection:
+                claims.release(connection, [row.uuid], proof, time.time())
+        except DroverError as problem:
+            raise DroverError(
+                f"{message} Its room is not given back: {problem} To give it back: drover.compute.instance_delete -e drover_instance={row.name}",
+                uncertain=False,
+            ) from problem
         removed = " ".join([*self.left, "All else that was made was removed"]) if self.left else "What was made was removed"
         raise DroverError(
-            f"{message} Instance {row.name} could not be built and no alternate is left. {removed} and its room given back: correct the cause and "
+            f"{message} Instance {row.name} could not be built and no alternate is left.{refused} {removed} and its room given back: correct the cause and "
             "run again.",
             uncertain=False,
         )

@@ -393,8 +393,9 @@ class Evacuation:
                 why = f"it was shut down on {host} for a move to {self.host}, and is off there: {str(problem).rstrip('.')}. "
                 stay.append({"uuid": uuid, "name": name, "reason": f"{why}Start it with drover.compute.instance_start"})
                 continue
-            self.changed = True
-            self._show(f"{name}: started on {host} again, where it was shut down for its move to {self.host}")
+            if answer.result.get("changed", True):
+                self.changed = True
+                self._show(f"{name}: started on {host} again, where it was shut down for its move to {self.host}")
         self._settling.shut_down.clear()
         return stay
 

@@ -180,7 +180,7 @@ class EvacuationSettling:
             with self._dead.step() as (connection, now):
                 if there or each["type"] == migration_claims.EVACUATION:
                     migration_claims.undo(connection, each["uuid"], certainty.is_off(self._host), f"{self._host} died", now)
-                    off = ", off; it is started there" if each["runs"] else ""
+                    off = "; it is started there if it is off" if each["runs"] else ""
                     said.append(f"{name}: it was on its way from {source} and is still there{off}.")
                     if each["runs"]:
                         self.shut_down.append(each)

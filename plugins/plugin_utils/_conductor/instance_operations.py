@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.building import Building
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.operations import DOING, NOT_DONE, STOPS, Operations, refuse, starts
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_removal import ResizeRemoval, is_resized
@@ -59,7 +60,11 @@ class InstanceOperations:
         if state in STOPS:
             self._ports.own.refuse_stop(found, NOT_DONE[state])
         resized = [each for each in found if state == "absent" and is_resized(each)]
-        others = [each for each in found if each not in resized]
+        building = [each for each in found if state == "absent" and each["state"] == "building" and each["host"] is not None]
+        for instance in building:
+            with self._noted():
+                self._give_up_build(instance, options["timeout"])
+        others = [each for each in found if each not in resized and each not in building]
         for instance in resized:
             with self._noted():
                 self._remove_resized(instance, options["timeout"])
@@ -111,6 +116,26 @@ class InstanceOperations:
         removal = ResizeRemoval(self._ports, patience, self._check_mode)
         with self._held(removal.hosts(instance["uuid"]), "absent", 4 * patience + SPARE_OF_HOST):
             self.outcomes.append(removal.remove(instance["uuid"]))
+
+    def _give_up_build(self, instance: NamedInstance, timeout: int) -> None:
+        """Give back the room of an instance that is claimed and not built."""
+        name, host = instance["name"], instance["host"] or ""
+        left: list[str] = []
+        with self._held([host], "absent", timeout + SPARE_OF_HOST):
+            if not self._check_mode:
+                left = Building(self._ports, self._hosts.hand(host), host, timeout).give_up(instance["uuid"])
+        done = "would be" if self._check_mode else "was"
+        self._say(" ".join([f"{name} was claimed on {host} and not built: its room {done} given back.", *left]))
+        gone: InstanceOutcome = {
+            "uuid": instance["uuid"],
+            "name": name,
+            "changed": True,
+            "status": "done",
+            "message": "",
+            "removed_disks": [],
+            "kept_disks": [],
+        }
+        self.outcomes.append(gone)
 
     def _work(self, host: str, wanted: Sequence[Any], state: str, options: Mapping[str, Any]) -> None:
         with self._held([host], state, len(wanted) * (options["timeout"] + SPARE) + SPARE_OF_HOST):

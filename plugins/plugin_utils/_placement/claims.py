@@ -289,6 +289,14 @@ def _hosts(connection: Connection, rows: Collection[Row]) -> list[str | None]:
     return [known.get(each) for each in ids]
 
 
+def release_unattended(connection: Connection, uuids: Collection[str], now: float) -> None:
+    """Release the room of instances whose runs have ended before any hypervisor had the order to build them.
+
+    :raises DroverError: as release().
+    """
+    release(connection, uuids, certainty.never_begun("No order to build it is open, and the run that claimed it has ended."), now)
+
+
 def forget(connection: Connection, uuids: Collection[str], proof: certainty.Proof, now: float) -> None:
     """Release the room of instances whose domains are removed, and delete all that the store has of them.
 

@@ -111,6 +111,29 @@ def placed(connection: Connection, purpose: str) -> list[dict[str, Any]]:
     return list(found.values())
 
 
+def unbuilt(connection: Connection, purpose: str) -> list[dict[str, Any]]:
+    """Read the instances that are claimed and not built, with the newest decision of each.
+
+    :returns: dicts uuid, name, definition, order_uuid, host, actor and created_at (of the decision, None without one), by name.
+    """
+    instances, nodes, table = tables.instances, tables.compute_nodes, tables.decisions
+    query = (
+        sa.select(instances.c.uuid, instances.c.name, instances.c.definition, instances.c.order_uuid, nodes.c.host)
+        .outerjoin(nodes, nodes.c.id == instances.c.compute_node_id)
+        .where(instances.c.state == "building")
+        .order_by(instances.c.name, instances.c.uuid)
+    )
+    found = [dict(row._mapping) for row in connection.execute(query)]
+    claimed = sa.select(table.c.instance_uuid, table.c.actor, table.c.created_at).where(
+        table.c.purpose == purpose, table.c.instance_uuid.in_(sa.select(instances.c.uuid).where(instances.c.state == "building"))
+    )
+    last = {row.instance_uuid: row for row in connection.execute(claimed.order_by(table.c.id))}
+    for each in found:
+        row = last.get(each["uuid"])
+        each.update(actor=row.actor if row else None, created_at=row.created_at if row else None)
+    return found
+
+
 def kept(explanation: Any) -> dict[str, Any] | None:
     """Reduce a scheduler's explanation to the part that is kept, in the same shape.
 

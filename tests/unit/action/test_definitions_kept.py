@@ -5,9 +5,13 @@
 
 from __future__ import annotations
 
+import os
+import socket
+
 import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import resize_destination
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, instance_lookup, instances_for_plans
 from ansible_collections.drover.compute.tests.unit.action.running import failure, is_plain, play, run
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -321,3 +325,20 @@ def test_the_role_place_keeps_and_decides(url, tmp_path):
     assert code == 0 and "GOES TO kvm2 kvm3." in said, said
     code, said = play(tmp_path, [decide, show], vars=values)
     assert code == 0 and "changed=0" in said, said
+
+
+def test_walk_f01_what_was_claimed_and_is_in_the_file_no_more_is_released(fleet, url):
+    """Its run was killed before it had it built. One whose run is still at work keeps its room, as one of another file that is being built."""
+    ended = f"root@{socket.gethostname()}, process {2**22 + 1}"
+    mine = f"root@{socket.gethostname()}, process {os.getpid()}"
+    for name, actor in (("gone", ended), ("other", mine), ("ours", ended)):
+        with Store.open(url).write(together=True) as connection:
+            chosen = fleets.selection(name, "kvm2", explanation={"hosts": 3, "filters": []})
+            claims.claim(connection, [chosen], fleets.NOW, actor=actor, defined=True)
+    fleet.write("instances: [{name: ours, vcpus: 1, memory_mb: 64}]")
+    given = {"path": str(fleet.path), "keep": True, "store_url": url}
+    foreseen = run("_definitions", check=True, **given)
+    assert foreseen["released"] == ["gone"] and set(fleets.holdings(url)) == {fleets.uuid_of(name) for name in ("gone", "other", "ours")}
+    assert run("_definitions", **given)["released"] == ["gone"]
+    assert set(fleets.holdings(url)) == {fleets.uuid_of(name) for name in ("other", "ours")}
+    assert run("_definitions", **given)["changed"] is False

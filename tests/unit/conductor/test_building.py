@@ -19,6 +19,7 @@ libvirt = pytest.importorskip("libvirt")
 from ansible_collections.drover.compute.plugins.module_utils import _images, _power
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.building import Building
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_operations import InstanceOperations
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import audit, claims
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, orders
@@ -238,6 +239,71 @@ def test_without_an_alternate_its_room_is_given_back(placing, monkeypatch):
     with pytest.raises(DroverError, match="no alternate is left. What was made was removed and its room given back"):
         placing.run()
     assert placing.held() == {} and placing.fleet.where() == {}
+
+
+def test_walk_f01_alternates_that_have_no_room_any_more(placing, monkeypatch):
+    """Somebody else took it meanwhile: the room is given back all the same, and the cause comes first."""
+
+    def no_room(module, disk):
+        for place in HOSTS[1:]:
+            fleets.claim(placing.url, fleets.selection(f"large on {place}", place, vcpus=4))
+        raise _images.ImageProblem("There is no bridge br1.")
+
+    monkeypatch.setattr(_images, "make_disk", no_room)
+    with pytest.raises(DroverError) as caught:
+        placing.run()
+    message = str(caught.value)
+    assert message.index("There is no bridge br1") < message.index("no alternate is left") and "its room given back" in message, message
+    assert "VCPU" in message and "faster" not in message
+    assert uuid_of("web") not in placing.held()
+
+
+class TestWalkF01Delete:
+    """instance_delete of an instance that is only claimed."""
+
+    def delete(self, placing):
+        ports = placing.fleet.ports(placing.store)._replace(leasing=Unleased())
+        options = {"timeout": 1, "force": False, "hard": False, "keep_disks": False}
+        return InstanceOperations(ports).run(["web"], "absent", options)
+
+    def test_no_order_was_given(self, placing):
+        placing.claim()
+        result, _differences, failed = self.delete(placing)
+        assert not failed and result["changed"] and [each["name"] for each in result["gone"]] == ["web"]
+        assert placing.held() == {}
+
+    def test_its_order_was_cut_off(self, placing):
+        claim = placing.claim()
+        with placing.store.write() as connection:
+            orders.begin(connection, claim["uuid"], orders.SPAWNING, "00000000-0000-0000-0000-000000000001")
+        _result, _differences, failed = self.delete(placing)
+        assert not failed and placing.held() == {}
+
+    def test_it_was_built_all_the_same(self, placing):
+        claim = placing.claim()
+        with placing.store.write() as connection:
+            orders.begin(connection, claim["uuid"], orders.SPAWNING, "00000000-0000-0000-0000-000000000001")
+        placing.fleet.hosts[claim["host"]].define("web", claim["uuid"], "running", [placing.disk])
+        _result, _differences, failed = self.delete(placing)
+        assert "its build had ended. Nothing was removed: run this again" in failed[0]
+        assert placing.fleet.where()["web"] == [(claim["host"], "running")]
+
+    def test_its_host_does_not_answer(self, placing):
+        claim = placing.claim()
+        with placing.store.write() as connection:
+            orders.begin(connection, claim["uuid"], orders.SPAWNING, "00000000-0000-0000-0000-000000000001")
+        placing.fleet.hosts[claim["host"]].power_off()
+        _result, _differences, failed = self.delete(placing)
+        assert "its room is not given back" in failed[0] and placing.held()
+
+
+class Unleased:
+    """conductor.leasing.Leasing of the only run."""
+
+    holder = "root@here, process 1"
+
+    def held(self, hosts, purpose, seconds=0):
+        return contextlib.nullcontext()
 
 
 def test_defined_and_not_started_is_started_by_the_next_run(placing, monkeypatch):

@@ -8,6 +8,8 @@ snapshot.py reads the store, checks.py and hardware_checks.py find (data in, dat
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
 from typing import TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit import checks, hardware_checks, repair, snapshot
@@ -33,19 +35,26 @@ class Audit(TypedDict):
 
 
 @bulk.without_collection()
-def audit(connection: Connection, now: float, mend: bool = False, release_expired: bool = False) -> Audit:
+def audit(
+    connection: Connection,
+    now: float,
+    mend: bool = False,
+    release_expired: bool = False,
+    has_ended: Callable[[str], bool] = lambda holder: False,
+) -> Audit:
     """Check the whole store.
 
     :param mend: whether to repair what is safe, in the caller's transaction, which is a writing one then.
     :param release_expired: whether it is safe to release claims that have expired.
+    :param has_ended: whether the run of a holder is known to have ended.
     """
-    seen = snapshot.read(connection)
+    seen = dataclasses.replace(snapshot.read(connection), ended=has_ended)
     found = examine(seen, now, release_expired)
     before = left = found.listing()
     if mend and not found.mends.nothing:
         repair.apply(connection, found.mends, now)
         # Read again, so that what counts as repaired was seen to be.
-        left = examine(snapshot.read(connection), now, release_expired).listing()
+        left = examine(dataclasses.replace(snapshot.read(connection), ended=has_ended), now, release_expired).listing()
     remaining = {_key(each) for each in left}
     counts: dict[str, int] = {}
     for each in left:
@@ -72,6 +81,7 @@ def examine(seen: snapshot.Snapshot, now: float, release_expired: bool = False) 
     checks.examine_instances(seen, found)
     checks.examine_restarted_hosts(seen, found)
     checks.examine_consumers(seen, found, now, release_expired)
+    checks.examine_builds(seen, found, now)
     checks.examine_providers(seen, found)
     hardware_checks.examine(seen, found)
     checks.examine_migrations(seen, found, now)

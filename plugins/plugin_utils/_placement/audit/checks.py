@@ -216,6 +216,8 @@ def _ago(seconds: float) -> str:
 
 #: Seconds after which an open migration whose record did not change is reported.
 OLD_MIGRATION = 24 * 3600
+#: The same for a claim of which nothing was built.
+OLD_BUILD = 3600
 
 
 def examine_consumers(seen: Snapshot, found: Findings, now: float, release_expired: bool) -> None:
@@ -242,6 +244,26 @@ def examine_consumers(seen: Snapshot, found: Findings, now: float, release_expir
                 _expired(seen, found, consumer, now, release_expired, what)
             else:
                 _nobody(seen, found, uuid, what)
+
+
+def examine_builds(seen: Snapshot, found: Findings, now: float) -> None:
+    """Find claims of builds that no run is at: the run has ended, or nothing has come of it for long. One that has expired is found as that."""
+    for each in seen.unbuilt:
+        consumer = seen.consumers.get(each["uuid"])
+        expired = consumer is not None and consumer.expires_at is not None and consumer.expires_at < now
+        if each["uuid"] in seen.open or each["uuid"] in seen.domains or (expired and each["order_uuid"] is None):
+            continue
+        since = now - (each["created_at"] or now)
+        ended = each["actor"] is not None and seen.ended(each["actor"])
+        if not ended and since < OLD_BUILD:
+            continue
+        why = f"It was claimed {_ago(since)} by {each['actor'] or 'a run'}, {'which has ended' if ended else 'and was not built since'}."
+        found.add(
+            "claim_unattended",
+            why,
+            "leaves it: its room is given back by its removal",
+            {"uuid": each["uuid"], "name": each["name"], "host": each["host"]},
+        )
 
 
 def _nobody(seen: Snapshot, found: Findings, uuid: str, what: What) -> None:

@@ -48,6 +48,10 @@ KINDS = {
         "Finish the build by running drover.compute.place again, or give the room back: the audit with "
         "drover_audit_heal=true and drover_audit_release_expired=true.",
     ),
+    "claim_unattended": (
+        "problem",
+        "Run drover.compute.place again, which builds it, or give its room back with drover.compute.instance_delete.",
+    ),
     "stranger": ("problem", "Run drover.compute.discover on its host: it adopts the domain with the room it takes."),
     "pins_overlap": (
         "problem",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_labels
@@ -15,12 +15,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement.allocati
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.providers import grouped
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NumaAllocation
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import HostDevice
-from ansible_collections.drover.compute.plugins.plugin_utils._store import column_reader, numa, tables, went_down
+from ansible_collections.drover.compute.plugins.plugin_utils._store import column_reader, decisions, numa, tables, went_down
 from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import SHARES
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
 
 #: Each provider of a compute node has it, and keeps it when the node is removed.
 NODE_TRAIT = "COMPUTE_NODE"
+#: The purpose of the decisions that are claims of builds.
+PLACE = "place"
 
 
 class Domain(NamedTuple):
@@ -41,7 +43,8 @@ class Snapshot:
 
     services: hosts by id. inventories: with the name of the class. held: allocations by consumer. migrations: that are
     open or consumers. domains: {uuid: {node id: row}}. traits: those of NODE_TRAIT and SHARES by provider. aggregates:
-    ids by provider. numa: what consumers have of the NUMA cells of nodes, by node id. went_down: as store.went_down.read() returns it.
+    ids by provider. numa: what consumers have of the NUMA cells of nodes, by node id. unbuilt: what is claimed and not built, with who claimed it.
+    went_down: as store.went_down.read() returns it. ended: whether a run is known to have ended.
     """
 
     instances: dict[str, Row]
@@ -56,7 +59,9 @@ class Snapshot:
     traits: dict[int, set[str]]
     aggregates: dict[int, set[int]]
     numa: dict[int, list[NumaAllocation]]
+    unbuilt: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     went_down: dict[str, list[dict[str, str]]] = dataclasses.field(default_factory=dict)
+    ended: Callable[[str], bool] = lambda holder: False
 
     def __post_init__(self) -> None:
         by_uuid = {node.uuid: key for key, node in self.nodes.items()}
@@ -121,6 +126,7 @@ def read(connection: Connection) -> Snapshot:
         aggregates=grouped(connection.execute(_columns(tables.provider_aggregates, "provider_id aggregate_id"))),
         numa=numa.read(connection),
         went_down=went_down.read(connection),
+        unbuilt=decisions.unbuilt(connection, PLACE),
     )
 
 
