@@ -21,6 +21,8 @@ options:
     description:
       - Only keep the flavors, images, aggregates and server groups of the definitions in the store. What is there already is changed where the
         definitions differ; nothing is removed.
+      - The room of instances that an earlier run claimed, and that the definitions do not have any more, is given back if that run was on this
+        controller and has ended before it had them built.
     type: bool
     default: false
   write_back:
@@ -97,6 +99,11 @@ sections:
   description: What is kept in the store, the lists C(flavors), C(images), C(aggregates) and C(server_groups).
   returned: success
   type: dict
+released:
+  description: Names of the instances whose room was given back.
+  returned: with O(keep)
+  type: list
+  elements: str
 unmarked:
   description: Names of removed instances of a C(count) whose definition still wants others, so that it was not marked.
   returned: with O(mark_absent)
