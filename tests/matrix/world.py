@@ -88,10 +88,6 @@ class WatchedStore:
     def read(self):
         return self._store.read()
 
-    @property
-    def server(self):
-        return self._store.server
-
     def rehearsal(self):
         return self._store.rehearsal()
 
