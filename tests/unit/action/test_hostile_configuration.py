@@ -8,6 +8,7 @@ place and drain with real hypervisors and the same settings: tests/lab/test_host
 
 from __future__ import annotations
 
+import ansible
 import pytest
 import yaml
 
@@ -26,7 +27,6 @@ task_timeout = 3
 enable_task_debugger = true
 forks = 1
 hash_behaviour = merge
-jinja2_native = true
 private_role_vars = true
 inject_facts_as_vars = false
 force_handlers = true
@@ -35,6 +35,10 @@ display_skipped_hosts = false
 stdout_callback = minimal
 callbacks_enabled = ansible.posix.profile_tasks
 """
+
+# Newer Ansible always has native types, and warns of the setting.
+if tuple(map(int, ansible.__version__.split(".")[:2])) < (2, 19):
+    HOSTILE += "jinja2_native = true\n"
 
 fleet = of_three_hosts
 
