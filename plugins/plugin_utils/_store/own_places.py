@@ -13,12 +13,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import C
 
 
 def hosts_like(connection: Connection, uuids: Collection[str], machine_id: str | None) -> dict[str, dict[str, list[str]]]:
-    """Find the hosts that share something with a machine: {host: all of its identity, see compute_nodes.machine()}."""
+    """Find the hosts that share something with a machine: {host: all of its identity, see compute_nodes.identities()}."""
     table = tables.compute_nodes
     wanted = {"host_uuid": uuids, "system_uuid": uuids, "machine_id": [machine_id] if machine_id else []}
     same = [table.c.facts[key].as_string().in_(list(values)) for key, values in wanted.items()]
     found = set(connection.scalars(sa.select(table.c.host).where(sa.or_(*same), table.c.reported)))
-    return {host: compute_nodes.machine(connection, host) for host in sorted(found)}
+    return compute_nodes.identities(connection, sorted(found))
 
 
 def instances_of_uuids(connection: Connection, uuids: Collection[str]) -> list[str]:
