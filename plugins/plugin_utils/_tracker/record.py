@@ -123,7 +123,8 @@ def refuse_second_names(connection: Connection, reports: Mapping[str, Sequence[N
     :raises SecondName: it is another name than that.
     """
     wanted = _by_key(reports)
-    known = node_rows.of_machines(connection, {(node["columns"]["facts"] or {}).get("host_uuid") for node in wanted.values()} - {None})
+    uuids = {str(uuid) for node in wanted.values() if (uuid := (node["columns"]["facts"] or {}).get("host_uuid"))}
+    known = node_rows.of_machines(connection, uuids)
     own: dict[str, dict[str, list[str]]] = {}
     for (host, _dummy), node in sorted(wanted.items()):
         facts = node["columns"]["facts"] or {}
