@@ -151,7 +151,7 @@ refused:
   description: With O(plan_only), why the real run would restart nothing now; else empty.
   returned: O(state=judged)
   type: str
-  sample: ''
+  sample: kvm1 answers and refuses the login
 plan:
   description:
     - The last plan, as lists of instances. C(restarts) will be restarted, each with C(uuid), C(name), C(host) and C(provider), the

@@ -79,18 +79,23 @@ def read_uuid(where: str, value: object, refuse: Refusal = DroverError) -> str:
 
 
 def check_keys(where: str, given: Iterable[object], known: Iterable[str], word: str = "key", refuse: Refusal = DroverError) -> None:
-    """Refuse keys that do not exist, and name the first one with the one that may be meant.
+    """Refuse keys that do not exist, and name those that are near a known one, with that, and the first of the others.
 
-    The others are counted, and a long one is cut: a file that is none of ours may hold what is for nobody's eyes.
+    The rest is counted, and a long one is cut: a file that is none of ours may hold secrets.
 
     :param word: what such a key is called, such as option or hint.
     """
     known = list(known)
     unknown = sorted(str(key) for key in given if key not in known)
     if unknown:
-        first = unknown[0] if len(unknown[0]) <= LONGEST_KEY else f"{unknown[0][:LONGEST_KEY]}..."
-        more = f" and {len(unknown) - 1} more" if len(unknown) > 1 else ""
-        raise refuse(f"{where}: unknown {word} {first}{did_you_mean(first, known)}{more}. Known: {', '.join(known)}.")
+        others = [key for key in unknown if not did_you_mean(key, known)][1:]
+        named = [
+            f"{key if len(key) <= LONGEST_KEY else f'{key[:LONGEST_KEY]}...'}{did_you_mean(key, known)}"
+            for key in unknown
+            if key not in others
+        ]
+        more = f" and {len(others)} more" if others else ""
+        raise refuse(f"{where}: unknown {word} {', '.join(named)}{more}. Known: {', '.join(known)}.")
 
 
 def did_you_mean(name: str, known: Iterable[str], prefix: str = "") -> str:

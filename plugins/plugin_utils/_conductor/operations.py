@@ -187,9 +187,9 @@ class Operations:
         with self.store.write(together=True) as connection:
             for facts in [each["domain"] for each in answers if each["domain"]]:
                 record.record_seen(connection, facts["uuid"], self.host, domain.describe(facts), time.time())
-            told = power_state or "settings changed"
+            note = power_state or "settings changed"
             done = [(each["uuid"], each["name"]) for each in answers if each["changed"]]
-            actions.note_all(connection, [{"kind": "instance", "message": told, "instance": each, "host": self.host} for each in done])
+            actions.note_all(connection, [{"kind": "instance", "message": note, "instance": each, "host": self.host} for each in done])
             if power_state is not None:
                 drained.settle(connection, self.host, [each["uuid"] for each in answers if each["status"] == "done"])
 

@@ -85,11 +85,11 @@ def claim(
     where = claim_nodes.of_instances(connection, existing)
     decided = [each for each in fresh if each.get("explanation")]
     decisions.record(connection, [_decision(each, chosen[each["uuid"]], actor, now) for each in decided])
-    told = [
+    notes = [
         {"kind": "claim", "message": "room claimed", "instance": (each["uuid"], each["name"]), "host": chosen[each["uuid"]].node.host}
         for each in fresh
     ]
-    actions.note_all(connection, told)
+    actions.note_all(connection, notes)
     quotas.refuse(connection, quotas.of_selections(fresh))
     results = []
     for selection in selections:
@@ -273,11 +273,11 @@ def release(connection: Connection, uuids: Collection[str], proof: certainty.Pro
     holdings = allocations.Holdings(connection, {}, now, drop=uuids)
     holdings.write({uuid: {} for uuid in holdings.ids})
     bulk.delete(connection, table, table.c.id, [row.id for row in rows.values()])
-    told = [
+    notes = [
         {"kind": "release", "message": "room released, record deleted", "instance": (row.uuid, row.name), "host": host}
         for row, host in zip(rows.values(), _hosts(connection, rows.values()))
     ]
-    actions.note_all(connection, told)
+    actions.note_all(connection, notes)
     return sorted(set(holdings.ids) | set(rows))
 
 

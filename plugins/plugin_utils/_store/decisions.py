@@ -74,14 +74,14 @@ def record(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
     else:
         # SQLAlchemy writes one statement for all rows, as it returns something.
         ids = connection.execute(sa.insert(table).returning(table.c.id), rows).scalars().all()
-    actions.note_all(connection, [_told(each) for each in rows])
+    actions.note_all(connection, [_note(each) for each in rows])
     if max(ids) // PRUNED_EVERY != (min(ids) - 1) // PRUNED_EVERY:
         # Without waiting for another transaction that deletes them.
         old = sa.select(table.c.id).where(table.c.id <= max(ids) - KEPT).with_for_update(skip_locked=True)
         connection.execute(sa.delete(table).where(table.c.id.in_(old)))
 
 
-def _told(row: Mapping[str, Any]) -> dict[str, Any]:
+def _note(row: Mapping[str, Any]) -> dict[str, Any]:
     """Say of a decision what is written down of it."""
     outcome = "no valid host" if row["host"] is None else f"host {row['host']}"
     return {

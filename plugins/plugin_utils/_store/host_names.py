@@ -10,12 +10,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import compu
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
 
 #: Tables that name a host, whose rows go with it to its new name. What was decided and done stays under the name of its time.
-_NAMED = (tables.services, tables.compute_nodes, tables.aggregate_hosts, tables.storage_fences, tables.power_events)
+_NAMED = ("services", "compute_nodes", "aggregate_hosts", "storage_fences", "power_events")
 
 
 def rename(connection: Connection, host: str, new_name: str) -> None:
     """Give a host another name, which no other host has."""
-    for table in _NAMED:
+    for table in (getattr(tables, name) for name in _NAMED):
         connection.execute(sa.update(table).where(table.c.host == host).values(host=new_name))
     nodes, providers, migrations = tables.compute_nodes, tables.resource_providers, tables.migrations
     for node in compute_nodes.by_host(connection, [new_name]).values():

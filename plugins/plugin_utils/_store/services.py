@@ -192,6 +192,6 @@ def change(connection: Connection, row: Row, values: Mapping[str, Any]) -> None:
     """Change columns of a service."""
     if values:
         connection.execute(sa.update(tables.services).where(tables.services.c.id == row.id).values(values))
-        told = [f"{word}: {_WORDS.get(values[key], values[key])}" for key, word in _SWITCHES.items() if key in values]
-        if told:
-            actions.note(connection, "host", ", ".join(told), host=row.host)
+        notes = [f"{word}: {_WORDS.get(values[key], values[key])}" for key, word in _SWITCHES.items() if key in values]
+        if notes:
+            actions.note(connection, "host", ", ".join(notes), host=row.host)

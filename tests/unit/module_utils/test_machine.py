@@ -71,7 +71,7 @@ def files(tmp_path, monkeypatch):
 def test_libvirt_prefers_its_settings_to_the_firmware(files):
     files("firmware", B.upper() + "\n")
     files("machine_id", "0123456789abcdef0123456789abcdef\n")
-    assert _machine.here() == {"uuids": [B], "machine_id": "0123456789abcdef0123456789abcdef", "read": True, "verdict": None}
+    assert _machine.here() == {"uuids": [B], "machine_id": "0123456789abcdef0123456789abcdef", "firmware": B, "read": True, "verdict": None}
     files("libvirtd", f'# host_uuid = "{C}"\nlisten_tls = 0\nhost_uuid = "{A.upper()}"\n')
     assert _machine.here()["uuids"] == [A]
     files("virtqemud", f"host_uuid = '{C}'\n")
@@ -82,7 +82,7 @@ def test_libvirt_prefers_its_settings_to_the_firmware(files):
 def test_what_libvirt_does_not_take_for_a_uuid_is_none(files, text):
     files("firmware", text)
     files("libvirtd", 'host_uuid = "nonsense"\n')
-    assert _machine.here() == {"uuids": [], "machine_id": None, "read": True, "verdict": None}
+    assert _machine.here() == {"uuids": [], "machine_id": None, "firmware": None, "read": True, "verdict": None}
 
 
 def test_the_refusal_names_both_machines_and_what_to_do():

@@ -63,6 +63,7 @@ def test_storage_a_disk_that_does_not_answer_is_a_fact_without_sizes(run_module,
         "used_gb": 0,
         "free_gb": 0,
         "shared_id": "glusterfs:server:/export/images",
+        "folder_id": None,
         "disk_available_least_gb": None,
     }
     sizes, room = sorted(warnings(result, dead_storage), key=lambda text: "The room below" in text)

@@ -37,6 +37,8 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
         "hypervisor_version",
         "libvirt_version",
         "host_uuid",
+        "boot_id",
+        "firmware_uuid",
         "reboot_sign",
         "cpu",
         "machine_id",

@@ -178,9 +178,16 @@ def hold(connection, name, provider, amounts):
 
 
 def snapshot(url):
-    """Every row of every table, to see that nothing at all changed: dict table -> list of rows."""
+    """Every row of every table but the record of who did what, to see that nothing at all changed: dict table -> list of rows.
+
+    A run that is refused is in that record too.
+    """
     with Store.open(url).read() as connection:
-        return {table.name: sorted(map(repr, connection.execute(sa.select(table)).all())) for table in tables.EXPORTED}
+        return {
+            table.name: sorted(map(repr, connection.execute(sa.select(table)).all()))
+            for table in tables.EXPORTED
+            if table is not tables.actions
+        }
 
 
 def count_queries(connection, function, *arguments):

@@ -182,7 +182,7 @@ def test_what_is_not_known_is_named_until_the_hypervisors_know_it(prepared_url):
     assert plan["moves"][0]["unknown"] == ["the size of its disk vda"]
     with Store.open(prepared_url).read() as connection:
         count_disks(connection, plan, [])
-        assert plan["moves"][0]["disks"] == [{"target": "vda", "source": "/var/a.qcow2", "how": "copied", "mib": None}]
+        assert plan["moves"][0]["disks"] == [{"target": "vda", "source": "/var/a.qcow2", "how": "copied", "mib": None, "virtual_mib": None}]
         assert plan["lines"][-1].startswith("Not known")
         count_disks(connection, plan, [seen(uuid_of("web3"), 1024, vda=1024)])
         assert plan["moves"][0]["disks"] == [{"target": "vda", "source": "/var/a.qcow2", "how": "copied", "mib": 1024}]

@@ -37,9 +37,9 @@ def statements(url, function, *arguments):
     return sent
 
 
-@pytest.mark.parametrize("read, times", [(scheduling.read_whole_fleet, 1), (report_data.read, 2)])
+@pytest.mark.parametrize("read, times", [(scheduling.read_whole_fleet, 1), (report_data.read, 3)])
 def test_the_fleet_is_read_once(url, monkeypatch, read, times):
-    """The report reads instances as people see them, and what each takes."""
+    """The report reads instances as people see them, what each takes, and those that went down with their host."""
     fleets_read, kept = [], host_columns._read
     monkeypatch.setattr(host_columns, "_read", lambda *arguments: fleets_read.append(1) or kept(*arguments))
     selected = statements(url, read, POLICY, NOW)
