@@ -185,9 +185,9 @@ def test_what_is_not_known_is_named_until_the_hypervisors_know_it(prepared_url):
         assert plan["moves"][0]["disks"] == [{"target": "vda", "source": "/var/a.qcow2", "how": "copied", "mib": None, "virtual_mib": None}]
         assert plan["lines"][-1].startswith("Not known")
         count_disks(connection, plan, [seen(uuid_of("web3"), 1024, vda=1024)])
-        assert plan["moves"][0]["disks"] == [{"target": "vda", "source": "/var/a.qcow2", "how": "copied", "mib": 1024}]
+        assert plan["moves"][0]["disks"] == [{"target": "vda", "source": "/var/a.qcow2", "how": "copied", "mib": 1024, "virtual_mib": None}]
         count_disks(connection, plan, [seen(uuid_of("web3"), 0)])
-        assert plan["moves"][0]["disks"] == [{"target": "vda", "source": "/var/a.qcow2", "how": "shared", "mib": 0}]
+        assert plan["moves"][0]["disks"] == [{"target": "vda", "source": "/var/a.qcow2", "how": "shared", "mib": 0, "virtual_mib": None}]
     assert not any("Not known" in line for line in plan["lines"]) and plan["moves"][0]["unknown"] == []
 
 
