@@ -50,4 +50,4 @@ def test_f17_place_drain_and_undrain_under_a_hostile_configuration(hostile):
     after = fleet.settled()
     assert not any(place == host for place, dummy in after.values()) and {state for dummy, state in after.values()} == {"running"}
     fleet.playbook("undrain", "-e", f"drover_host={host}")
-    assert fleet.service(host)["disabled"] is False
+    assert not fleet.service(host)["disabled"]
