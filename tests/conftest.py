@@ -53,7 +53,7 @@ SAMPLED = (
     "tests/unit/test_security.py::",
 )
 
-#: Files that take long too, with runs of ansible-playbook or many stores. Of these one in four is tried where the others are sampled.
+#: Files that take long too, with runs of ansible-playbook or many stores. Of these one in eight is tried where the others are sampled.
 PLAYED = (
     "tests/unit/action/test_actions.py::",
     "tests/unit/action/test_decisions_of_tasks.py::",
@@ -125,7 +125,7 @@ def _share(item, share):
     """The number of tests of which one like this is tried."""
     if _is_sampled(item):
         return share
-    return min(share, 4) if any(each in item.nodeid for each in PLAYED) else 1
+    return min(share, 8) if any(each in item.nodeid for each in PLAYED) else 1
 
 
 def _is_on_postgresql(item):

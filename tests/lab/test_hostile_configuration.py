@@ -32,6 +32,7 @@ def hostile(fleet, monkeypatch):
     return fleet
 
 
+@pytest.mark.long
 def test_f17_place_drain_and_undrain_under_a_hostile_configuration(hostile):
     fleet = hostile
     definitions = [{"name": f"fr{n}", "memory_mb": 64, "disks": [{"size_gb": 1}]} for n in range(4)]
