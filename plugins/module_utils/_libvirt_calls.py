@@ -67,7 +67,7 @@ CALL_TIMEOUTS = {
 }
 
 #: What a hypervisor can do. libvirt may start each emulator for an answer, and where KVM is broken it does so for each call again, which takes
-#: seconds. So each of these questions is asked once over a connection, and a refusal counts too.
+#: seconds. So each is called once over a connection, and a refusal is kept too.
 CAPABILITIES = ("getCapabilities", "getDomainCapabilities", "compareHypervisorCPU", "baselineHypervisorCPU")
 
 #: Of these the limit is for what they call back: they go on for as long as something moves.

@@ -44,17 +44,9 @@ options:
     description: Seconds for which a libvirt that takes no connection is tried again.
     type: int
     default: 6
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-    details:
-      - Domains are not changed.
-  idempotent:
-    support: full
 extends_documentation_fragment:
   - drover.compute.attributes
+  - drover.compute.attributes.info_module
   - drover.compute.attributes.platform
 seealso:
   - module: drover.compute._domain_order

@@ -41,17 +41,9 @@ options:
     type: list
     elements: str
     default: []
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-    details:
-      - Files are not changed.
-  idempotent:
-    support: full
 extends_documentation_fragment:
   - drover.compute.attributes
+  - drover.compute.attributes.info_module
   - drover.compute.attributes.platform
 seealso:
   - module: drover.compute._domain_sightings

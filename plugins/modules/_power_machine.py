@@ -27,15 +27,9 @@ options:
     description: The uuid that the driver tells of this host, if that is not the one of the machine itself.
     type: str
     default: ''
-attributes:
-  check_mode:
-    support: full
-  diff_mode:
-    support: none
-  idempotent:
-    support: full
 extends_documentation_fragment:
   - drover.compute.attributes
+  - drover.compute.attributes.info_module
 """
 
 EXAMPLES = r"""

@@ -88,12 +88,9 @@ def check_keys(where: str, given: Iterable[object], known: Iterable[str], word: 
     known = list(known)
     unknown = sorted(str(key) for key in given if key not in known)
     if unknown:
-        others = [key for key in unknown if not did_you_mean(key, known)][1:]
-        named = [
-            f"{key if len(key) <= LONGEST_KEY else f'{key[:LONGEST_KEY]}...'}{did_you_mean(key, known)}"
-            for key in unknown
-            if key not in others
-        ]
+        near = {key: did_you_mean(key, known) for key in unknown}
+        others = [key for key in unknown if not near[key]][1:]
+        named = [f"{key if len(key) <= LONGEST_KEY else f'{key[:LONGEST_KEY]}...'}{near[key]}" for key in unknown if key not in others]
         more = f" and {len(others)} more" if others else ""
         raise refuse(f"{where}: unknown {word} {', '.join(named)}{more}. Known: {', '.join(known)}.")
 

@@ -321,7 +321,7 @@ class Evacuation:
         self.plan = self._planned(self._restarts)
         self.changed = self.changed or bool(self.plan["restarts"])
         if self.restarted and not self.plan["restarts"]:
-            # The lines above say what was restarted, and the last one what is left.
+            # The lines above name the restarted instances, the last one all others.
             return
         self._show_plan()
 

@@ -133,13 +133,18 @@ def _missing(instances: Iterable[Mapping[str, Any]]) -> Iterator[Look]:
             )
 
 
+def _row(at: Mapping[str, Mapping[str, Any]], host: str) -> Any:
+    """Return the id of the row of a host; None if the page has none."""
+    return at[host]["id"] if host in at else None
+
+
 def _went_down(found: Iterable[Mapping[str, Any]], at: Mapping[str, Mapping[str, Any]]) -> Iterator[Look]:
     for each in found:
         yield _look(
             "down",
             "restarted",
             f"was restarted: {', '.join(each['names'])} ran before and went down with it. Start them:",
-            link=at[each["host"]]["id"] if each["host"] in at else None,
+            link=_row(at, each["host"]),
             name=each["host"],
             command=each["command"],
             guide="evacuate.md",
@@ -149,7 +154,7 @@ def _went_down(found: Iterable[Mapping[str, Any]], at: Mapping[str, Mapping[str,
 def _own(found: Iterable[Mapping[str, Any]], at: Mapping[str, Mapping[str, Any]]) -> Iterator[Look]:
     for each in found:
         if each["uuid"] is None:
-            link = at[each["host"]]["id"] if each["host"] in at else None
+            link = _row(at, each["host"])
             text = f"is {each['what']}: it is maintained last, and not rebooted from there."
             yield _look("calm", "own host", text, link=link, name=each["host"], guide="own-machines.md")
         else:
@@ -191,7 +196,7 @@ def _power(overview: Mapping[str, Any], at: Mapping[str, Mapping[str, Any]]) -> 
                 "calm",
                 "power",
                 f"{each['action']} over {each['driver']} has begun and has no result yet. Ask for its power:",
-                link=at[each["host"]]["id"] if each["host"] in at else None,
+                link=_row(at, each["host"]),
                 name=each["host"],
                 since=each["created_at"],
                 command=command(POWER, each["host"]),

@@ -109,7 +109,7 @@ def _read(connection: Connection, now: float, service_down_time: float, wanted: 
 
 
 def _without_room(resources: dict[str, dict[str, Any]], reported: Sequence[bool]) -> dict[str, dict[str, Any]]:
-    """Take away the room of nodes that their host no longer reports, for whoever counts: the host has left, or counts by another node."""
+    """Remove the room of nodes that their host no longer reports: the host has left, or counts by another node."""
     gone = np.flatnonzero(~np.array(reported, dtype=bool))
     for column in resources.values() if len(gone) else ():
         column["total"][gone] = column["reserved"][gone] = 0

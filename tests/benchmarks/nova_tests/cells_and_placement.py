@@ -505,7 +505,7 @@ def image_filter(name, option):
     return add_traits
 
 
-# --- what is asked of Placement ----------------------------------------------
+# --- requests to Placement --------------------------------------------------
 
 
 def from_request_spec(cls, request_spec, enable_pinning_translate=True):

@@ -35,7 +35,7 @@ NOT_APPLICABLE = {
     "pci.test_request.*missing_ids*": "refused here too, in other words",
     "pci.test_request.*multispec_rejected_pci_in_placement": "refused here too, in other words",
     "pci.test_request.*from_flavor_affinity_policy": "replaces a private function by a mock",
-    "scheduler.test_request_filter.*image_type_support_adds_trait": "the trait is asked for here too; then it wants a line in the log",
+    "scheduler.test_request_filter.*image_type_support_adds_trait": "we require the trait too; the test then expects a line in the log",
     "scheduler.test_utils.*bad_std_resource_class": "a line in the log",
 }
 

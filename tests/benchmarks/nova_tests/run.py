@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nova's own unit tests against our engine: host filters, weighers, cells, devices and what is asked of Placement.
+"""Nova's own unit tests against our engine: host filters, weighers, cells, devices and requests to Placement.
 
     .venv-nova/bin/python tests/benchmarks/nova_tests/run.py [--nova] [-v] [MODULE ...]
 
