@@ -41,9 +41,9 @@ class ActionModule(DroverAction):
             if args["request"] is None:
                 found = answers.look(controller, args["wanted"], min(BUSY, args["timeout"]), args["deadline"])
                 return _result(found)
-            if not self._task.check_mode:
-                answers.request(controller, args["request"], args["timeout"])
-            return {"changed": True}
+            if self._task.check_mode:
+                return {"changed": True}
+            return {"changed": answers.request(controller, args["request"], args["timeout"])}
         except (DroverError, answers.Refused, answers.Uncertain) as problem:
             if args["request"] is None:
                 return _result(answers.Look("unknown", str(problem)))

@@ -88,6 +88,13 @@ destination:
 destination_uri:
   description: How the source reaches the destination's libvirt; by default C(qemu+ssh://root@DESTINATION/system).
   type: str
+host_uuids_there:
+  description:
+    - The uuids that libvirt of the destination may have, as C(host_uuid) of M(drover.compute.hypervisor_info). One with another uuid counts as not
+      reached. Without them no uuid is compared.
+  type: list
+  elements: str
+  default: []
 migrate_uri:
   description: The URI to which the guest's memory is sent, such as C(tcp://10.0.0.2). By default the destination chooses it.
   type: str

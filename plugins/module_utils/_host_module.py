@@ -11,7 +11,6 @@ machine gave it.
 from __future__ import annotations
 
 import json
-import os
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
@@ -43,7 +42,7 @@ class HostModule(AnsibleModule):
         super().fail_json(msg, **{"machine": self.machine, **kwargs})
 
     def _refuse_another_machine(self) -> None:
-        given = os.environ.get(_machine.EXPECTED)
+        given = _machine.given()
         if not given:
             return
         try:

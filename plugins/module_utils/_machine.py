@@ -59,6 +59,11 @@ class Expected(TypedDict):
     machine_ids: list[str]
 
 
+def given() -> str | None:
+    """Return the Expected of this module's caller, as JSON; None if it expects no certain machine."""
+    return os.environ.get(EXPECTED)
+
+
 def here() -> Machine:
     """Read the identity of this machine: three small files."""
     uuids = [found for found in map(_setting, SETTINGS) if found]

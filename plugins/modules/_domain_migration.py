@@ -208,6 +208,7 @@ MOVE_SPEC = {
     "migration": {"type": "str"},
     "destination": {"type": "str", "required": True},
     "destination_uri": {"type": "str"},
+    "host_uuids_there": {"type": "list", "elements": "str", "default": []},
     "migrate_uri": {"type": "str"},
     "live": {"type": "bool"},
     "autostart": {"type": "bool"},

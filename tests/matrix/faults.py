@@ -9,6 +9,7 @@ A fault says at which moments it can happen, and makes a function that is called
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import sqlite3
@@ -233,7 +234,15 @@ class LibvirtDies(_LibvirtFails):
     """libvirtd of the host ends before the call."""
 
     def problem(self):
-        return libvirt.libvirtError("End of file while reading data: Input/output error")
+        return hypervisors.error("End of file while reading data: Input/output error", libvirt.VIR_ERR_SYSTEM_ERROR, errno.EIO)
+
+
+class OtherLanguage(LibvirtDies):
+    """The same, and libvirt of all hosts speaks another language: its codes say the same, its words do not."""
+
+    def __init__(self, world, operation, moment):
+        super().__init__(world, operation, moment)
+        world.foreign_language()
 
 
 class LibvirtDiesAfter(LibvirtDies):
@@ -413,6 +422,18 @@ class TwoNames(Fault):
         self.world.aliases.clear()
 
 
+class AddressesSwapped(Fault):
+    """The addresses of kvm1 and kvm2 lead to one another, as after new leases of DHCP."""
+
+    ends_well = False
+
+    def happen(self):
+        self.world.fleet.addresses.update(kvm1="kvm2", kvm2="kvm1")
+
+    def mend(self):
+        self.world.fleet.addresses.clear()
+
+
 class _ByHand(Fault):
     """A person does something to the domain with virsh."""
 
@@ -472,6 +493,22 @@ class CarriedByHand(_ByHand):
             self.world.fleet.hosts["kvm3"].connection.defineXML(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)).create()
 
 
+class DefinedSince(_ByHand):
+    """Since the last discovery a person has defined a domain on kvm3 that has the same disks: between the plan and the look before a removal."""
+
+    @staticmethod
+    def can_happen(moment):
+        return moment.startswith("before call") and "_file_users" in moment
+
+    def by_hand(self, host, domain):
+        disks = hypervisors.disks_of(domain, libvirt.VIR_DOMAIN_XML_INACTIVE)
+        if "other" not in self.world.fleet.where():
+            self.world.fleet.hosts["kvm3"].define("other", uuid_of("other"), "shutoff", disks)
+            for path in disks:
+                if os.path.isfile(path):
+                    self.world.keep(path)
+
+
 class UndefinedByHand(_ByHand):
     """Removed, with its disk."""
 
@@ -500,6 +537,7 @@ FAULTS = {
     "destination dies": DestinationDies,
     "libvirtd dies": LibvirtDies,
     "libvirtd dies, call done": LibvirtDiesAfter,
+    "libvirtd dies, other language": OtherLanguage,
     "libvirtd hangs": LibvirtHangs,
     "libvirtd hangs, call done": LibvirtHangsAfter,
     "disk full": DiskFull,
@@ -512,9 +550,11 @@ FAULTS = {
     "clock ahead": ClockJump,
     "clock back": ClockJumpBack,
     "two names": TwoNames,
+    "addresses swapped": AddressesSwapped,
     "cut by hand": CutByHand,
     "started by hand": StartedByHand,
     "moved by hand": MovedByHand,
     "carried by hand": CarriedByHand,
+    "defined since": DefinedSince,
     "undefined by hand": UndefinedByHand,
 }

@@ -27,7 +27,6 @@ import sqlalchemy as sa
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
 from ansible_collections.drover.compute.plugins.module_utils import _hotplug, _power
-from ansible_collections.drover.compute.plugins.module_utils._disk_move import destination as disk_destination
 from ansible_collections.drover.compute.plugins.module_utils._domain_numa import parse_numa, pinned_cpus
 from ansible_collections.drover.compute.plugins.module_utils._migration import record as migration_record
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
@@ -183,8 +182,6 @@ class World:
         patch.setattr(building, "GRACE", 5)
         patch.setattr(instance_devices, "GRACE", 5)
         patch.setattr(instance_snapshots, "GRACE", 5)
-        # The hosts' disks are in memory here, so that the matrix is fast.
-        patch.setattr(disk_destination, "MEMORY", ())
         patch.setattr(_hotplug, "POLL", 0.002)
         patch.setattr(_power, "POLL", 0.002)
         lock = migration_record.Records.lock
@@ -223,6 +220,11 @@ class World:
             for name in names:
                 self._patch.setattr(kind, name, never)
 
+    def foreign_language(self):
+        """Let the words of libvirt be those of a language that no code of ours knows."""
+        self._patch.setattr(libvirt.libvirtError, "__str__", lambda error: "Vorgang fehlgeschlagen")
+        self._patch.setattr(libvirt.libvirtError, "get_error_message", lambda error: "Vorgang fehlgeschlagen")
+
     def share(self):
         """Declare that the disks are on storage which all hosts see."""
         pool = f"<pool type='dir'><name>shared</name><target><path>{self.disks}</path></target></pool>"
@@ -255,10 +257,11 @@ class World:
         if run is None:
             return self._run_by_itself(name, module, arguments, check_mode, diff, environment)
         run.calls += 1
-        host, call = self.fleet.hosts[self.aliases.get(name, name)], f"call {run.calls} ({module.rpartition('.')[2]})"
+        named = self.aliases.get(name, name)
+        host, call = self.fleet.hosts[self.fleet.addresses.get(named, named)], f"call {run.calls} ({module.rpartition('.')[2]})"
         run.moments(f"before {call}")
         self._reach(host)
-        found = self._carry_out(run, host, module, arguments, check_mode, diff, call)
+        found = self._carry_out(run, host, (module, arguments, check_mode, diff, environment), call)
         run.moments(f"after {call}")
         if found is None or not host.on:
             raise AnsibleConnectionFailure(f"Connection to {name} closed by remote host")
@@ -269,7 +272,7 @@ class World:
         if not (host.on and host.reached):
             raise AnsibleConnectionFailure(f"ssh: connect to host {host.name} port 22: Connection timed out")
 
-    def _carry_out(self, run, host, module, arguments, check_mode, diff, call):
+    def _carry_out(self, run, host, given, call):
         """Run a module in a thread of its own, so that the controller can leave it behind."""
         results, problem, changes = [], [], [0]
         news, me = threading.Event(), object()
@@ -291,7 +294,7 @@ class World:
         def work():
             MODULE.set(me)
             try:
-                results.append(self.fleet.carry_out(host, module, arguments, check_mode, diff))
+                results.append(self.fleet.carry_out(host, *given))
             except BaseException as error:  # pylint: disable=broad-exception-caught
                 problem.append((error, None))
             finally:
@@ -305,7 +308,7 @@ class World:
         thread = threading.Thread(target=work, daemon=True)
         thread.start()
         if not news.wait(60):
-            raise Violation(f"{module} does not end")
+            raise Violation(f"{given[0]} does not end")
         if problem:
             error, behind = problem[0]
             if behind is not None and not behind.late:

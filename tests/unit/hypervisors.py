@@ -33,6 +33,7 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.module_utils import basic
 
 from ansible_collections.drover.compute.plugins.module_utils import _child, _detach, _files, _libvirt, _libvirt_calls, _machine
+from ansible_collections.drover.compute.plugins.module_utils._disk_move import destination as disk_destination
 from ansible_collections.drover.compute.plugins.module_utils._migration import record as migration_record
 from ansible_collections.drover.compute.plugins.module_utils._migration import state
 from ansible_collections.drover.compute.plugins.module_utils._migration import worker as migration_worker
@@ -77,12 +78,21 @@ CHANGING = {
 
 #: The host that a module runs on; a thread that a module makes has it too.
 HERE = contextvars.ContextVar("host")
+#: The machine that the caller of a module expects, as JSON. Modules of several runs are threads of one process here.
+EXPECTED = contextvars.ContextVar("expected machine")
 #: The locks that a worker has; they are free when its process has ended.
 LOCKS = contextvars.ContextVar("locks")
 
 
 class Ended(BaseException):
     """The process of a module ends here, as when its host loses its power."""
+
+
+def error(text, code, number=0):
+    """An error of the connection to libvirt, as libvirt makes it: with its code, and the errno of the system."""
+    found = libvirt.libvirtError(text)
+    found.err = (code, libvirt.VIR_FROM_RPC, text, libvirt.VIR_ERR_ERROR, "", None, None, number, 0)
+    return found
 
 
 class _Exit(BaseException):
@@ -275,6 +285,9 @@ class Fleet:
                 patch.setattr(kind, name, self._guarded(getattr(kind, name), name))
         own_name = socket.gethostname()
         patch.setattr(_machine, "here", lambda: _identity(self.uuid_of(HERE.get().name) if HERE.get(None) else None))
+        # The folder of the tests may be in memory; for the hosts it is a disk.
+        patch.setattr(disk_destination, "MEMORY", ())
+        patch.setattr(_machine, "given", lambda: EXPECTED.get(None))
         patch.setattr(socket, "gethostname", lambda: HERE.get().name if HERE.get(None) else own_name)
         patch.setattr(migration_record, "default_folder", lambda: HERE.get().records)
         patch.setattr(migration_record.Records, "_lock_name", lambda records, uuid: _lock_name(HERE.get().folder, uuid))
@@ -349,8 +362,7 @@ class Fleet:
         self.calls.append((name, module, arguments, check_mode))
         for hook in self.before:
             hook(name, module, arguments)
-        with _environment(environment):
-            result = self.carry_out(host, module, arguments, check_mode, diff)
+        result = self.carry_out(host, module, arguments, check_mode, diff, environment)
         for hook in self.after:
             hook(name, module, result)
         if result is None or not host.on:
@@ -363,18 +375,18 @@ class Fleet:
         result = None
         try:
             self._reach(host)
-            with _environment(environment):
-                result = self.carry_out(host, module, arguments, *modes)
+            result = self.carry_out(host, module, arguments, *modes, environment)
             return result
         finally:
             if module.endswith("_file_users") and (result is None or result.get("failed")):
                 self.unread.add(host.name)
 
-    def carry_out(self, host, module, arguments, check_mode, diff):
+    def carry_out(self, host, module, arguments, check_mode, diff, environment=()):
         """The module itself: its result, or None where its process was ended."""
         code = importlib.import_module(f"{MODULES}.{module.rpartition('.')[2]}")
         given = json.loads(json.dumps({**arguments, "_ansible_check_mode": check_mode, "_ansible_diff": diff}))
         token = HERE.set(host)
+        expecting = EXPECTED.set(next((each[_machine.EXPECTED] for each in environment or () if _machine.EXPECTED in each), None))
         try:
             with patch_module_args(given):
                 code.main()
@@ -383,6 +395,7 @@ class Fleet:
         except Ended:
             return None
         finally:
+            EXPECTED.reset(expecting)
             HERE.reset(token)
         raise AssertionError(f"{module} ended without a result")
 
@@ -404,7 +417,7 @@ class Fleet:
                 if not here.on:
                     raise Ended
                 if not there.on or not there.libvirt or not self.sees(here, there):
-                    raise libvirt.libvirtError("client socket is closed")
+                    raise error("client socket is closed", libvirt.VIR_ERR_INTERNAL_ERROR)
             answer = method(target, *arguments, **keywords)
             if here is not None:
                 for hook in self.libvirt_answers:
@@ -423,12 +436,9 @@ class Fleet:
         here, parts = HERE.get(None), urllib.parse.urlsplit(uri)
         if here is None:
             return self.open(uri)
-        host = self.hosts.get(parts.hostname or "") if parts.netloc else here
+        host = self.hosts.get(self.addresses.get(parts.hostname, parts.hostname) or "") if parts.netloc else here
         if host is None or not (host.on and host.libvirt) or not self.sees(here, host):
-            problem = libvirt.libvirtError(f"Failed to connect socket to {uri}")
-            # The code and the errno of libvirt itself, where the socket of its daemon is missing.
-            problem.err = (libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_FROM_RPC, str(problem), 2, "", None, None, errno.ENOENT, 0)
-            raise problem
+            raise error(f"Failed to connect socket to {uri}", libvirt.VIR_ERR_SYSTEM_ERROR, errno.ENOENT)
         return host.connection
 
     def sees(self, one, other):
@@ -437,10 +447,10 @@ class Fleet:
 
     def _migrate(self, domain, uri, parameters):
         self.definitions[domain.UUIDString()] = parameters
-        here = HERE.get()
-        there = self.hosts[urllib.parse.urlsplit(uri).hostname]
+        here, name = HERE.get(), urllib.parse.urlsplit(uri).hostname
+        there = self.hosts[self.addresses.get(name, name)]
         if not there.on or not self.sees(here, there):
-            raise libvirt.libvirtError("client socket is closed")
+            raise error("client socket is closed", libvirt.VIR_ERR_INTERNAL_ERROR)
         self.migrate(here, there, domain)
         return 0
 
@@ -507,9 +517,9 @@ class Fleet:
                 return info(domain)
             if self._host_of(domain) is source:
                 return [libvirt.VIR_DOMAIN_JOB_UNBOUNDED, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]
-            error = libvirt.libvirtError("migration statistics are available only on the source host")
-            error.err = (libvirt.VIR_ERR_OPERATION_UNSUPPORTED,)
-            raise error
+            unsupported = libvirt.libvirtError("migration statistics are available only on the source host")
+            unsupported.err = (libvirt.VIR_ERR_OPERATION_UNSUPPORTED,)
+            raise unsupported
 
         return job_info
 
@@ -598,21 +608,6 @@ def _leave(result):
 def _identity(uuid):
     """The machine of a host, as _machine.here() reads it."""
     return {"uuids": [uuid] if uuid else [], "firmware": uuid, "machine_id": None, "read": True, "verdict": None}
-
-
-@contextlib.contextmanager
-def _environment(given):
-    """The environment of a module: what the task gives."""
-    added = {name: value for each in given or () for name, value in each.items()}
-    before = {name: os.environ.get(name) for name in added}
-    os.environ.update(added)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            os.environ.pop(name)
-            if value is not None:
-                os.environ[name] = value
 
 
 class Unknown:

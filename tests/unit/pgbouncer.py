@@ -65,7 +65,8 @@ def in_front_of(cluster, mode, connections):
             _wait(process, port, os.path.join(folder, "log"))
             yield lambda url: url.replace(f":{cluster.port}/", f":{port}/")
         finally:
-            process.terminate()
+            # Since 1.23 it waits for its clients to leave after SIGTERM, and they are connections of a pool.
+            process.kill()
             process.wait()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -16,7 +16,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.module_utils import _detach, _libvirt
 from ansible_collections.drover.compute.plugins.module_utils._bindings import gone
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._migration import shared_ssh, state
+from ansible_collections.drover.compute.plugins.module_utils._migration import state, way_there
 from ansible_collections.drover.compute.plugins.module_utils._migration.record import Records, new_record
 from ansible_collections.drover.compute.plugins.module_utils._migration.storage import Storage
 from ansible_collections.drover.compute.plugins.module_utils._migration.worker import Worker, precheck
@@ -106,7 +106,7 @@ def _check(move: Mapping[str, Any], uri: str, records: Records, source: Any, des
     where = move["destination_uri"]
     if where not in destinations:
         try:
-            destinations[where] = shared_ssh.open_connection(where, records.folder)
+            destinations[where] = way_there.open_connection(move, records.folder)
         except LibvirtProblem as exc:
             destinations[where] = exc
     destination = destinations[where]

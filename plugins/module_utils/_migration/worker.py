@@ -31,7 +31,7 @@ from ansible_collections.drover.compute.plugins.module_utils import (
 from ansible_collections.drover.compute.plugins.module_utils._bindings import reading
 from ansible_collections.drover.compute.plugins.module_utils._bindings import there as far
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
-from ansible_collections.drover.compute.plugins.module_utils._migration import checks, passthrough, rebinding, shared_ssh, snapshots, state
+from ansible_collections.drover.compute.plugins.module_utils._migration import checks, passthrough, rebinding, snapshots, state, way_there
 from ansible_collections.drover.compute.plugins.module_utils._migration.certificates import certificate_reasons
 from ansible_collections.drover.compute.plugins.module_utils._migration.flags import flags_and_parameters, version_reasons
 from ansible_collections.drover.compute.plugins.module_utils._migration.options import contradictions, merged, time_limit
@@ -266,7 +266,8 @@ class Worker:
     def _connect(self, shared: bool = False) -> None:
         """:param shared: whether the destination's may share its login with that of other moves."""
         self.source = self._open_source(keepalive=True)
-        self.destination = _libvirt.opened_again(self.move["destination_uri"], lambda: self._open_destination(shared))
+        folder = self.records.folder if shared else None
+        self.destination = _libvirt.opened_again(self.move["destination_uri"], lambda: way_there.open_connection(self.move, folder))
 
     def _open_source(self, keepalive: bool) -> Any:
         """Open the source's libvirt; one that is away for the seconds of a restart decides nothing."""
@@ -278,10 +279,6 @@ class Worker:
                 if time.monotonic() >= deadline:
                     raise
                 time.sleep(POLL)
-
-    def _open_destination(self, shared: bool) -> Any:
-        uri = self.move["destination_uri"]
-        return shared_ssh.open_connection(uri, self.records.folder) if shared else _libvirt.open_connection(uri, keepalive=True)
 
     def _reconnect(self) -> None:
         """New connections in place of broken ones, with patience: a libvirtd may just be restarting."""

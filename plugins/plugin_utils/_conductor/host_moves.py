@@ -24,7 +24,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations.options
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MoveOrder, UnopenedOrder
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MoveAnswer, MoveOutcome, PrecheckReport
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
-from ansible_collections.drover.compute.plugins.plugin_utils._store import addresses, migrations_open
+from ansible_collections.drover.compute.plugins.plugin_utils._store import migrations_open
 
 AnyOrder = TypeVar("AnyOrder", bound=UnopenedOrder)
 
@@ -156,10 +156,8 @@ class HostMoves:
         if not orders:
             return
         found = self._removing.of_moves(orders, {order["uuid"]: options.of(order) for order in orders}, fresh)
-        with self._store.read() as connection:
-            seen = addresses.of_hosts(connection, {order["destination"] for order in orders})
         for order in orders:
-            order["files"] = {**found[order["uuid"]], "addresses_there": sorted(seen.get(order["destination"], ()))}
+            order["files"] = found[order["uuid"]]
 
     def _look(self, order: UnopenedOrder) -> tuple[str | None, str | None]:
         """Return the states of a domain at its source and destination, see conductor.restarting."""
@@ -233,7 +231,7 @@ def _by_uri(orders: Iterable[AnyOrder]) -> dict[str, list[AnyOrder]]:
 def _move(order: UnopenedOrder, options: Options | None = None) -> dict[str, Any]:
     """Return a move as the module _domain_migration takes it."""
     known: Mapping[str, Any] = order
-    keys = ("uuid", "name", "migration", "destination", "destination_uri", "live", "begin", "numa", "devices")
+    keys = ("uuid", "name", "migration", "destination", "destination_uri", "host_uuids_there", "live", "begin", "numa", "devices")
     move = {key: known[key] for key in keys if known.get(key) is not None}
     if order["migration_address"]:
         move["migrate_uri"] = migration_orders.migrate_uri(order["migration_address"])

@@ -17,7 +17,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor import a
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural, some
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NodeStorage
-from ansible_collections.drover.compute.plugins.plugin_utils._store import files, looks
+from ansible_collections.drover.compute.plugins.plugin_utils._store import addresses, files, looks
 
 MODULE = "_file_users"
 #: An entry of used_elsewhere: a path, or a path with the words for who needs it and how.
@@ -87,7 +87,9 @@ class Removing:
         with self._store.read() as connection:
             found = used_files.of_ways(connection, ways)
             needed, going = used_files.on_ways(connection, ways), used_files.own(connection, list(ways))
-        for uuid, (source, _destination) in ways.items():
+            seen = addresses.of_hosts(connection, {destination for _source, destination in ways.values()})
+        for uuid, (source, destination) in ways.items():
+            found[uuid]["addresses_there"] = sorted(seen.get(destination, ()))
             copies = options[uuid].get("copy_storage") == "always"
             paths = {path for path, identity in going[uuid] if fresh and (identity is None or copies)} - set(needed[uuid])
             found[uuid]["used_elsewhere"] = needed[uuid] + self._fresh(source, paths, uuid, everywhere=False)

@@ -57,8 +57,6 @@ class Controller(Protocol):
 
 
 #: Seconds in which a request waits for a controller that cannot be reached: it may be starting again.
-
-
 UNREACHED = 30.0
 
 
@@ -79,16 +77,21 @@ def look(controller: Controller, wanted: str, patience: float, deadline: float) 
         time.sleep(min(DELAY, max(deadline - time.time(), 0.1)))
 
 
-def request(controller: Controller, wish: str, seconds: float) -> None:
-    """Send a request, again if the controller is busy.
+def request(controller: Controller, wish: str, seconds: float) -> bool:
+    """Send a request, again if the controller is busy, and return True unless the power had that state before.
+
+    It is sent in any case: a state that was read is no proof of the next moment.
 
     :raises Refused: nothing was done.
     :raises Uncertain: it may have been done.
     """
     uncertain = ""
+    changes: bool | None = None
 
     def attempt() -> None:
-        nonlocal uncertain
+        nonlocal uncertain, changes
+        if changes is None:
+            changes = _would_change(controller, wish)
         try:
             controller.send(wish)
         except Busy as busy:
@@ -102,8 +105,9 @@ def request(controller: Controller, wish: str, seconds: float) -> None:
     except (Refused, Unreached) as problem:
         # Some controllers refuse what is so already.
         if isinstance(problem, Refused) and _is_so(controller, wish):
-            return
+            return bool(changes)
         raise (Uncertain if uncertain else Refused)(f"{uncertain}{problem}") from None
+    return bool(changes)
 
 
 def _patiently(call: Callable[[], Any], busy_seconds: float, unreached_seconds: float = 0) -> Any:
@@ -125,6 +129,13 @@ def _patiently(call: Callable[[], Any], busy_seconds: float, unreached_seconds: 
             if time.monotonic() + pause > begun + unreached_seconds:
                 raise
         time.sleep(pause)
+
+
+def _would_change(controller: Controller, wish: str) -> bool:
+    try:
+        return controller.look().state != REQUESTS[wish]
+    except (Refused, Uncertain):
+        return True
 
 
 def _is_so(controller: Controller, wish: str) -> bool:

@@ -16,7 +16,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations import 
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claim_nodes
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MoveOrder, UnopenedOrder
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
-from ansible_collections.drover.compute.plugins.plugin_utils._store import instance_lookup, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes, instance_lookup, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
 
@@ -93,6 +93,7 @@ def _orders(connection: Connection, *conditions: sa.ColumnElement[bool]) -> list
     rows = connection.execute(query).all()
     numa = claimed_cells.read(connection, {row.instance_uuid: row.destination_node_id for row in rows})
     devices = claimed_devices.read(connection, {row.instance_uuid: (row.source_node_id, row.destination_node_id) for row in rows})
+    host_uuids = compute_nodes.host_uuids(connection, {row.destination for row in rows})
     return [
         {
             "migration": row.uuid,
@@ -102,6 +103,7 @@ def _orders(connection: Connection, *conditions: sa.ColumnElement[bool]) -> list
             "destination": row.destination,
             "provider": row.provider,
             "destination_uri": row.migration_uri,
+            "host_uuids_there": host_uuids.get(row.destination, []),
             "migration_address": row.migration_address,
             "source_uri": row.source_uri or DEFAULT_URI,
             "live": row.type == "live-migration",
@@ -171,6 +173,7 @@ def unopened(connection: Connection, move: Move) -> UnopenedOrder:
         "destination": move["host"],
         "provider": destination.uuid,
         "destination_uri": destination.migration_uri,
+        "host_uuids_there": compute_nodes.host_uuids(connection, [move["host"]]).get(move["host"], []),
         "migration_address": destination.migration_address,
         "source_uri": source.uri or DEFAULT_URI,
         "live": move["live"],

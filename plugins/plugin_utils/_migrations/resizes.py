@@ -12,7 +12,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claimed_cells, claimed_devices
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders as migration_orders
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import Resize, Size, Sizes
-from ansible_collections.drover.compute.plugins.plugin_utils._store import tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
 
@@ -45,6 +45,7 @@ def describe(connection: Connection, migration_uuid: str) -> Resize:
         claimed_devices.read(connection, {row.instance_uuid: each}).get(row.instance_uuid) if not same_host else None
         for each in (ends, ends[::-1])
     )
+    uuids = compute_nodes.host_uuids(connection, {row.source, row.destination})
     in_cells = bool(old.get("cells") or new.get("cells"))
     # It gets its size where it arrives: no host shows CPUs of another one, and what it has there is of another size until then.
     resized = {"resized": True} if in_cells else {}
@@ -67,11 +68,13 @@ def describe(connection: Connection, migration_uuid: str) -> Resize:
         "given": details.get("given", Sizes()),
         "order": {
             **_order(row, row.destination, row.destination_migration_uri, row.destination_migration_address, new, devices),
+            "host_uuids_there": uuids.get(row.destination, []),
             "migration": row.uuid,
             **resized,
         },
         "back": {
             **_order(row, row.source, row.source_migration_uri, row.source_migration_address, old, devices_back),
+            "host_uuids_there": uuids.get(row.source, []),
             **resized,
         },
         "migration_options": migration_orders.migration_options(row.policy),

@@ -41,6 +41,8 @@ class UnopenedOrder(MoveEnds):
     source_uri: str
     #: Of libvirt at the destination, as the source reaches it; None for the usual one.
     destination_uri: str | None
+    #: The uuids that libvirt there may have; empty where no uuid tells which machine it is.
+    host_uuids_there: list[str]
     #: The address that the memory is sent to; None for the one that libvirt at the destination names.
     migration_address: str | None
     live: bool

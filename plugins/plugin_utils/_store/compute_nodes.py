@@ -193,6 +193,15 @@ def identities(connection: Connection, hosts: Iterable[str]) -> dict[str, dict[s
     return {host: {key: sorted(values) for key, values in own.items()} for host, own in found.items()}
 
 
+def host_uuids(connection: Connection, hosts: Iterable[str]) -> dict[str, list[str]]:
+    """Read the uuids that libvirt of hosts may have: {host: uuids}.
+
+    A host without an entry has none of its own: libvirt makes another one up at each start, and no host is known by it.
+    """
+    found = identities(connection, hosts)
+    return {host: sorted({*own["host_uuids"], *own["system_uuids"]}) for host, own in found.items() if own["system_uuids"]}
+
+
 def of_machines(connection: Connection, host_uuids: Iterable[str]) -> dict[str, dict[str, list[str]]]:
     """Read the identities of all hosts with one of these uuids of libvirt, as identities() does."""
     table = tables.compute_nodes

@@ -133,7 +133,7 @@ def test_f07_a_lie_is_no_state(bmc):
 def test_f07_it_was_so_already(bmc):
     server = bmc(allowed=("On",))
     server.state = "Off"
-    assert ask(server, request="off")["changed"] and server.done == []
+    assert ask(server, request="off")["changed"] is False and server.done == []
 
 
 def test_f20_an_error_is_no_empty_list(bmc):

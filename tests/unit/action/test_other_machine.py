@@ -118,3 +118,35 @@ def test_the_machines_of_a_look_are_one_query(swapped):
     machines = Machines(store)
     machines.learn(HOSTS)
     assert [bool(machines.environment(host)) for host in HOSTS] == [True] * 3 and len(opened) == 1
+
+
+@pytest.mark.parametrize(
+    "module, more",
+    [
+        ("instance_migrate", {"instances": ["web"], "host": "kvm2"}),
+        ("instance_resize", {"instances": ["web"], "flavor": "big", "host": "kvm2"}),
+        ("drain", {"host": "kvm1", "unmovable": "skip"}),
+    ],
+)
+def test_b2_a_destination_whose_uri_leads_to_another_machine_gets_nothing(fleet_url, there, module, more):
+    """The source reaches the destination by a name of its own, which the controller does not see."""
+    discover(fleet_url, *HOSTS)
+    for name, leads_to in (("kvm2", "kvm3"), ("kvm3", "kvm2")):
+        run(
+            "compute_node",
+            {"inventory_hostname": name, "drover_migration_uri": f"qemu+ssh://{leads_to}/system", **GROUPS},
+            store_url=fleet_url,
+        )
+    before = there.where()
+    if module == "drain":
+        text = json.dumps(run(module, GROUPS, store_url=fleet_url, **more))
+    else:
+        with pytest.raises(AnsibleActionFail) as caught:
+            run(module, GROUPS, store_url=fleet_url, **more)
+        text = f"{caught.value} {json.dumps(caught.value.result)}"
+    assert "leads to another machine than kvm2: to kvm3" in text and "drover_migration_uri" in text, text
+    assert there.where() == before and fleets.where(fleet_url)["web"] == "kvm1"
+    # With the right address it goes on.
+    discover(fleet_url, *HOSTS)
+    run(module, GROUPS, store_url=fleet_url, **more)
+    assert fleets.where(fleet_url)["web"] != "kvm1"

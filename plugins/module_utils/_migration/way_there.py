@@ -1,0 +1,51 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+"""The way to the libvirt of a destination, and the proof that it is the one that is meant.
+
+Private to the collection. The source reaches it by a name or an address of its own, which may lead to another machine. What that machine shows
+proves nothing, so it counts as not reached.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _machine
+from ansible_collections.drover.compute.plugins.module_utils._capabilities import parse_capabilities
+from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
+from ansible_collections.drover.compute.plugins.module_utils._migration import shared_ssh
+
+
+def open_connection(move: Mapping[str, Any], folder: str | None) -> Any:
+    """Connect to the libvirt of the destination of a move.
+
+    :param folder: of the records of moves, for a login that moves share; None for one of its own.
+    :raises LibvirtProblem: it cannot be reached, or it is another machine's.
+    """
+    uri = move["destination_uri"]
+    conn = shared_ssh.open_connection(uri, folder) if folder else _libvirt.open_connection(uri, keepalive=True)
+    try:
+        _refuse_another_machine(conn, move)
+    except BaseException:
+        _libvirt.close(conn)
+        raise
+    return conn
+
+
+def _refuse_another_machine(conn: Any, move: Mapping[str, Any]) -> None:
+    expected = [str(each).lower() for each in move.get("host_uuids_there") or ()]
+    if not expected:
+        return
+    try:
+        found, name = parse_capabilities(conn.getCapabilities())["host_uuid"], conn.getHostname()
+    except (libvirt.libvirtError, ValueError) as problem:
+        raise LibvirtProblem(f"{move['destination_uri']} does not say which machine it is on: {problem}") from problem
+    if (found or "").lower() not in expected:
+        raise LibvirtProblem(
+            f"{move['destination_uri']} leads to another machine than {move['destination']}: to {name}, {_machine.described([found], None)}, and the store "
+            f"has {_machine.described(expected, None)}. Correct drover_migration_uri of {move['destination']}, or the address that its name has on this "
+            f"host. If the machine was exchanged: {_machine.replace_command(move['destination'])}"
+        )
