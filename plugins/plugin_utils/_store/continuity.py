@@ -113,8 +113,8 @@ def _not_read(unread: Sequence[str]) -> str:
 
 def _way_out(unread: Sequence[str]) -> str:
     return (
-        "Run drover.compute.discover with all hosts up. Take a host that is gone for good out of the inventory and the store: "
-        f'ansible localhost -m drover.compute.compute_node -a \'{{"host": "{unread[0]}", "nodes": []}}\'.'
+        "Run drover.compute.discover with all hosts up. Take a host that is gone for good out of the inventory, and then out of the store "
+        f"(ansible-playbook drover.compute.host_remove -e drover_host={unread[0]})."
     )
 
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import shutil
 import sqlite3
@@ -17,7 +16,6 @@ from ansible.errors import AnsibleActionFail
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, continuity, evacuations, power, services
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record
 from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import host, selection
@@ -75,10 +73,8 @@ def test_a_host_that_is_gone_for_good(prepared_url):
     read(prepared_url, "kvm1")
     known(prepared_url, "kvm2")
     said = refused(prepared_url, "web")
-    command = said.partition("compute_node -a '")[2].partition("'")[0]
-    assert json.loads(command) == {"host": "kvm2", "nodes": []}
-    with Store.open(prepared_url).write() as connection:
-        record.record(connection, {"kvm2": []}, time.time())
+    assert "ansible-playbook drover.compute.host_remove -e drover_host=kvm2" in said
+    run("host", store_url=prepared_url, host="kvm2", state="absent")
     assert place(prepared_url, "web")["changed"] is True
 
 
@@ -285,7 +281,7 @@ def test_files_and_starts_wait_for_hosts_that_a_new_store_has_never_had(prepared
     inventory = ["kvm1", "kvm2"]
     read(prepared_url, "kvm1")
     said = unread(prepared_url, inventory)
-    assert said.startswith("Web stays: kvm2 was not read since the store was made") and '"host": "kvm2", "nodes": []' in said
+    assert said.startswith("Web stays: kvm2 was not read since the store was made") and "host_remove -e drover_host=kvm2" in said
     assert "whether it runs there is not known" in unread(prepared_url, inventory, continuity.RUNNING)
     read(prepared_url, "kvm2")
     assert unread(prepared_url, inventory) == "" == unread(prepared_url, inventory, continuity.RUNNING)
