@@ -34,7 +34,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border imp
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import building, instance_devices, instance_snapshots
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, engine, tables
 from ansible_collections.drover.compute.tests.unit import hypervisors
 from ansible_collections.drover.compute.tests.unit.action import running
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -176,6 +176,7 @@ class World:
         patch.setattr(self.fleet, "run", self._run)
         clock = time.time
         patch.setattr(time, "time", lambda: clock() + self.ahead)
+        patch.setattr(engine, "_engine", _engine_of_all_worlds)
         patch.setattr(DroverAction, "store", lambda action, args, variables: RUN.get().store)
         patch.setattr(DroverAction, "show", lambda action, line: RUN.get().said.append(line))
         patch.setattr(actor_module.Actor, "of_this_task", classmethod(lambda kind: _Actor(RUN.get().name, self.dead)))
@@ -385,6 +386,21 @@ class World:
         odd = [name for name in os.listdir(self.disks) if name.startswith(".")]
         if odd:
             raise Violation(f"part files are left: {odd}")
+
+
+#: What all engines share: statements are compiled once for all worlds, and not once for each.
+_COMPILED = {}
+_make_engine = engine._engine
+
+
+def _engine_of_all_worlds(url, in_memory):
+    made = _make_engine(url, in_memory)
+    if not _COMPILED:
+        # The dialect learns at its first connection what it is connected to.
+        made.connect().close()
+        _COMPILED.update(dialect=made.dialect, _compiled_cache=made._compiled_cache)
+    made.dialect, made._compiled_cache = _COMPILED["dialect"], _COMPILED["_compiled_cache"]
+    return made
 
 
 class _Actor:
