@@ -75,6 +75,7 @@ compose:
   free_vcpus: drover_compute.vcpus_free
 """
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -130,13 +131,13 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         names = instance_names.choose(instances, taken)
         if names.changed:
             self.display.warning(
-                f"{len(names.changed)} instance(s) have other names in the inventory, because theirs are names of hosts, groups or this machine, or "
-                f"not usable with SSH: {', '.join(names.changed)}. Rename the instances to find them by name."
+                f"Instances with other names in the inventory, because theirs are names of hosts, groups or this machine, or not usable with SSH: "
+                f"{', '.join(names.changed)}. Rename the instances to find them by name."
             )
         for name, instance in names.names.items():
             self._add(name, instance)
             if instance_names.is_address(instance["addresses"]):
-                self.inventory.hosts[name].set_variable("ansible_host", instance["addresses"][0])
+                self.inventory.hosts[name].set_variable("ansible_host", _no_templates(instance["addresses"][0]))
         self._add_members({INSTANCES: list(names.names)})
         if self._constructs():
             self._construct_instances(list(names.names), groups)
@@ -193,10 +194,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         """Add a host with its variable, which contains no templates.
 
         Not by set_variable() of the inventory: since ansible-core 2.19 it gives an origin to each text, number and list, which takes longer
-        than all the rest. There, values without an origin are never templates.
+        than all the rest.
         """
         self.inventory.add_host(name)
-        self.inventory.hosts[name].set_variable(VARIABLE, values if TRUST_IS_GIVEN else _no_templates(values))
+        self.inventory.hosts[name].set_variable(VARIABLE, _no_templates(values))
 
     def _constructs(self) -> bool:
         return any(self.get_option(name) for name in ("compose", "groups", "keyed_groups"))
@@ -235,13 +236,24 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         return found
 
 
+@functools.cache
+def _trusted(text: str) -> Any:
+    """Return a text with the mark of trust; most texts are those of other hosts too."""
+    from ansible.template import trust_as_template
+
+    return trust_as_template(text)
+
+
 def _no_templates(value: Any) -> Any:
     """Mark each text that could be a template as none.
 
-    Texts without a brace stay as they are: to wrap all of them takes as long as all the rest, and AWX shows how a text is marked.
+    A text without a brace is none, whatever its mark. It gets none before ansible-core 2.19, and from then on that of trust: ansible-inventory
+    shows all others as unsafe, and so does AWX.
     """
     if isinstance(value, str):
-        return wrap_var(value) if "{" in value else value
+        if "{" in value:
+            return value if TRUST_IS_GIVEN else wrap_var(value)
+        return _trusted(value) if TRUST_IS_GIVEN else value
     if isinstance(value, Mapping):
         return {_no_templates(key): _no_templates(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):

@@ -266,7 +266,7 @@ def _add_sizes_of_files(
         elif size is not None:
             disk["capacity_bytes"], disk["allocation_bytes"] = size
     for each in failed.values():
-        _warn(warn, f"{each[0]} The sizes of {len(each)} disk(s) there are unknown.")
+        _warn(warn, f"{each[0]} Disks there whose sizes are unknown: {len(each)}.")
     return silent
 
 

@@ -74,7 +74,8 @@ def read_hypervisor(
         "host_uuid": capabilities["host_uuid"],
         "system_uuid": next(iter(machine["uuids"]), None),
         "firmware_uuid": machine.get("firmware"),
-        "machine_id": machine["machine_id"],
+        # A libvirt of another machine has another system.
+        "machine_id": machine["machine_id"] if local else None,
         "boot_id": _boot.read() if local else None,
         "reboot_sign": _reboot_signs.seen() if local else None,
         "cpu": _cpu(conn, capabilities["cpu"], text, info),

@@ -51,8 +51,13 @@ class HostModule(AnsibleModule):
             self.fail_json(msg=f"{_machine.EXPECTED} cannot be read: {problem}. Nothing was done.", begun=False)
             return
         self.machine["verdict"] = _machine.judge(expected, self.machine, self._host_uuid)
+        uri = self.params.get("uri") or ""
         if self.machine["verdict"] == _machine.OTHER:
-            sentence = _machine.refusal(expected, self.machine, _libvirt.host_name())
+            sentence: str | None = _machine.refusal(expected, self.machine, _libvirt.host_name())
+        else:
+            sentence = None if not uri or _libvirt.is_local(uri) else _machine.wrong_libvirt(expected, uri, self._host_uuid())
+        if sentence is not None:
+            self.machine["verdict"] = _machine.OTHER
             self.fail_json(msg=sentence, not_this_host=True, begun=False)
 
     def _host_uuid(self) -> str | None:

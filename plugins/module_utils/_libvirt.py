@@ -32,7 +32,7 @@ from ansible.module_utils.common.respawn import (
     respawn_module,
 )
 
-from ansible_collections.drover.compute.plugins.module_utils import _missing_drivers
+from ansible_collections.drover.compute.plugins.module_utils import _machine, _missing_drivers
 from ansible_collections.drover.compute.plugins.module_utils._libvirt_calls import Limited, Line
 from ansible_collections.drover.compute.plugins.module_utils._limits import Late, within
 
@@ -55,6 +55,8 @@ SYSTEM_PYTHONS = ("/usr/bin/python3", "/usr/libexec/platform-python", "/usr/bin/
 
 #: Why a new value may not count yet: destinations are reached by what the store holds of them.
 _RECORDED = " Was drover_migration_uri changed? It counts once the playbook drover.compute.discover has recorded it."
+
+is_local = _machine.is_local
 
 _EVENT_LOOP = {"started": False}
 
@@ -161,17 +163,6 @@ def _kept(function: Callable[..., Any]) -> Callable[..., Any]:
             raise
 
     return call
-
-
-def is_local(uri: str) -> bool:
-    """Whether the hypervisor behind ``uri`` is the machine that this runs on.
-
-    libvirt's rule: a URI without a host part never leaves the machine.
-    """
-    try:
-        return not urllib.parse.urlsplit(uri).netloc
-    except ValueError:
-        return False
 
 
 def is_system(conn: Any) -> bool:

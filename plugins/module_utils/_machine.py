@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import urllib.parse
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypedDict
 
@@ -59,6 +60,17 @@ class Expected(TypedDict):
     machine_ids: list[str]
 
 
+def is_local(uri: str) -> bool:
+    """Return True if the hypervisor behind a URI is on the machine that opens it.
+
+    libvirt's rule: a URI without a host part never leaves the machine.
+    """
+    try:
+        return not urllib.parse.urlsplit(uri).netloc
+    except ValueError:
+        return False
+
+
 def given() -> str | None:
     """Return the Expected of this module's caller, as JSON; None if it expects no certain machine."""
     return os.environ.get(EXPECTED)
@@ -101,6 +113,22 @@ def judge(expected: Expected, machine: Machine, of_libvirt: Callable[[], str | N
     if expected["machine_ids"] and machine["machine_id"]:
         return SAME if machine["machine_id"] in expected["machine_ids"] else OTHER
     return OTHER if asked is not None and not machine["read"] else UNKNOWN
+
+
+def wrong_libvirt(expected: Expected, uri: str, found: str | None) -> str | None:
+    """Return why the libvirt behind a URI of another machine is not that of a host, or None.
+
+    The machine that the module runs on says nothing about it.
+
+    :param found: its host_uuid; None if it does not answer.
+    """
+    if found is None or not expected["host_uuids"] or found in expected["host_uuids"]:
+        return None
+    return (
+        f"{uri}, a libvirt of {expected['host']}, is on another machine ({described([found], None)}). The store has "
+        f"{described(expected['host_uuids'], None)} of {expected['host']}. Nothing was done there. Correct drover_uris of {expected['host']} in the "
+        f"inventory. If this machine has replaced the old one, or its host_uuid was changed: {replace_command(expected['host'])}"
+    )
 
 
 def described(host_uuids: Iterable[str | None], machine_id: str | None) -> str:

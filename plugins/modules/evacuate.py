@@ -179,5 +179,5 @@ message:
   description: The result, in a sentence.
   returned: always
   type: str
-  sample: 'kvm1: 1 instance(s) restarted, 0 not.'
+  sample: 'kvm1: 1 instance restarted, 0 not.'
 """

@@ -82,6 +82,11 @@ def either(choices: Iterable[str]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number of things for a sentence: ``1 host``, ``2 hosts``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def some(names: Sequence[str], most: int = 8) -> str:
     """The first of a list of names for a sentence, and how many more there are."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -31,7 +31,7 @@ def test_one_is_aborted_and_the_others_go(fleet):
         if run.process.poll() is None:
             run.kill()
     assert run.process.returncode == 2 and "Traceback" not in said, said
-    assert "kvm1 is not empty: full is still there after 1 round(s)." in said, said
+    assert "kvm1 is not empty: full is still there after 1 round." in said, said
     assert "it was aborted on request. It is running at the source." in said, said
     where = fleet.settled()
     assert where["full"] == ("kvm1", "running") and "kvm1" not in {where["quick"][0], where["off"][0]}

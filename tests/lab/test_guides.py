@@ -192,7 +192,7 @@ def test_evacuate_runbook(with_bmcs, fleet, fenced_by):
     reader.run(evacuate if fenced_by == "driver" else evacuate_by_hand)
     where = fleet.where(["kvm2", "kvm3"])
     assert {name: state for name, (dummy, state) in where.items()} == {"web1": "running", "web2": "running"}
-    assert "0 instance(s) restarted" in reader.run(evacuate_by_hand), "run again it does nothing twice"
+    assert "0 instances restarted" in reader.run(evacuate_by_hand), "run again it does nothing twice"
 
     fleet.lab.command("start", "kvm1")
     assert "removed the stale definition of web1" in reader.run(rediscover)

@@ -141,7 +141,7 @@ def test_power_is_cut(with_bmcs, fleet, engine):
         engine.says("kvm1 is silent since", 60)
         print(f"\nsaid after {time.monotonic() - begun:.0f} s")
         healed(fleet, begun, "power cut", web, db)
-        engine.says("2 instance.s. restarted, 0 not", 60)
+        engine.says("2 instances restarted, 0 not", 60)
     assert ("fence", "redfish", "completed") in fleet.query("SELECT action, driver, status FROM power_events")
     assert engine.said.count("kvm1 is silent since") == 1
 
@@ -184,7 +184,7 @@ def test_the_host_comes_back_during_the_evacuation(with_bmcs, fleet, engine):
         healing.says("Evacuation of kvm1", 120)
         fleet.lab.command("start", "kvm1")
         # Either it was back in time, and the run ends there; or it was fenced, and they run elsewhere.
-        healing.says("kvm1 is back|2 instance.s. restarted, 0 not", 300)
+        healing.says("kvm1 is back|2 instances restarted, 0 not", 300)
         time.sleep(30)
         defined = fleet.where()
         assert set(defined) == {"web", "db"}, defined

@@ -91,7 +91,7 @@ def test_its_network_is_cut_and_its_disks_are_in_use(with_bmcs, fleet, web):
         assert "disks of its instances are in use" in text and "drover_evacuate_force=storage_active" in text
         untouched(fleet, web)
         done = evacuate(fleet, drover_evacuate_force="storage_active")
-        assert "1 instance(s) restarted, 0 not" in said(done) and copies(web) == [True] and not has_power(fleet)
+        assert "1 instance restarted, 0 not" in said(done) and copies(web) == [True] and not has_power(fleet)
         ((host, state),) = fleet.where(["kvm2", "kvm3"]).values()
         assert host in ("kvm2", "kvm3") and state == "running"
 

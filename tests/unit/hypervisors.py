@@ -607,7 +607,8 @@ def _leave(result):
 
 def _identity(uuid):
     """The machine of a host, as _machine.here() reads it."""
-    return {"uuids": [uuid] if uuid else [], "firmware": uuid, "machine_id": None, "read": True, "verdict": None}
+    machine_id = uuid and uuid.replace("-", "")
+    return {"uuids": [uuid] if uuid else [], "firmware": uuid, "machine_id": machine_id, "read": True, "verdict": None}
 
 
 class Unknown:

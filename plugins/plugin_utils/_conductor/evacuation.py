@@ -28,7 +28,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuati
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_settling import EvacuationSettling
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, counted
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing, host_answer
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import EvacuationResult, RestartOutcome
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import EvacuationPlan, StayingInstance
@@ -451,7 +451,7 @@ class Evacuation:
             raise DroverError(
                 " ".join(
                     [
-                        f"{len(remaining)} instance(s) of {self.host} are not restarted; all others are.",
+                        f"{counted(len(remaining), 'instance')} of {self.host} {'is' if len(remaining) == 1 else 'are'} not restarted; all others are.",
                         *_reasons(remaining),
                         *self._messages(),
                         f"Correct the causes and run the evacuation again. {SKIPS}",
@@ -470,7 +470,7 @@ class Evacuation:
             "plan": self.plan,
             "restarted": self.restarted,
             "remaining": remaining,
-            "message": f"{self.host}: {done} instance(s) {words}, {len(remaining)} not. {reasons}".rstrip(),
+            "message": f"{self.host}: {counted(done, 'instance')} {words}, {len(remaining)} not. {reasons}".rstrip(),
         }
 
     def _messages(self) -> list[str]:

@@ -19,7 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports im
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.progress import Progress
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.restarting import ACTIVE, Restarts
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.under_way import MOVES, UnderWay
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, counted
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import limits as migration_limits
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import orders as migration_orders
@@ -114,7 +114,7 @@ class Mover:
             names = ", ".join(order["name"] for order in left)
             # Without begin, those that never began are not named: nothing becomes of them.
             after = f": {names}" if begin else " them"
-            self.show(f"{host}: an earlier run left {len(left)} migration(s) open, looking after{after}")
+            self.show(f"{host}: an earlier run left {counted(len(left), 'migration')} open, looking after{after}")
         self._progress.expect(dict.fromkeys(order["uuid"] for order in left))
         self._endings.hide_unbegun = not begin
         with self._known():

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, some
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, counted, some
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits, OpenMove
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import Move
 from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import EVACUATION
@@ -78,6 +78,6 @@ def _refuse(move: Move, rows: Sequence[OpenMove], most: int | None, what: str) -
         return
     named = some([f"{row.instance_name} from {row.source} to {row.destination}" for row in rows], NAMED)
     raise Busy(
-        f"{move['name']} waits: {len(rows)} migration(s) {what} are open, {most} at a time are allowed: {named}.",
+        f"{move['name']} waits: {counted(len(rows), 'migration')} {what} {'is' if len(rows) == 1 else 'are'} open, {most} at a time are allowed: {named}.",
         {row.uuid for row in rows},
     )

@@ -80,6 +80,7 @@ def _orders(connection: Connection, *conditions: sa.ColumnElement[bool]) -> list
             destination.c.migration_uri,
             destination.c.migration_address,
             destination.c.uuid.label("provider"),
+            *compute_nodes.uuid_columns(destination),
             source.c.uri.label("source_uri"),
             tables.instances.c.policy,
         )
@@ -93,7 +94,6 @@ def _orders(connection: Connection, *conditions: sa.ColumnElement[bool]) -> list
     rows = connection.execute(query).all()
     numa = claimed_cells.read(connection, {row.instance_uuid: row.destination_node_id for row in rows})
     devices = claimed_devices.read(connection, {row.instance_uuid: (row.source_node_id, row.destination_node_id) for row in rows})
-    host_uuids = compute_nodes.host_uuids(connection, {row.destination for row in rows})
     return [
         {
             "migration": row.uuid,
@@ -103,7 +103,7 @@ def _orders(connection: Connection, *conditions: sa.ColumnElement[bool]) -> list
             "destination": row.destination,
             "provider": row.provider,
             "destination_uri": row.migration_uri,
-            "host_uuids_there": host_uuids.get(row.destination, []),
+            "host_uuids_there": compute_nodes.own_uuids(row._mapping),
             "migration_address": row.migration_address,
             "source_uri": row.source_uri or DEFAULT_URI,
             "live": row.type == "live-migration",
@@ -166,6 +166,8 @@ def unopened(connection: Connection, move: Move) -> UnopenedOrder:
     destination = claim_nodes.find(connection, move["host"], move.get("node"))
     numa = claimed_cells.read(connection, {move["uuid"]: source.id})
     devices = claimed_devices.read(connection, {move["uuid"]: (source.id, source.id)})
+    nodes = tables.compute_nodes
+    machine = connection.execute(sa.select(*compute_nodes.uuid_columns(nodes)).where(nodes.c.id == destination.id)).one()
     return {
         "uuid": move["uuid"],
         "name": move["name"],
@@ -173,7 +175,7 @@ def unopened(connection: Connection, move: Move) -> UnopenedOrder:
         "destination": move["host"],
         "provider": destination.uuid,
         "destination_uri": destination.migration_uri,
-        "host_uuids_there": compute_nodes.host_uuids(connection, [move["host"]]).get(move["host"], []),
+        "host_uuids_there": compute_nodes.own_uuids(machine._mapping),
         "migration_address": destination.migration_address,
         "source_uri": source.uri or DEFAULT_URI,
         "live": move["live"],

@@ -24,7 +24,7 @@ def describe(connection: Connection, migration_uuid: str) -> Resize:
     columns = [
         each.c[name].label(f"{prefix}_{name}")
         for prefix, each in (("source", source), ("destination", destination))
-        for name in ("uri", "migration_uri", "migration_address")
+        for name in ("uri", "migration_uri", "migration_address", "facts")
     ]
     row = connection.execute(
         sa.select(migrations, tables.instances.c.policy, *columns)
@@ -45,7 +45,6 @@ def describe(connection: Connection, migration_uuid: str) -> Resize:
         claimed_devices.read(connection, {row.instance_uuid: each}).get(row.instance_uuid) if not same_host else None
         for each in (ends, ends[::-1])
     )
-    uuids = compute_nodes.host_uuids(connection, {row.source, row.destination})
     in_cells = bool(old.get("cells") or new.get("cells"))
     # It gets its size where it arrives: no host shows CPUs of another one, and what it has there is of another size until then.
     resized = {"resized": True} if in_cells else {}
@@ -68,13 +67,13 @@ def describe(connection: Connection, migration_uuid: str) -> Resize:
         "given": details.get("given", Sizes()),
         "order": {
             **_order(row, row.destination, row.destination_migration_uri, row.destination_migration_address, new, devices),
-            "host_uuids_there": uuids.get(row.destination, []),
+            "host_uuids_there": compute_nodes.own_uuids(row.destination_facts),
             "migration": row.uuid,
             **resized,
         },
         "back": {
             **_order(row, row.source, row.source_migration_uri, row.source_migration_address, old, devices_back),
-            "host_uuids_there": uuids.get(row.source, []),
+            "host_uuids_there": compute_nodes.own_uuids(row.source_facts),
             **resized,
         },
         "migration_options": migration_orders.migration_options(row.policy),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import said_once
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import counted, said_once
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import Arrival, Occupant, Occupants
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import UnmovableInstance
 
@@ -52,7 +52,8 @@ def not_empty(host: str, surprising: Sequence[Occupant], arriving: Iterable[Arri
     """
     head = f"{host} is not empty"
     if surprising:
-        head += f": {', '.join(each['name'] for each in surprising)} is still there after {rounds} round(s)"
+        are = "is" if len(surprising) == 1 else "are"
+        head += f": {', '.join(each['name'] for each in surprising)} {are} still there after {counted(rounds, 'round')}"
     parts = [
         f"{each['name']} is {each['state']} there, and the store has it {'on ' + each['host'] if each['host'] else 'nowhere'}."
         for each in surprising

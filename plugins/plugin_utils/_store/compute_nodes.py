@@ -185,21 +185,35 @@ def identities(connection: Connection, hosts: Iterable[str]) -> dict[str, dict[s
     """
     table = tables.compute_nodes
     columns = [table.c.facts[key].as_string().label(key) for key in IDENTITY]
+    query = sa.select(table.c.host, *columns).where(table.c.reported)
+    return identities_in((row.host, row._mapping) for row in bulk.among(connection, query, table.c.host, hosts))
+
+
+def identities_in(nodes: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, dict[str, list[str]]]:
+    """Collect the identities of the machines of hosts, see identities().
+
+    :param nodes: (host, facts).
+    """
     found: dict[str, dict[str, set[str]]] = {}
-    for row in bulk.among(connection, sa.select(table.c.host, *columns).where(table.c.reported), table.c.host, hosts):
-        own = found.setdefault(row.host, {f"{key}s": set() for key in IDENTITY})
+    for host, facts in nodes:
+        own = found.setdefault(host, {f"{key}s": set() for key in IDENTITY})
         for key in IDENTITY:
-            own[f"{key}s"].update([getattr(row, key)] if getattr(row, key) else [])
+            own[f"{key}s"].update([facts[key]] if facts.get(key) else [])
     return {host: {key: sorted(values) for key, values in own.items()} for host, own in found.items()}
 
 
-def host_uuids(connection: Connection, hosts: Iterable[str]) -> dict[str, list[str]]:
-    """Read the uuids that libvirt of hosts may have: {host: uuids}.
+def uuid_columns(table: Any) -> list[Any]:
+    """Return the columns of a query of nodes that own_uuids() takes."""
+    return [table.c.facts[key].as_string().label(key) for key in IDENTITY[:2]]
 
-    A host without an entry has none of its own: libvirt makes another one up at each start, and no host is known by it.
+
+def own_uuids(facts: Mapping[str, Any] | None) -> list[str]:
+    """Return the uuids that the libvirt of a node may have, by its facts.
+
+    Without a uuid of the system there are none: libvirt makes another one up at each start, and no host is known by it.
     """
-    found = identities(connection, hosts)
-    return {host: sorted({*own["host_uuids"], *own["system_uuids"]}) for host, own in found.items() if own["system_uuids"]}
+    found = facts or {}
+    return sorted({str(found[key]) for key in IDENTITY[:2] if found.get(key)}) if found.get("system_uuid") else []
 
 
 def of_machines(connection: Connection, host_uuids: Iterable[str]) -> dict[str, dict[str, list[str]]]:
@@ -211,10 +225,11 @@ def of_machines(connection: Connection, host_uuids: Iterable[str]) -> dict[str, 
 
 
 def same_machine(one: Mapping[str, Sequence[str]] | None, other: Mapping[str, Sequence[str]] | None) -> bool:
-    """Tell whether two identities are certainly of one machine. Clones share one of the uuids and not the other."""
-    if one is None or other is None:
+    """Return True if two identities are of one machine. Clones have one host_uuid and two machine ids; one that is reached by a URI has none."""
+    if one is None or other is None or not set(one["host_uuids"]) & set(other["host_uuids"]):
         return False
-    return bool(set(one["host_uuids"]) & set(other["host_uuids"])) and set(one["machine_ids"]) == set(other["machine_ids"])
+    ids = set(one["machine_ids"]), set(other["machine_ids"])
+    return ids[0] == ids[1] or not all(ids)
 
 
 def hosts_of_machines(connection: Connection, uuids: Iterable[str]) -> set[str]:

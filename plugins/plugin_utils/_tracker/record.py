@@ -125,12 +125,7 @@ def refuse_second_names(connection: Connection, reports: Mapping[str, Sequence[N
     wanted = _by_key(reports)
     uuids = {str(uuid) for node in wanted.values() if (uuid := (node["columns"]["facts"] or {}).get("host_uuid"))}
     known = node_rows.of_machines(connection, uuids)
-    own: dict[str, dict[str, list[str]]] = {}
-    for (host, _dummy), node in sorted(wanted.items()):
-        facts = node["columns"]["facts"] or {}
-        each = own.setdefault(host, {f"{key}s": [] for key in node_rows.IDENTITY})
-        for key in node_rows.IDENTITY:
-            each[f"{key}s"] += [facts[key]] if facts.get(key) else []
+    own = node_rows.identities_in((host, node["columns"]["facts"] or {}) for (host, _dummy), node in sorted(wanted.items()))
     known.update(own)
     order = services.order(connection, known)
     for host in own:

@@ -77,6 +77,14 @@ def test_walk_f02_nothing_waits_for_a_dead_master(run):
     assert "imed out" not in said and "time frame" not in said, said
 
 
+def test_f04_the_wait_for_a_host_that_comes_up_is_a_real_one(run):
+    """The arguments of ssh were the text of a template there, and no host was ever seen to come up."""
+    wake = {"drover_power_driver": "wakeonlan", "drover_power_mac": "52:54:00:99:00:01", "drover_power_broadcast": "127.0.0.1"}
+    code, said = run("power", drover_host="kvm1", drover_power_action="startup", drover_power_boot_timeout=1, **wake)
+    assert code == 2 and "does not answer over SSH after 1 s" in said, said
+    assert "resolve hostname nowhere.invalid" in " ".join(said.split()), said
+
+
 class Connection:
     """The options of Ansible's connection plugin, as far as they matter here."""
 

@@ -80,7 +80,7 @@ def test_walk_f04_a_dry_run_ends_as_the_real_run(run):
     assert code == 2 and last.startswith(
         "kvm1: nothing would be restarted now. kvm1 has no power driver that can tell whether it is off"
     ), said
-    assert f"'{WORD}'" in last and last.endswith("Once it is off: kvm1: 1 instance(s) would be restarted, 0 not."), said
+    assert f"'{WORD}'" in last and last.endswith("Once it is off: kvm1: 1 instance would be restarted, 0 not."), said
     code, said = run({})
     assert code == 2 and "Nothing was started" in said and f"'{WORD}'" in said, said
 
@@ -88,5 +88,5 @@ def test_walk_f04_a_dry_run_ends_as_the_real_run(run):
 def test_walk_f04_a_dry_run_is_green_where_the_real_run_would_restart_all(run):
     code, said = run({}, "-e", WORD, "--check")
     found = verdict(said)
-    assert code == 0 and found["planned"] == ["web"] and found["message"] == "kvm1: 1 instance(s) would be restarted, 0 not.", said
+    assert code == 0 and found["planned"] == ["web"] and found["message"] == "kvm1: 1 instance would be restarted, 0 not.", said
     assert found["refused"] in (False, "False") and found["verdict"] == "kvm1 is off, as a person says, and nobody can reach it.", said

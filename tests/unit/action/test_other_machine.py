@@ -150,3 +150,24 @@ def test_b2_a_destination_whose_uri_leads_to_another_machine_gets_nothing(fleet_
     discover(fleet_url, *HOSTS)
     run(module, GROUPS, store_url=fleet_url, **more)
     assert fleets.where(fleet_url)["web"] != "kvm1"
+
+
+def test_b2_a_uri_that_leads_to_another_machine_is_refused(fleet_url, there):
+    """The module runs on kvm1, and libvirt behind drover_uris is that of kvm2."""
+    discover(fleet_url, *HOSTS)
+    before = fleets.where(fleet_url)
+    uris = {"drover_uris": ["qemu+ssh://root@kvm2/system"]}
+    with pytest.raises(AnsibleConnectionFailure) as caught:
+        run("compute_node", {"inventory_hostname": "kvm1", **uris, **GROUPS}, store_url=fleet_url)
+    for part in ("a libvirt of kvm1", uuid_of("kvm2"), "Correct drover_uris of kvm1", "host_replace"):
+        assert part in str(caught.value)
+    assert fleets.where(fleet_url) == before
+
+
+def test_b6_a_uri_to_a_machine_that_has_another_name_counts_once(fleet_url, there, monkeypatch):
+    """The same with a host that the store has never read."""
+    discover(fleet_url, *HOSTS)
+    monkeypatch.setattr(there, "hosts", {**there.hosts, "kvm9": there.hosts["kvm3"]})
+    with pytest.raises(AnsibleActionFail, match="kvm9 is the same machine as kvm2"):
+        run("compute_node", {"inventory_hostname": "kvm9", "drover_uris": ["qemu+ssh://root@kvm2/system"], **GROUPS}, store_url=fleet_url)
+    del there.hosts["kvm9"]

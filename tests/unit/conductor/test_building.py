@@ -155,7 +155,7 @@ def test_safety_01_a_host_that_takes_longer_than_the_task_may(placing, monkeypat
         real = placing.fleet.run
 
         def run(*arguments):
-            if arguments[1].endswith(hypervisors.LOOK):
+            if arguments[1].endswith(hypervisors.LOOKS):
                 return real(*arguments)
             thread = threading.Thread(target=lambda: real(*arguments), daemon=True)
             thread.start()
@@ -176,11 +176,11 @@ def test_a_module_that_comes_late_does_nothing(placing):
     claim, late = placing.claim(), []
     real = placing.fleet.carry_out
 
-    def held_up(host, module, arguments, check_mode, diff):
+    def held_up(host, module, *given):
         if module.endswith("domain") and not late:
-            late.append((host, module, arguments, check_mode, diff))
+            late.append((host, module, *given))
             raise TimedOut
-        return real(host, module, arguments, check_mode, diff)
+        return real(host, module, *given)
 
     placing.fleet.carry_out = held_up
     with pytest.raises(TimedOut):

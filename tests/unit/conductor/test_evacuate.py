@@ -631,7 +631,7 @@ def test_walk_f04_a_plan_says_whether_the_real_run_would_restart_anything(world,
     judged = planned.judge(power_state)
     assert not judged["fence"] and not judged["changed"]
     if why is None:
-        assert judged["refused"] == "" and planned.restart(refused="")["message"] == "kvm1: 3 instance(s) would be restarted, 0 not."
+        assert judged["refused"] == "" and planned.restart(refused="")["message"] == "kvm1: 3 instances would be restarted, 0 not."
     else:
         assert why in judged["refused"] and judged["message"] == judged["refused"]
         with pytest.raises(DroverError, match="^kvm1: nothing would be restarted now. .* Once it is off: kvm1: 3 instance") as caught:
@@ -647,9 +647,9 @@ def test_walk_f04_a_plan_fails_for_what_would_be_left(world):
     with Store.open(world.url).write() as connection:
         services.record_unreachable(connection, "kvm1", "timed out", time.time())
     planned = world.evacuation(Hosts(world), plan_only=True)
-    assert planned.restart(read=["kvm2"])["message"].startswith("kvm1: 0 instance(s) would be restarted, 3 not. ")
+    assert planned.restart(read=["kvm2"])["message"].startswith("kvm1: 0 instances would be restarted, 3 not. ")
     request = dataclasses.replace(planned.request, unmovable=FAIL)
-    with pytest.raises(DroverError, match="^kvm1: 0 instance.s. would be restarted, 3 not. .* With drover_unmovable=skip") as caught:
+    with pytest.raises(DroverError, match="^kvm1: 0 instances would be restarted, 3 not. .* With drover_unmovable=skip") as caught:
         Evacuation(Ports(Store.open(world.url), Hosts(world), world.leasing(), str, time), request).restart(read=["kvm2"])
     assert len(caught.value.details["remaining"]) == 3
 

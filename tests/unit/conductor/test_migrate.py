@@ -615,7 +615,7 @@ def test_an_undrain_names_no_move_that_never_began(fleet_url):
     outcomes = mover(fleet_url, world, lines=lines).settle("kvm1", begin=False)
     assert statuses(outcomes) == {"web1": "completed", "web2": "failed", "web3": "failed"} and agree(fleet_url, world)
     assert lines == [
-        "kvm1: an earlier run left 3 migration(s) open, looking after them",
+        "kvm1: an earlier run left 3 migrations open, looking after them",
         "web1: kvm1 -> kvm2, live, started [0 of 1]",
         "web1: kvm1 -> kvm2, running there after 1.5 s [1 of 1]",
         "kvm1: 2 of them had not begun and are left out; their instances stay here",

@@ -77,9 +77,9 @@ def end(url, uuid, well):
 @pytest.mark.parametrize(
     ("limits", "wanted", "says"),
     [
-        (MigrationLimits(per_source=1), move("web2", "kvm3"), r"web2 waits: 1 migration\(s\) from kvm1 are open, 1 at a time"),
-        (MigrationLimits(per_destination=1), move("other", source="kvm4"), r"other waits: 1 migration\(s\) to kvm2 are open"),
-        (MigrationLimits(overall=1), move("other", "kvm3", "kvm4"), r"other waits: 1 migration\(s\) in all are open"),
+        (MigrationLimits(per_source=1), move("web2", "kvm3"), r"web2 waits: 1 migration from kvm1 is open, 1 at a time"),
+        (MigrationLimits(per_destination=1), move("other", source="kvm4"), r"other waits: 1 migration to kvm2 is open"),
+        (MigrationLimits(overall=1), move("other", "kvm3", "kvm4"), r"other waits: 1 migration in all is open"),
     ],
     ids=["source", "destination", "overall"],
 )
@@ -98,7 +98,7 @@ def test_a_cap_counts_what_others_have_open(fleet_url, limits, wanted, says):
 def test_the_budget_of_a_group(fleet_url):
     begin_again(fleet_url, budget=1)
     first = begin(fleet_url, MigrationLimits(), move("web1"))
-    with pytest.raises(Busy, match="1 migration.s. of server group web are open, 1 at a time"):
+    with pytest.raises(Busy, match="1 migration of server group web is open, 1 at a time"):
         begin(fleet_url, MigrationLimits(), move("web2", "kvm3"), {first["uuid"]})
     assert begin(fleet_url, MigrationLimits(), move("other", "kvm3", "kvm4"))["new"]
     end(fleet_url, first["uuid"], False)
@@ -188,7 +188,7 @@ def test_it_waits_for_another_run_and_goes_on(fleet_url):
         mover_module.time.sleep = kept
     assert statuses(outcomes) == {"web1": "completed", "web2": "completed"} and world.most == 1
     assert calls.count("slept") == 3
-    assert lines[0].startswith("web1 waits: 1 migration(s) to kvm2 are open, 1 at a time are allowed: other from kvm4")
+    assert lines[0].startswith("web1 waits: 1 migration to kvm2 is open, 1 at a time are allowed: other from kvm4")
     # Said once, not every time.
     assert sum("waits" in line for line in lines) == 1
 

@@ -68,7 +68,7 @@ def test_storage_a_disk_that_does_not_answer_is_a_fact_without_sizes(run_module,
     }
     sizes, room = sorted(warnings(result, dead_storage), key=lambda text: "The room below" in text)
     assert f"look at the server of what is mounted at {dead_storage}, or unmount it." in sizes
-    assert "The sizes of 301 disk(s) there are unknown." in sizes
+    assert "Disks there whose sizes are unknown: 301." in sizes
     assert f"The room below {dead_storage}/images on" in room and f"mounted at {dead_storage}" in room
 
 
