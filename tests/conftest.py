@@ -67,6 +67,7 @@ PLAYED = (
     "tests/unit/action/test_instances_of_the_fleet.py::",
     "tests/unit/action/test_known_variables.py::",
     "tests/unit/action/test_lease.py::",
+    "tests/unit/action/test_own_host_keeps_its_power.py::",
     "tests/unit/action/test_providers.py::",
     "tests/unit/action/test_questions.py::",
     "tests/unit/action/test_report_module.py::",

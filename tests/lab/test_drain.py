@@ -189,6 +189,7 @@ def test_what_cannot_move(fleet):
     assert not fleet.service("kvm1")["disabled"]
 
 
+@pytest.mark.long
 def test_mistakes(fleet):
     before = fleet.dump()
     said = fleet.refused("drain", "-e", "drover_host=kvm9")

@@ -253,7 +253,7 @@ def test_guests_start_whatever_kvm_the_machine_has(own, tmp_path, kvm):
     assert own("exec", "kvm1", "virsh domstate guest").strip() == "running"
 
 
-@pytest.mark.parametrize("seconds", [0.2, 0.5, 0.8])
+@pytest.mark.parametrize("seconds", [pytest.param(0.2, marks=pytest.mark.long), 0.5, pytest.param(0.8, marks=pytest.mark.long)])
 def test_up_after_an_up_that_was_killed(own, seconds):
     first = own.popen("up", "--hosts", "2")
     time.sleep(seconds)

@@ -44,9 +44,7 @@ CELLS = cells()
 #: What runs in each ``make test``: different faults, few operations, as each begins with a store of its own.
 SAMPLE = [
     ("place", "task timeout", "during"),
-    ("start", "twice at once", "during"),
     ("live move", "controller killed", "during"),
-    ("live move", "store lost", "during"),
 ]
 
 TAKEN_BACK = "The first run had begun to take it back; the next one does that to its end, says so, and the one after it resizes."

@@ -234,6 +234,7 @@ def test_variables_and_a_template_of_ones_own(fleet):
     assert set(fleet.settled()) == {"one", "two", "three"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("instances", "words"),
     [
