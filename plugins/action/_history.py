@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._store import actions, clock, continuity, history, totals
+from ansible_collections.drover.compute.plugins.plugin_utils._store import actions, clock, compute_nodes, continuity, history, totals
 
 
 class ActionModule(DroverAction):
@@ -23,5 +23,6 @@ class ActionModule(DroverAction):
             if not self._task.check_mode:
                 actions.note(connection, "run", "discovery")
                 continuity.note_all_read(connection, args["inventory_hosts"])
+            arrivals = compute_nodes.unseen_arrivals(connection)
         # Figures of use are no change, as in a discovery.
-        return {"changed": False, "day": int(now // history.DAY)}
+        return {"changed": False, "day": int(now // history.DAY), "unseen_arrivals": arrivals}

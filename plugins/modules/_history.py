@@ -54,4 +54,12 @@ day:
   returned: success
   type: int
   sample: 20782
+unseen_arrivals:
+  description:
+    - Hosts that show an instance which the store has on another host, where it is not any more. Somebody has moved it by hand, and its new host
+      was read before its old one. Another look at the new host records it there.
+  returned: success
+  type: list
+  elements: str
+  sample: [kvm2]
 """

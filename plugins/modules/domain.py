@@ -528,7 +528,7 @@ class DomainChange:
         if other_size is not None and domain.isActive() and state != "stopped":
             raise LibvirtProblem(
                 f"{domain.name()} on {host_name()} is {current}, and its vCPUs, memory and flavor are changed while it is shut off: "
-                "shut it off first (state=stopped)."
+                "shut it off first (drover.compute.instance_stop)."
             )
         changed = domain is None or not reached or set_autostart or other_size is not None or larger is not None
         if self.module.check_mode:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from ansible_collections.drover.compute.plugins.module_utils._migration import rebinding
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
+from ansible_collections.drover.compute.plugins.plugin_utils import _resource_classes as resource_classes
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import refusals, starting, used_files
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize_destination import find_destination, size_of, wanted_size
@@ -117,6 +118,8 @@ class ResizeSteps:
             _refuse_by_policy(instance, selection["host"])
         # Which cells it gets is known once they are claimed; the look only tells whether the size can be changed.
         facts = self._look(hand, instance, {**size, "numa": {}} if selection.get("host_request") or cells else size)
+        if new is None or new.sizes:
+            _refuse_stale(instance, facts)
         if facts["state"] == "paused":
             raise DroverError(
                 f"Instance {instance['name']} on {instance['host']} is paused. It would be shut down, and come back running. Nothing was done: "
@@ -427,6 +430,21 @@ class ResizeSteps:
                 absent=certainty.unable(host, answer) is not None,
             )
         return answer.result
+
+
+def _refuse_stale(instance: NamedInstance, facts: Mapping[str, Any]) -> None:
+    """Refuse a size that keeps a part of the one which the store has, where the domain has another one by now.
+
+    :param facts: of its domain.
+    :raises DroverError: somebody has changed it by hand.
+    """
+    shown = resource_classes.to_sizes(resource_classes.of_domain(facts))
+    if (shown["vcpus"], shown["memory_mb"]) != (instance["vcpus"], instance["memory_mb"]):
+        raise DroverError(
+            f"Instance {instance['name']} on {instance['host']} has {shown['vcpus']} vCPU and {shown['memory_mb']} MiB, and the store has "
+            f"{instance['vcpus']} vCPU and {instance['memory_mb']} MiB: somebody has changed it by hand. Nothing was done. Run "
+            "drover.compute.discover, then this again."
+        )
 
 
 def has_arrived(resize: Resize) -> bool:

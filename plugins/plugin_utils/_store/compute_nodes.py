@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural
 from ansible_collections.drover.compute.plugins.plugin_utils._records.node_fields import NODE_FIELDS
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
@@ -174,6 +175,29 @@ def machines(connection: Connection, node_ids: Iterable[int]) -> dict[int, tuple
     return {row.id: (row.host, row.hypervisor_hostname, (row.facts or {}).get("host_uuid")) for row in rows}
 
 
+def unseen_arrivals(connection: Connection) -> list[str]:
+    """Return the hosts that show an instance of which the host that the store has for it shows nothing any more.
+
+    Somebody has moved it by hand, and its new host was read before its old one. The next look at the new host records it there.
+    """
+    instances, domains, nodes, migrations = tables.instances, tables.domains, tables.compute_nodes, tables.migrations
+    own = domains.alias("own")
+    query = (
+        sa.select(nodes.c.host)
+        .distinct()
+        .join(domains, domains.c.compute_node_id == nodes.c.id)
+        .join(instances, sa.and_(instances.c.uuid == domains.c.uuid, instances.c.compute_node_id != nodes.c.id))
+        .outerjoin(own, sa.and_(own.c.uuid == instances.c.uuid, own.c.compute_node_id == instances.c.compute_node_id))
+        .where(
+            own.c.uuid.is_(None),
+            nodes.c.reported,
+            instances.c.state != "building",
+            ~sa.exists().where(migrations.c.instance_uuid == instances.c.uuid, migrations.c.status.in_(tables.HOLDING_MIGRATION)),
+        )
+    )
+    return sorted(connection.scalars(query), key=natural)
+
+
 #: The facts of a node that tell which machine it is.
 IDENTITY = ("host_uuid", "system_uuid", "firmware_uuid", "machine_id")
 
@@ -186,7 +210,7 @@ def identities(connection: Connection, hosts: Iterable[str]) -> dict[str, dict[s
     table = tables.compute_nodes
     columns = [table.c.facts[key].as_string().label(key) for key in IDENTITY]
     query = sa.select(table.c.host, *columns).where(table.c.reported)
-    return identities_in((row.host, row._mapping) for row in bulk.among(connection, query, table.c.host, hosts))
+    return identities_in((row.host, row._asdict()) for row in bulk.among(connection, query, table.c.host, hosts))
 
 
 def identities_in(nodes: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, dict[str, list[str]]]:

@@ -291,7 +291,13 @@ def _write_instances(
     old = {node for node, read_at in node_rows.read_at(connection, others).items() if abs(now - read_at) > node_rows.ONE_LOOK}
     result = reconcile(reported, known, seen, set(migrations) | _being_built(reported, known), stale, old)
     leaving = [uuid for uuid, migration in migrations.items() if migration.status in migration_claims.UNDER_WAY]
-    down = went_down.mark(connection, result["here"], facts_before, facts, now)
+    # A resize that waits to be confirmed keeps nobody from the question where a guest is that ran.
+    waiting = {
+        uuid: (known[uuid].compute_node_id, reported[known[uuid].compute_node_id][uuid])
+        for uuid, migration in migrations.items()
+        if migration.status == "finished" and uuid in known and uuid in reported.get(known[uuid].compute_node_id, {})
+    }
+    down = went_down.mark(connection, {**result["here"], **waiting}, facts_before, facts, now)
     for node, domains in reported.items():
         for domain in domains.values():
             _note_local_disks(domain, facts.get(node) or {})
@@ -330,7 +336,8 @@ def _write_instances(
         "moved": sorted(wanted[uuid]["name"] for uuid in result["moved"]),
         "missing": sorted(known[uuid].name for uuid in result["missing"]),
         "went_down": [
-            {"uuid": uuid, "name": wanted[uuid]["name"]} for uuid in sorted(down, key=lambda uuid: natural(wanted[uuid]["name"]))
+            {"uuid": uuid, "name": name}
+            for uuid, name in sorted(((uuid, _name(uuid, wanted, known)) for uuid in down), key=lambda each: natural(each[1]))
         ],
         "stale": sorted(known[uuid].name if uuid in known else uuid for uuid in result["stale"]),
         "doubled": [
@@ -342,6 +349,10 @@ def _write_instances(
             (wanted[uuid]["name"], _unmeasured(wanted[uuid]["name"], hosts[result["here"][uuid][0]], pool)) for uuid, pool in unmeasured
         ),
     }
+
+
+def _name(uuid: str, wanted: Mapping[str, Mapping[str, Any]], known: Mapping[str, Any]) -> str:
+    return str(wanted[uuid]["name"] if uuid in wanted else known[uuid].name)
 
 
 def write_taken(

@@ -279,3 +279,16 @@ def test_walk_f09_a_host_that_left_the_inventory_is_said_to_have(fleet, there):
             run(module, left, store_url=fleet, **args)
         said = f"{caught.value} {json.dumps(caught.value.result)}"
         assert "kvm1 is not in the inventory" in said and "host_remove -e drover_host=kvm1" in said, said
+
+
+def test_c2_one_discovery_finds_what_was_moved_by_hand(fleet, there, tmp_path):
+    """Its new host was read before its old one, which then showed nothing of it."""
+    there.hosts["kvm2"].define("web", uuid_of("web"))
+    there.hosts["kvm1"].domains()[uuid_of("web")].destroy()
+    there.hosts["kvm1"].domains()[uuid_of("web")].undefine()
+    discover(fleet, "kvm2", "kvm1", "kvm3")
+    assert fleets.where(fleet)["web"] == "kvm1"
+    assert run("_history", store_url=fleet)["unseen_arrivals"] == ["kvm2"]
+    discover(fleet, "kvm2")
+    assert fleets.where(fleet)["web"] == "kvm2"
+    assert run("_history", store_url=fleet)["unseen_arrivals"] == []

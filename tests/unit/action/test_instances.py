@@ -156,7 +156,7 @@ def test_a_resize_step_by_step(fleet_url, there):
         assert step(fleet_url, "arrived", "kvm2")["changed"] is changed
     assert at(there, "kvm2")["vcpus"] == 2
     assert at(there, "kvm2")["state"] == "running" and states(fleet_url)["web"] == "running"
-    assert step(fleet_url, "begun", flavor="big")["changed"] is False
+    assert step(fleet_url, "begun", "kvm2", flavor="big")["changed"] is False
     assert fleets.holdings(fleet_url) == held, "both until it is confirmed"
     assert at(there, "kvm2")["disks"][0]["capacity_bytes"] == 2**30
     assert step(fleet_url, "confirmed", "kvm2")["changed"] is True
@@ -354,3 +354,17 @@ def test_what_is_done_by_hand_is_nothing_for_undrain(fleet_url, there, done):
     assert told["changed"] is True and told["to_start"] == [{"uuid": uuid_of("db"), "name": "db"}]
     told = run("host", name="kvm1", state="restored", store_url=fleet_url)
     assert told["changed"] is False and told["to_start"] == [{"uuid": uuid_of("db"), "name": "db"}]
+
+
+def test_c2_a_size_that_somebody_has_changed_by_hand_is_not_taken_back(fleet_url, there):
+    """The store still has 1 vCPU: what is not given would not stay as it is."""
+    domain = there.hosts["kvm1"].domains()[uuid_of("web")]
+    domain.destroy()
+    for flags in (libvirt.VIR_DOMAIN_AFFECT_CONFIG | libvirt.VIR_DOMAIN_VCPU_MAXIMUM, libvirt.VIR_DOMAIN_AFFECT_CONFIG):
+        domain.setVcpusFlags(3, flags)
+    for given in ({"memory_mb": 128}, {"vcpus": 2}):
+        with pytest.raises(AnsibleActionFail, match="has 3 vCPU and 64 MiB, and the store has 1 vCPU and 64 MiB.*drover.compute.discover"):
+            resize(fleet_url, **given)
+    with pytest.raises(AnsibleActionFail, match="has 3 vCPU and 64 MiB"):
+        run("instance_migrate", store_url=fleet_url, instances=["web"], cold=True, host="kvm2")
+    assert at(there, "kvm1")["vcpus"] == 3

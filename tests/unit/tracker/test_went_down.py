@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 import pytest
+import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.audit import audit
 from ansible_collections.drover.compute.plugins.plugin_utils._report.attention import attention
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, went_down
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables, went_down
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
@@ -57,6 +58,18 @@ def test_walk_f08_what_ran_and_is_off_is_named_with_the_command(url):
     assert after_a_restart(url) == ["web1", "web2", "web10"]
     assert discover(url, host("kvm1", domain("web1"), off("web10"), off("spare"), domain("auto")), boots={"kvm1": "b"}) == ["web10"]
     assert of_store(url)[0].endswith(f"{COMMAND}web10")
+
+
+def test_walk_f08_a_resize_that_waits_to_be_confirmed_hides_nothing(url):
+    with Store.open(url).write() as connection:
+        node = connection.execute(sa.select(tables.compute_nodes.c.id).where(tables.compute_nodes.c.host == "kvm1")).scalar_one()
+        other = connection.execute(sa.select(tables.compute_nodes.c.id).where(tables.compute_nodes.c.host == "kvm2")).scalar_one()
+        ends = {"source": "kvm2", "source_node_id": other, "destination": "kvm1", "destination_node_id": node}
+        times = {"created_at": fleets.NOW, "updated_at": fleets.NOW}
+        row = {"uuid": uuid_of("resize"), "instance_uuid": uuid_of("web1"), "instance_name": "web1", "type": "resize", "status": "finished"}
+        connection.execute(sa.insert(tables.migrations).values(**row, **ends, **times))
+    assert after_a_restart(url) == ["web1", "web2", "web10"]
+    assert of_store(url)[0].endswith(f"{COMMAND}web1,web2,web10")
 
 
 def test_walk_f08_audit_and_report_name_it(url):
