@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,25 +14,50 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.act
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import NotThisHost, Unreachable
 
 
+PAST_MASTERS = ("_boot_info", "ansible.builtin.command")
+#: Seconds between two attempts.
+PAUSE = 2
+
+
 class ActionModule(DroverAction):
     ARGUMENT_SPEC = {
         "module": {
             "type": "str",
-            "choices": ["_boot_info", "_domain_backup", "_migration_trust", "hypervisor_info"],
+            "choices": ["_boot_info", "_domain_backup", "_migration_trust", "hypervisor_info", "ansible.builtin.command"],
             "default": "_boot_info",
         },
         "arguments": {"type": "dict", "default": {}},
+        "wait": {"type": "int", "default": 0},
+        "unlike": {"type": "str", "default": ""},
     }
 
     def act(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
-        # What only finds out who answers waits for no dead master of SSH.
-        ssh_ways.prepare(self._connection, probe=args["module"] == "_boot_info")
+        # What only finds out who answers, or ends with the host, waits for no dead master of SSH.
+        ssh_ways.prepare(self._connection, probe=args["module"] in PAST_MASTERS)
+        deadline = time.monotonic() + args["wait"]
+        while True:
+            found = self._once(args, task_vars, is_last=time.monotonic() >= deadline)
+            if found is not None:
+                return found
+            # A host that was started again does not have the files of before.
+            self._connection._shell.tmpdir = None
+            time.sleep(PAUSE)
+
+    def _once(self, args: dict[str, Any], task_vars: Mapping[str, Any], is_last: bool) -> Mapping[str, Any] | None:
+        """Run it; return None if the host is silent, or has the boot of before, and there is time left."""
         try:
-            return self.hand(args, task_vars).task(args["module"], args["arguments"])
+            found = self.hand(args, task_vars).task(args["module"], args["arguments"])
+            if not args["unlike"] or found.get("failed") or found.get("boot_id") != args["unlike"]:
+                return found
+            if not is_last:
+                return None
+            return {**found, "failed": True, "msg": f"it answers with the boot id {args['unlike']}, which it had before"}
         except NotThisHost as problem:
             # Not raised: to a play the host would be one that is silent, and something answers in its place.
             return {"failed": True, "not_this_host": True, "msg": str(problem.cause_of_it)}
         except Unreachable as problem:
+            if not is_last:
+                return None
             raise problem.cause_of_it if isinstance(problem.cause_of_it, Exception) else problem from None
         except (Exception, KeyboardInterrupt, SystemExit):
             raise

@@ -20,12 +20,20 @@ options:
   module:
     description: The module. By default the id of the boot is read.
     type: str
-    choices: [_boot_info, _domain_backup, _migration_trust, hypervisor_info]
+    choices: [_boot_info, _domain_backup, _migration_trust, hypervisor_info, ansible.builtin.command]
     default: _boot_info
   arguments:
     description: The options of the module.
     type: dict
     default: {}
+  wait:
+    description: Wait at most so many seconds until the host answers.
+    type: int
+    default: 0
+  unlike:
+    description: With O(wait), wait for an answer with another boot id than this one. With the module C(_boot_info) only.
+    type: str
+    default: ''
 attributes:
   check_mode:
     support: full

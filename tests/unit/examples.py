@@ -134,7 +134,6 @@ WHERE = {
     ("filter", "_following"): (HERE,),
     ("filter", "_migration_peers"): (HERE,),
     ("filter", "_on_localhost"): (HERE,),
-    ("filter", "_past_masters"): (HERE,),
     ("filter", "_some_host"): (HERE,),
     ("filter", "_whole_fleet"): (HERE,),
     ("filter", "_without_tags"): (HERE,),

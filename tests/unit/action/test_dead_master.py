@@ -85,6 +85,16 @@ def test_f04_the_wait_for_a_host_that_comes_up_is_a_real_one(run):
     assert "resolve hostname nowhere.invalid" in " ".join(said.split()), said
 
 
+@pytest.mark.parametrize("action", ["reboot", "shutdown"])
+def test_f20_brothers_the_words_of_the_hosts_own_command(run, action):
+    """The host goes on as it was: its command is refused."""
+    command = {f"drover_power_{action}_command": "sh -c 'echo no right to end >&2; exit 7'"}
+    way = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "drover_power_driver": "ssh"}
+    limits = {"drover_power_boot_timeout": 3, "drover_power_timeout": 3, "drover_power_force": True}
+    code, said = run("power", drover_host="kvm1", drover_power_action=action, **command, **way, **limits)
+    assert code == 2 and "ended with status 7: no right to end" in " ".join(said.split()), said
+
+
 class Connection:
     """The options of Ansible's connection plugin, as far as they matter here."""
 
