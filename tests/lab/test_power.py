@@ -428,7 +428,7 @@ def test_f04_brothers_an_outer_libvirt_that_starts_it_again(powered):
     fleet.run("kvm2", "virsh set-lifecycle-action chassis poweroff restart --live --config")
     text = refused(fleet, "shutdown", **outer(fleet))
     assert "has on_poweroff restart: libvirt starts it again when it shuts down" in text
-    assert "shutting down" not in fleet.run("kvm2", "cat /var/log/libvirt/qemu/chassis.log")
+    assert "reason=shutdown" not in fleet.run("kvm2", "cat /var/log/libvirt/qemu/chassis.log")
     assert changed(power(fleet, "hard_off", **outer(fleet))) == 1
     assert fleet.run("kvm2", "virsh domstate chassis").strip() == "shut off"
 

@@ -20,7 +20,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans im
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.staged_moves import StagedMoves
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, RunOver
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, RunOver, some
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import Occupant, Occupants
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import Binding, InstanceSummary
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import DrainedHost, DrainResult, MoveOutcome, PrecheckReport
@@ -230,6 +230,7 @@ class Drain:
         for host in self._left():
             with self._apart(host):
                 self._shown[host] = self._hosts.discover(host)["occupants"]
+                self._refuse_unrecorded(host)
         settled: set[str] = set()
         while True:
             self.plan = self._planned()
@@ -253,6 +254,22 @@ class Drain:
             if not self.request.plan_only:
                 with self._store.write() as connection:
                     self._leasing.renew(connection, self.hosts[0])
+
+    def _refuse_unrecorded(self, host: str) -> None:
+        """Refuse a plan without what a host shows and the store does not have there: a dry run records nothing of what it reads.
+
+        :raises DroverError: there is something.
+        """
+        with self._store.read() as connection:
+            known = occupancy.occupants(connection, host)
+        recorded = {each["uuid"] for each in (*known["running"], *known["shut_off"])}
+        shown = self._shown[host]
+        new = sorted(each["name"] for each in (*shown["running"], *shown["shut_off"]) if each["uuid"] not in recorded)
+        if new:
+            raise DroverError(
+                f"{host} shows {some(new)}, which the store does not have there. A dry run records nothing, so its plan would be without "
+                f"{'it' if len(new) == 1 else 'them'}; the drain itself reads the host first. Run drover.compute.discover, then this again."
+            )
 
     def _check(self) -> list[PrecheckReport]:
         """Have the hypervisors check the moves of the plan."""

@@ -171,3 +171,14 @@ def test_b6_a_uri_to_a_machine_that_has_another_name_counts_once(fleet_url, ther
     with pytest.raises(AnsibleActionFail, match="kvm9 is the same machine as kvm2"):
         run("compute_node", {"inventory_hostname": "kvm9", "drover_uris": ["qemu+ssh://root@kvm2/system"], **GROUPS}, store_url=fleet_url)
     del there.hosts["kvm9"]
+
+
+def test_c2_a_dry_run_of_a_drain_leaves_nothing_out_that_its_host_shows(fleet_url, there):
+    """It reads the host and records nothing, and its plan is of what the store has."""
+    discover(fleet_url, *HOSTS)
+    there.hosts["kvm3"].define("new", uuid_of("new"))
+    with pytest.raises(AnsibleActionFail, match="kvm3 shows new, which the store does not have there.*drover.compute.discover"):
+        run("drain", GROUPS, check=True, store_url=fleet_url, host="kvm3")
+    discover(fleet_url, "kvm3")
+    assert run("drain", GROUPS, check=True, store_url=fleet_url, host="kvm3")["changed"] is True
+    assert run("drain", GROUPS, store_url=fleet_url, host="kvm3")["changed"] is True
