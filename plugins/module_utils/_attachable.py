@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import os
 import re
+import shlex
 import stat
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -327,7 +328,7 @@ class Interface(Attachable):
             raise LibvirtProblem(f"libvirt on {host_name()} has no network {self.source}: define it there, or correct the name.") from exc
         if self.live is not None and not network.isActive():
             raise LibvirtProblem(
-                f"The network {self.source} on {host_name()} is not active: start it there with virsh net-start {self.source}."
+                f"The network {self.source} on {host_name()} is not active: start it there with virsh net-start {shlex.quote(self.source)}."
             )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import errno
 import os
 import posixpath
+import shlex
 import subprocess
 from typing import Any
 
@@ -206,7 +207,7 @@ class Volumes:
                 raise LibvirtProblem(f"the storage pool {self._name} of {self._where} is of the type {kind}, not of {' or '.join(POOLS)}")
             if not pool.isActive():
                 raise LibvirtProblem(
-                    f"the storage pool {self._name} is not active on {self._where}: start it there (virsh pool-start {self._name})"
+                    f"the storage pool {self._name} is not active on {self._where}: start it there (virsh pool-start {shlex.quote(self._name)})"
                 )
             pool.refresh(0)
         except libvirt.libvirtError as exc:

@@ -10,6 +10,7 @@ Private to the collection.
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from typing import Any
 
@@ -38,7 +39,7 @@ def read(conn: Any, name: str) -> dict[str, Any]:
     # Nothing is mounted or attached then; a plain folder is there all the same.
     if root.get("type") != "dir" and not pool.isActive():
         raise LibvirtProblem(
-            f"The storage pool {name} on {host_name()} does not run, so it is not known what is in it: virsh pool-start {name}"
+            f"The storage pool {name} on {host_name()} does not run, so it is not known what is in it: virsh pool-start {shlex.quote(name)}"
         )
     needs = Needs(conn)
     # Of the domains alone: images that lie around hide no disk of a domain.

@@ -9,6 +9,7 @@ Private to the collection.
 
 from __future__ import annotations
 
+import shlex
 import time
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
@@ -86,9 +87,10 @@ def refuse_transient(domain: Any) -> None:
     """Refuse to shut down a domain that libvirt forgets as soon as it is off; raises :class:`LibvirtProblem`."""
     if not domain.isPersistent():
         name = domain.name()
+        text, file = shlex.quote(name), shlex.quote(f"{name}.xml")
         raise LibvirtProblem(
             f"{name} on {host_name()} is transient: libvirt forgets it once it is off, so it was not shut down. Define it there first: "
-            f"virsh dumpxml --security-info {name} > {name}.xml, then virsh define {name}.xml."
+            f"virsh dumpxml --security-info {text} > {file}, then virsh define {file}."
         )
 
 
@@ -108,7 +110,7 @@ def refuse_opposite(domain: Any, event: str) -> None:
     )
     raise LibvirtProblem(
         f"{name} on {host_name()} has on_{event} {action}: libvirt {what}, so it was not {done}. Set on_{event} to {wanted} "
-        f"(virsh set-lifecycle-action {name} {event} {wanted} --live --config), or {'cut its power' if event == 'poweroff' else 'reboot it hard'}."
+        f"(virsh set-lifecycle-action {shlex.quote(name)} {event} {wanted} --live --config), or {'cut its power' if event == 'poweroff' else 'reboot it hard'}."
     )
 
 

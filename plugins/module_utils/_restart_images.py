@@ -11,6 +11,7 @@ made of a disk, and what it was backed by there may be another image here.
 from __future__ import annotations
 
 import os
+import shlex
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -148,7 +149,9 @@ def _of_volume(conn: Any, uuid: str, disk: Mapping[str, Any], image: Mapping[str
             "source there"
         ]
     if not pool.isActive():
-        return [f"the storage pool of its disk {name} does not run on {where}: start it there (virsh pool-start {pool.name()})"]
+        return [
+            f"the storage pool of its disk {name} does not run on {where}: start it there (virsh pool-start {shlex.quote(pool.name())})"
+        ]
     # Made by another host, perhaps.
     pool.refresh(0)
     pool.storageVolLookupByName(volume)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import time
 from collections.abc import Callable
 from typing import Any
@@ -201,7 +202,9 @@ class Sameness:
                 raise LibvirtProblem(f"the storage pool {pool} does not exist on {self.where}: define it there") from exc
             raise
         if not found.isActive():
-            raise LibvirtProblem(f"the storage pool {pool} is not active on {self.where}: start it there (virsh pool-start {pool})")
+            raise LibvirtProblem(
+                f"the storage pool {pool} is not active on {self.where}: start it there (virsh pool-start {shlex.quote(pool)})"
+            )
         found.refresh(0)
         return found
 

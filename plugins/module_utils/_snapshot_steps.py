@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -199,15 +199,15 @@ class Steps:
         merges = [self._merge_of(snapshot, target, config, live) for target in snapshot.bases]
         self._refuse_others(snapshot, snapshots, merges)
         merged = [each for each in merges if each["overlay"] is not None]
+        candidates = [found for each in merged if (found := _candidate(each["overlay"])) is not None]
         if not self._real_run:
-            self.told["removed_files"] = [each["overlay"] for each in merged]
+            self._foresee(merges, [each["overlay"] for each in merged])
             return True
-        candidates = [_candidate(each["overlay"]) for each in merged]
         self.begun = True
         for each in merged:
             self._merge(each, live is not None)
         self._correct_records(snapshot, merged, snapshots)
-        self._remove([each for each in candidates if each is not None])
+        self._remove(candidates)
         for each in merges:
             left = snapshot.overlays[each["target"]]
             if each["overlay"] is None and left and look(left).status is not None:
@@ -252,11 +252,26 @@ class Steps:
             )
         return disk["source"], disk["format"] or "raw"
 
-    def _refuse_others(self, snapshot: Snapshot, snapshots: Sequence[Snapshot], merges: Sequence[Mapping[str, Any]]) -> None:
-        """Refuse to write to an image that anything else is backed by."""
+    def _needs(self, merges: Sequence[Mapping[str, Any]]) -> Needs:
+        """All that needs the images of merges, but for these themselves."""
         own = [look(path).real for each in merges for path in each["chain"]]
         needs = Needs(self._conn, self._params["uuid"], self._params["used_elsewhere"], own)
         needs.look_around(sorted({os.path.dirname(look(each["base"][0]).real) for each in merges}))
+        return needs
+
+    def _foresee(self, merges: Sequence[Mapping[str, Any]], paths: Iterable[str]) -> None:
+        """Say which images would go. Until they are merged the domain's own images are backed by them."""
+        needs = self._needs(merges)
+        for path in paths:
+            why = needs.why(path, look(path))
+            if why is None:
+                self.told["removed_files"].append(path)
+            else:
+                self.told["kept_files"].append({"path": path, "reason": why})
+
+    def _refuse_others(self, snapshot: Snapshot, snapshots: Sequence[Snapshot], merges: Sequence[Mapping[str, Any]]) -> None:
+        """Refuse to write to an image that anything else is backed by."""
+        needs = self._needs(merges)
         for each in merges:
             path = each["base"][0]
             if each["overlay"] is None:
@@ -316,9 +331,11 @@ class Steps:
     def _remove(self, candidates: Sequence[Candidate]) -> None:
         """Remove images that the domain no longer has, if they are provably its own."""
         ownership = Ownership(self._conn, self._params["uuid"], self.domain.name(), candidates, self._params["used_elsewhere"])
-        ownership.sort_out()
-        ownership.remove(patient=True)
-        self.told["removed_files"] += sorted(ownership.removed)
+        going = ownership.sort_out(locks=self._real_run)
+        if self._real_run:
+            ownership.remove(patient=True)
+            going = ownership.removed
+        self.told["removed_files"] += sorted(going)
         self.told["kept_files"] += ownership.kept
 
     # -- reverted -------------------------------------------------------------------------------
@@ -353,7 +370,7 @@ class Steps:
             actives.update(overlays)
         elif written:
             overlays = {}
-            (self.told["removed_files"] if self._params["discard"] else []).extend(written.values())
+            self._discard(list(written.values()))
         differing = {target: path for target, path in actives.items() if not _same(snapshot.overlays.get(target), path)}
         if differing and self._real_run:
             self.begun = True

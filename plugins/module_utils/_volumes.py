@@ -9,6 +9,7 @@ Private to the collection. The name of a volume that is made here begins with th
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -50,7 +51,7 @@ def check(
     if kind not in POOLS:
         raise LibvirtProblem(f"{what} cannot be made: the pool is of the type {kind}, and volumes are made in {', '.join(POOLS)}.")
     if not found.isActive():
-        raise LibvirtProblem(f"{what} cannot be made: the pool does not run. Start it: virsh pool-start {pool}")
+        raise LibvirtProblem(f"{what} cannot be made: the pool does not run. Start it: virsh pool-start {shlex.quote(pool)}")
     try:
         found.refresh(0)
         volume = found.storageVolLookupByName(name)
@@ -71,7 +72,8 @@ def check(
         why = "it holds data"
     if why:
         raise LibvirtProblem(
-            f"{what} is there already and is not the requested disk: {why}. Nothing was overwritten. If nobody needs it: virsh vol-delete {name} {pool}"
+            f"{what} is there already and is not the requested disk: {why}. Nothing was overwritten. If nobody needs it: "
+            f"virsh vol-delete {shlex.quote(name)} {shlex.quote(pool)}"
         )
     # It is empty, or was never used, and of this instance by its name: a build was cut off.
     return False

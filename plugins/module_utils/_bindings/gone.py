@@ -9,6 +9,7 @@ Private to the collection. QEMU keeps a deleted file for as long as the guest ru
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -28,7 +29,8 @@ def binding(domain: Mapping[str, Any], disk: Mapping[str, Any], name: str, is_me
         keep_running = True
         what = f"{name} is not there any more, and only the running guest has what is in it"
         way_out = (
-            f"save it with virsh blockcopy {domain['name']} {disk['target']} --dest NEW_FILE --transient-job --wait --pivot on its host; a shutdown "
+            f"save it with virsh blockcopy {shlex.quote(domain['name'])} {disk['target']} --dest NEW_FILE --transient-job --wait --pivot on its host; "
+            f"a shutdown "
             "loses it"
         )
     else:

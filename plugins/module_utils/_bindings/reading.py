@@ -10,6 +10,7 @@ the table; this module finds the names of the things, and what has to be looked 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
@@ -371,7 +372,7 @@ def _word(place: str, value: str, device: Element | None) -> Iterator[Binding]:
     """Yield what a name binds the domain to that is no path."""
     subject = _named(device) if device is not None else ""
     if place.endswith("filterref@filter"):
-        way_out = f"define it there (virsh nwfilter-define {value})"
+        way_out = f"define it there (virsh nwfilter-define {shlex.quote(value)})"
         yield Binding(LOOKED_UP, STARTS, f"{subject} has the packet filter {value}", way_out, kind=FILTER, value=(value,))
         return
     row = table.name_of(place)

@@ -10,6 +10,7 @@ Private to the collection. A file is never overwritten: it is made under a name 
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -81,7 +82,7 @@ def folder(conn: Any, pool: str) -> str:
 def _folder_of_pool(conn: Any, name: str) -> str | None:
     pool = _find(conn, name)
     if not pool.isActive():
-        raise LibvirtProblem(f"The storage pool {name} on {host_name()} is not active: start it with virsh pool-start {name}.")
+        raise LibvirtProblem(f"The storage pool {name} on {host_name()} is not active: start it with virsh pool-start {shlex.quote(name)}.")
     kind = parse(pool.XMLDesc(0)).get("type")
     if kind not in FOLDER_POOLS:
         raise LibvirtProblem(

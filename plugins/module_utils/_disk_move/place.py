@@ -9,6 +9,7 @@ Private to the collection. The name of a volume that is made begins with the uui
 
 from __future__ import annotations
 
+import shlex
 from typing import Any, NamedTuple
 from xml.etree import ElementTree as ET
 
@@ -63,11 +64,12 @@ def refuse(conn: Any, uuid: str, place: Place) -> None:
     what = f"The volume {name} of the storage pool {pool} on {host_name()}"
     found = _volumes.find_pool(conn, pool)
     if not found.isActive():
-        raise LibvirtProblem(f"The storage pool {pool} on {host_name()} is not active: start it with virsh pool-start {pool}.")
+        raise LibvirtProblem(f"The storage pool {pool} on {host_name()} is not active: start it with virsh pool-start {shlex.quote(pool)}.")
     found.refresh(0)
     if name in found.listVolumes():
         raise LibvirtProblem(
-            f"{what} exists already. Nothing was overwritten: if nobody needs it, remove it with virsh vol-delete {name} {pool}, or choose another "
+            f"{what} exists already. Nothing was overwritten: if nobody needs it, remove it with virsh vol-delete {shlex.quote(name)} {shlex.quote(pool)}, "
+            f"or choose another "
             "destination."
         )
     if place.type == "block":

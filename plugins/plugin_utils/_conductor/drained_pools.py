@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import posixpath
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -171,7 +172,7 @@ class Contents:
                     self._add_other(domain, target, str(drive["source"]), what, "take it out with drover.compute.instance_cdrom")
             elif behind:
                 what = f"its disk {target} is in another pool, and is backed by {behind[0]}"
-                way = f"have all data in that disk, while the guest runs: virsh blockpull {domain.name} {target} --wait"
+                way = f"have all data in that disk, while the guest runs: virsh blockpull {shlex.quote(domain.name)} {target} --wait"
                 self._add_other(domain, target, behind[0], what, way)
         for file in domain.facts.get("other_files") or ():
             found: Mapping[str, Any] = next((each for each in (file, *(file.get("chain") or ())) if self._is_in(each, node)), {})

@@ -10,6 +10,7 @@ what the store has of it, and when the host may be let in again.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
@@ -201,7 +202,7 @@ class StorageFencing:
             first = left[0]["name"]
             raise DroverError(
                 f"{self.host} stays shut out of its storage: {names} still runs there, and would write to the disks of the instance that runs "
-                f"elsewhere. Destroy it on {self.host} (virsh destroy {first}), or start {self.host} anew, and run this again."
+                f"elsewhere. Destroy it on {self.host} (virsh destroy {shlex.quote(first)}), or start {self.host} anew, and run this again."
             )
         if begun:
             raise DroverError(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import shlex
 
 from ansible_collections.drover.compute.plugins.plugin_utils._events import event
 from ansible_collections.drover.compute.plugins.plugin_utils._events.observations import (
@@ -193,7 +194,7 @@ class InstanceEvents:
                 PAUSE,
                 at,
                 f"{domain.name} is paused on {host} since {event.clock(at)}, because its disk could not be written. To do: make room on its storage "
-                f"or repair it (df -h on {host}), then: virsh resume {domain.name}.",
+                f"or repair it (df -h on {host}), then: virsh resume {shlex.quote(domain.name)}.",
                 host,
                 domain.uuid,
                 domain.name,

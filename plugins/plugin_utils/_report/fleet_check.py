@@ -9,6 +9,7 @@ Data in, data out. What hosts say is checked as any other input: a host whose an
 from __future__ import annotations
 
 import ipaddress
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -224,10 +225,15 @@ def _own(name: str, host: Mapping[str, Any]) -> Iterable[Finding]:
                 name,
                 WARNING,
                 f"its storage pool {pool} has {room:.1f} GiB left",
-                f"Free space there, or read it anew: virsh pool-refresh {pool}",
+                f"Free space there, or read it anew: virsh pool-refresh {shlex.quote(pool)}",
             )
     for pool in host.get("pools_stopped") or ():
-        yield Finding(name, WARNING, f"its storage pool {pool} starts with the host, but is stopped", f"Start it: virsh pool-start {pool}")
+        yield Finding(
+            name,
+            WARNING,
+            f"its storage pool {pool} starts with the host, but is stopped",
+            f"Start it: virsh pool-start {shlex.quote(pool)}",
+        )
 
 
 def _time_limits(name: str, host: Mapping[str, Any], given: Any) -> Iterable[Finding]:
@@ -272,7 +278,7 @@ def _lacking(hosts: Mapping[str, Mapping[str, Any]]) -> Iterable[Finding]:
                         name,
                         WARNING,
                         f"it lacks {what.format(each)}, which {_some(guests)} {'uses' if len(set(guests)) == 1 else 'use'}: no move to here",
-                        _advice(has, each, host, hosts) or remedy.format(each),
+                        _advice(has, each, host, hosts) or remedy.format(shlex.quote(str(each))),
                     )
 
 

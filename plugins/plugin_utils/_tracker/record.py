@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -413,7 +414,7 @@ def _unmeasured(name: str, host: str, pool: str | None) -> str:
         # One that runs lists what was there when it was started, or read last.
         where, start = (
             f"the storage pool {pool}",
-            f"start the pool (virsh pool-start {pool}), or read it anew if it runs (virsh pool-refresh {pool}),",
+            f"start the pool (virsh pool-start {shlex.quote(pool)}), or read it anew if it runs (virsh pool-refresh {shlex.quote(pool)}),",
         )
     return (
         f"Instance {name} on {host}: the size of its disks in {where} is not known, so they count as nothing and others may get their space. "

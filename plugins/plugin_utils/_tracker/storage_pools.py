@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import posixpath
 import re
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
@@ -156,7 +157,7 @@ def of_node(
             raise DroverError(f"{place}: {each['reserved_gb']} GiB cannot be reserved of the {total} it has. Change reserved_gb.")
         if not running:
             sentences.append(
-                f"{where}: the storage pool {name} does not run, so nothing new gets space there. Start it: virsh pool-start {name}"
+                f"{where}: the storage pool {name} does not run, so nothing new gets space there. Start it: virsh pool-start {shlex.quote(name)}"
             )
         found.append(
             {

@@ -155,6 +155,23 @@ def test_law_what_another_one_is_backed_by_is_not_written_to(vm, domain_xml):
     assert vm.done("absent", "one")["changed"] and vm.has(base, 2)
 
 
+def test_walk_f23_a_dry_run_removes_what_the_run_removes(vm):
+    """What another host needs stays in both."""
+    vm.write(1)
+    vm.done("present", "one")
+    vm.write(2)
+    old = vm.active
+    given = {"discard": True, "used_elsewhere": [old]}
+    foreseen, done = (vm.done("reverted", "one", check_mode=check, **given) for check in (True, False))
+    for each in (foreseen, done):
+        assert each["removed_files"] == [] and [kept["path"] for kept in each["kept_files"]] == [old]
+    vm.write(3)
+    new = vm.active
+    os.unlink(old)
+    foreseen, done = (vm.done("absent", "one", check_mode=check) for check in (True, False))
+    assert foreseen["removed_files"] == done["removed_files"] == [new] and foreseen["kept_files"] == done["kept_files"] == []
+
+
 def test_a_merge_that_was_cut_off_goes_on(vm, monkeypatch):
     vm.write(1)
     base = vm.active
