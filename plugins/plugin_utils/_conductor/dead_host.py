@@ -27,6 +27,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.orders imp
 from ansible_collections.drover.compute.plugins.plugin_utils._store import evacuations, files, orders
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection, Rehearsal, Transactions
 
+#: The state of a domain that does not run.
+OFF = "shutoff"
 # Start an instance elsewhere, go on with a start that was begun, start it where a cold move has taken it, record it where another host has
 # it, leave it, or give it up as lost.
 RESTART, RESUME, ARRIVED, FOUND, LEAVE, LOST = "restart", "resume", "arrived", "found", "leave", "lost"
@@ -91,6 +93,11 @@ class DeadHost:
         """Decide what to do about each instance, the most important first."""
         instances = evacuations.instances(connection, self.host)
         shown = evacuations.shown(connection, [each["uuid"] for each in instances], self.host)
+        # What an earlier evacuation has left is no place of an instance, unless it runs there.
+        old = evacuations.old_definitions(connection, shown)
+        shown = {
+            uuid: [each for each in found if each["host"] not in old.get(uuid, ()) or each["state"] != OFF] for uuid, found in shown.items()
+        }
         migrations = {
             each["instance_uuid"]: each for each in evacuations.open_migrations(connection, self.host) if each["source"] == self.host
         }
@@ -245,7 +252,7 @@ def _shown(
     ran = instance["state"] in RAN
     if place["state"] in ("running", "blocked"):
         return FOUND, place, ""
-    if place["state"] == "shutoff":
+    if place["state"] == OFF:
         if there is not None and there["type"] in COLD and (ran or there["runs"]):
             return ARRIVED, place, ""
         if not ran:

@@ -22,7 +22,8 @@ MODULE = "_domain_sightings"
 #: Seconds for which a look counts in the run that made it.
 COUNTS = 60
 #: What a host shows of a domain that is off there, or not there.
-NOT_UP = (None, "shutoff", "crashed")
+OFF = "shutoff"
+NOT_UP = (None, OFF, "crashed")
 
 #: The modules that may start domains: (arguments) -> uuids of those that they may start.
 STARTING: Mapping[str, Callable[[Mapping[str, Any]], list[str]]] = {
@@ -137,10 +138,19 @@ class Starting:
         """
         look = self._fresh({uuid: name}, host)
         may_have = {each for each in look.silent if silent and each != host and each not in self._without.get(uuid, ())}
-        proof = certainty.may_start(host, uuid, {place: domains.get(uuid) for place, domains in look.seen.items()}, may_have)
+        proof = certainty.may_start(host, uuid, self._without_old(host, uuid, look), may_have)
         if proof is None:
             _refuse(look, may_have, host, uuid, refused)
         return proof
+
+    def _without_old(self, host: str, uuid: str, look: _Look) -> dict[str, str | None]:
+        """Return the state of an instance on each host that was read, without definitions that an evacuation has left and that are off."""
+        seen = {place: domains.get(uuid) for place, domains in look.seen.items()}
+        off = {place for place, state in seen.items() if place != host and state == OFF}
+        if off:
+            with self._store.read() as connection:
+                off &= evacuations.old_definitions(connection, [uuid]).get(uuid, set())
+        return {place: state for place, state in seen.items() if place not in off}
 
     def prove_each(
         self, host: str, instances: Mapping[str, str], refused: Callable[[str], str], silent: bool = True

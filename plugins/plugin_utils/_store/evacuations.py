@@ -265,6 +265,16 @@ def seen_at(connection: Connection, instance_uuids: Collection[str]) -> dict[str
     return found
 
 
+def old_definitions(connection: Connection, uuids: Iterable[str]) -> dict[str, set[str]]:
+    """Return the hosts that instances were evacuated from and that may still have their definitions of before: {uuid: hosts}."""
+    table = tables.migrations
+    query = sa.select(table.c.instance_uuid, table.c.source).where(table.c.type == EVACUATION, table.c.status == "done")
+    found: dict[str, set[str]] = {}
+    for row in bulk.among(connection, query, table.c.instance_uuid, uuids):
+        found.setdefault(row.instance_uuid, set()).add(row.source)
+    return found
+
+
 def left_behind(connection: Connection, hosts: Iterable[str]) -> list[dict[str, Any]]:
     """Read the evacuations off hosts that are not back yet.
 

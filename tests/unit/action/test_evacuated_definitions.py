@@ -122,3 +122,17 @@ def test_one_that_runs_on_its_old_host_is_not_touched(url, there):
     there.hosts["kvm1"].domains()[uuid_of("app")].create()
     discover(url, "kvm1")
     assert there.where()["app"] == [("kvm1", "running"), ("kvm2", "running")] and ("kvm1", "_domain_restart") not in asked(there)
+
+
+def test_its_new_host_dies_before_anybody_has_read_the_old_one(url, there, capsys):
+    """The definition that the first evacuation has left keeps nothing from its restart, and goes when the newest host has shown it."""
+    there.hosts["kvm2"].power_off()
+    discover(url, "kvm1", "kvm3")
+    with pytest.raises(AnsibleConnectionFailure):
+        discover(url, "kvm2")
+    evacuation = {"host": "kvm2", "others": ["kvm1", "kvm3"], "force": RULES, "store_url": url}
+    run("evacuate", GROUPS, state="judged", said="kvm2 is powered off", **evacuation)
+    run("evacuate", GROUPS, state="restarted", read=["kvm1", "kvm3"], unmovable="skip", **evacuation)
+    assert there.where()["app"] == [("kvm1", "shutoff"), ("kvm2", "shutoff"), ("kvm3", "running")] and fleets.where(url)["app"] == "kvm3"
+    discover(url, "kvm3", "kvm1")
+    assert there.where()["app"] == [("kvm2", "shutoff"), ("kvm3", "running")]
