@@ -13,7 +13,7 @@ from ansible.inventory.manager import InventoryManager
 from ansible.parsing.dataloader import DataLoader
 
 
-def on_localhost(limit: str | None, groups: Mapping[str, Iterable[str]], takes_limit: bool = False) -> str:
+def on_localhost(limit: str | None, groups: Mapping[str, Iterable[str]], takes_limit: bool = False, later: str = "") -> str:
     """See _on_localhost.yml."""
     if limit and not hosts_of("localhost", limit, groups):
         advice = (
@@ -22,6 +22,14 @@ def on_localhost(limit: str | None, groups: Mapping[str, Iterable[str]], takes_l
             else "Run it without --limit. Name the host or the instance with a variable, such as -e drover_host=kvm1 or -e drover_instance=web1."
         )
         raise AnsibleFilterError(f"Nothing was done: --limit {limit} leaves out localhost, where this playbook works. {advice}")
+    # A group that the playbook makes has no host yet, and a limit holds for it all the same.
+    known = (
+        groups if any(later in hosts for hosts in groups.values()) else {**groups, "all": [*groups.get("all", ()), "new"], later: ["new"]}
+    )
+    if limit and later and not hosts_of(later, limit, known):
+        raise AnsibleFilterError(
+            f"Nothing was done: --limit {limit} leaves out {later}, on which this playbook works after localhost. Run it without --limit."
+        )
     return "localhost"
 
 

@@ -76,6 +76,28 @@ def test_which_limits_have_localhost(limit, groups, works):
 
 
 @pytest.mark.parametrize(
+    "limit, later, works",
+    [
+        ("", "drover_placing", True),
+        ("all,localhost", "drover_placing", True),
+        ("localhost,drover_placing", "drover_placing", True),
+        ("kvm1,localhost", "drover_placing", False),
+        ("localhost", "drover_placing", False),
+        ("kvm1,localhost", "kvm1", True),
+        ("kvm2,localhost", "kvm1", False),
+        ("localhost", "", True),
+    ],
+)
+def test_f17_a_limit_that_leaves_out_a_later_play_is_refused_before_anything_is_done(limit, later, works):
+    """place claimed the room, and built nothing."""
+    if works:
+        assert on_localhost(limit, GROUPS, later=later) == "localhost"
+    else:
+        with pytest.raises(AnsibleFilterError, match=f"Nothing was done: --limit {limit} leaves out {later}, on which"):
+            on_localhost(limit, GROUPS, later=later)
+
+
+@pytest.mark.parametrize(
     "pattern, limit, sentence",
     [
         ("kvm1", "", None),
