@@ -204,6 +204,7 @@ class Drain:
                 if not instances.listing(connection, host) and not any(occupancy.occupants(connection, host).values())
             ]
             new = [host for host in empty if not services.is_drained(services.get(connection, host).status_before_drain)]
+        changed = self.changed
         if empty:
             self._set_state("draining", empty)
         try:
@@ -211,6 +212,8 @@ class Drain:
         except DroverError:
             if new:
                 self._set_state("restored", new)
+            # They are as they were.
+            self.changed = changed
             raise
         self._shown = {host: seen for host, seen in self._shown.items() if host in empty}
 

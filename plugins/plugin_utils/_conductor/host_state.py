@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import providers
-from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes, drained, evacuations, services
+from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes, drained, evacuations, looks, services
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
 FIELDS = ("disabled", "disabled_reason", "maintenance", "forced_down")
@@ -85,8 +85,14 @@ def change(
 
 
 def _refuse_while_stale(connection: Connection, host: str) -> None:
-    """Refuse to count a host as up that may still have instances that were evacuated from it (N9.4)."""
-    names = [each["name"] for each in evacuations.left_behind(connection, [host])]
+    """Refuse to count a host as up that may still have instances that were evacuated from it (N9.4).
+
+    If their new host is off too, only a definition that is left here may be needed for their restart, so it stays and holds nothing back.
+    """
+    left = evacuations.left_behind(connection, [host])
+    off = {name for name, known in looks.hosts(connection).items() if known.is_off}
+    states = compute_nodes.domain_states(connection, [each["uuid"] for each in left])
+    names = [each["name"] for each in left if each["host"] not in off or states.get((each["uuid"], each["source_node"])) != "shutoff"]
     if names:
         raise DroverError(
             f"Host {host} stays forced down: {', '.join(names)} was evacuated from it and has not been seen to be gone "

@@ -142,7 +142,7 @@ class InstanceOperations:
             operations = Operations(self._ports, self._hosts.hand(host), host, self._check_mode, self._proofs)
             outcomes, differences, failed = operations.carry_out(wanted, state, options)
         if self._check_mode and state in _WOULD:
-            for each in outcomes:
+            for each in (each for each in outcomes if each["status"] != "failed"):
                 self._say(f"{each['name']} on {host}: {f'would be {_WOULD[state]}' if each['changed'] else 'nothing would change'}.")
         self.outcomes += outcomes
         self.differences += differences

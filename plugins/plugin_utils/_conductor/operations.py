@@ -131,7 +131,7 @@ class Operations:
         stay: dict[str, str] = {}
         if starts(state, options):
             instances = {each["uuid"]: each["name"] for each in found}
-            proofs, stay = self._proofs.prove_each(self.host, instances, lambda name: f"Instance {name}: {NOT_DONE[state]}")
+            proofs, stay = self._proofs.prove_each(self.host, instances, lambda dummy: NOT_DONE[state])
         given = {**options, "state": state}
         answers, differences = self._ask("domain_power", [each for each in found if each["uuid"] not in stay], given, proofs)
         refused: list[InstanceOutcome] = [

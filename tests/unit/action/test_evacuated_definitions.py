@@ -136,3 +136,26 @@ def test_its_new_host_dies_before_anybody_has_read_the_old_one(url, there, capsy
     assert there.where()["app"] == [("kvm1", "shutoff"), ("kvm2", "shutoff"), ("kvm3", "running")] and fleets.where(url)["app"] == "kvm3"
     discover(url, "kvm3", "kvm1")
     assert there.where()["app"] == [("kvm2", "shutoff"), ("kvm3", "running")]
+
+
+def test_its_new_host_dies_and_only_the_old_one_has_room(url, there, capsys):
+    """Neither waits for the other: the old host comes back with the definition that it has kept, and the instance is restarted there."""
+    run("host", store_url=url, host="kvm3", state="disabled", reason="a new fan")
+    there.hosts["kvm2"].power_off()
+    discover(url, "kvm1", "kvm3")
+    with pytest.raises(AnsibleConnectionFailure):
+        discover(url, "kvm2")
+    evacuation = {"host": "kvm2", "others": ["kvm1", "kvm3"], "force": RULES, "store_url": url}
+    run("evacuate", GROUPS, state="judged", said="kvm2 is powered off", **evacuation)
+    run("evacuate", GROUPS, state="restarted", read=["kvm1", "kvm3"], unmovable="skip", **evacuation)
+    assert there.where()["app"] == [("kvm1", "shutoff"), ("kvm2", "shutoff")]
+    run("undrain", GROUPS, store_url=url, host="kvm1")
+    assert there.where()["app"] == [("kvm1", "shutoff"), ("kvm2", "shutoff")], "nobody has said that it is to start"
+    run("evacuate", GROUPS, state="judged", said="kvm2 is powered off", **evacuation)
+    run("evacuate", GROUPS, state="restarted", read=["kvm1", "kvm3"], unmovable="skip", **evacuation)
+    assert there.where()["app"] == [("kvm1", "running"), ("kvm2", "shutoff")] and fleets.where(url)["app"] == "kvm1"
+    discover(url, "kvm1", "kvm3")
+    assert there.where()["app"] == [("kvm1", "running"), ("kvm2", "shutoff")]
+    there.hosts["kvm2"].power_on()
+    discover(url, "kvm2")
+    assert there.where()["app"] == [("kvm1", "running")]
