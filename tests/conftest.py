@@ -56,6 +56,7 @@ SAMPLED = (
 #: Files that take long too, with runs of ansible-playbook or many stores. Of these one in eight is tried where the others are sampled.
 PLAYED = (
     "tests/unit/action/test_actions.py::",
+    "tests/unit/action/test_dead_master.py::test_f",
     "tests/unit/action/test_decisions_of_tasks.py::",
     "tests/unit/action/test_definitions_kept.py::",
     "tests/unit/action/test_delegated_connection.py::",
