@@ -204,11 +204,16 @@ class ResizeSteps:
         host, uri = resize["destination"], resize["destination_uri"]
         hand = self._hand(host)
         given = {**self._named(resize, uri), "state": "present", "order": resize["migration"]}
-        proof = certainty.is_shown(host, self._domain(hand, host, given, resize)["domain"]["state"])
+        shown, new = self._domain(hand, host, given, resize)["domain"], resize["new"]
+        proof = certainty.is_shown(host, shown["state"])
         with self._store.write(together=True) as connection:
             migration_claims.finish(connection, resize["migration"], proof, "shutoff", self._clock.time())
+        # Somebody may have started it there, where it came with its old size.
+        started = shown["state"] not in OFF and (shown["vcpus"], shown["memory_mb"]) != (new["vcpus"], new["memory_mb"])
+        if started:
+            self._foresee(resize, host)
         try:
-            self._domain(hand, host, {**self._sized(resize, uri, resize["new"]), "state": "present"}, resize)
+            self._domain(hand, host, {**self._sized(resize, uri, new), "state": "stopped" if started else "present"}, resize)
         except DroverError as problem:
             raise DroverError(
                 f"{problem} It is there with another size. {_again(resize)} Or revert it with drover_resize=revert."

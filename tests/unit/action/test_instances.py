@@ -368,3 +368,13 @@ def test_c2_a_size_that_somebody_has_changed_by_hand_is_not_taken_back(fleet_url
     with pytest.raises(AnsibleActionFail, match="has 3 vCPU and 64 MiB"):
         run("instance_migrate", store_url=fleet_url, instances=["web"], cold=True, host="kvm2")
     assert at(there, "kvm1")["vcpus"] == 3
+
+
+def test_b4_a_resize_goes_on_with_one_that_somebody_has_started_at_its_destination(fleet_url, there):
+    """It came there with its old size, and the run was killed: what it needs to be off for, the run does."""
+    step(fleet_url, "begun", flavor="big", host="kvm2")
+    step(fleet_url, "left")
+    move(there, "web", "kvm1", "kvm2")
+    there.hosts["kvm2"].domains()[uuid_of("web")].create()
+    assert resize(fleet_url, flavor="big")["resizes"][0]["arrived"] is True
+    assert (at(there, "kvm2")["vcpus"], at(there, "kvm2")["state"]) == (2, "running") and at(there, "kvm1") is None
