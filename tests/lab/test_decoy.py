@@ -87,7 +87,7 @@ class Decoy:
 
     def words(self, *words: str, environment: dict[str, str] | None = None) -> list[str]:
         given = [f"{name}={value}" for name, value in (environment or {}).items()]
-        return [*self.root, "nsenter", f"--target={self.pid}", "--mount", f"--wd={os.getcwd()}", "env", *given, *words]
+        return [*self.root, "nsenter", f"--target={self.pid}", "--mount", "--root", f"--wd={os.getcwd()}", "env", *given, *words]
 
     def virsh(self, *words: str, text: str | None = None) -> str:
         command = self.words("virsh", "-q", "-c", "qemu:///system", *words)

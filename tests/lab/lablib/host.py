@@ -104,8 +104,9 @@ def boot(layout: Layout, host: Host, kvm_state: str) -> str:
     reason = kvm.problem() if kvm_state == "ask" else ""
     if reason:
         for daemon in daemons:
-            daemon.terminate()
-            daemon.wait(STOP_TIMEOUT)
+            # It has no guest yet. Asked to end, it would wait for the QEMU that it asks for its features.
+            daemon.kill()
+            daemon.wait()
         kvm.hide()
         start_libvirt(host)
     return reason
