@@ -17,6 +17,7 @@ import json
 import os
 import pathlib
 import runpy
+import shlex
 import shutil
 import subprocess
 import sys
@@ -34,6 +35,9 @@ from conftest import HERE, Lab, run  # noqa: E402
 
 GIVEN = {"drover_shared_pools": ["shared"], "drover_ram_allocation_ratio": 100.0, "drover_cpu_allocation_ratio": 100.0}
 OFF = {"drover_host": "kvm1", "drover_host_is_off": "kvm1 is powered off", **GIVEN}
+
+#: When the guests of a host were started, in seconds since 1970.
+STARTED = "import glob, os; print(*(os.stat(path).st_mtime for path in glob.glob('/run/libvirt/qemu/guest*.pid')))"
 
 
 def measure(fleet: Fleet, instances: int) -> dict[str, float]:
@@ -54,7 +58,7 @@ def measure(fleet: Fleet, instances: int) -> dict[str, float]:
     discovered = time.time() - cut
     fleet.playbook("evacuate", "-e", json.dumps(OFF))
     evacuated = time.time() - cut
-    started = [fleet.run(host, "find /run/libvirt/qemu -name 'guest*.pid' -printf '%T@ '") for host in ("kvm2", "kvm3")]
+    started = [fleet.run(host, f"python3 -c {shlex.quote(STARTED)}") for host in ("kvm2", "kvm3")]
     times = [float(each) for text in started for each in text.split()]
     assert len(times) == instances, times
     return {"discovered_s": discovered, "first_guest_s": min(times) - cut, "last_guest_s": max(times) - cut, "evacuated_s": evacuated}
