@@ -138,14 +138,14 @@ class Starting:
         """
         look = self._fresh({uuid: name}, host)
         may_have = {each for each in look.silent if silent and each != host and each not in self._without.get(uuid, ())}
-        proof = certainty.may_start(host, uuid, self._without_old(host, uuid, look), may_have)
+        seen = {place: domains.get(uuid) for place, domains in look.seen.items()}
+        proof = certainty.may_start(host, uuid, seen if silent else self._without_old(host, uuid, seen), may_have)
         if proof is None:
             _refuse(look, may_have, host, uuid, refused)
         return proof
 
-    def _without_old(self, host: str, uuid: str, look: _Look) -> dict[str, str | None]:
-        """Return the state of an instance on each host that was read, without definitions that an evacuation has left and that are off."""
-        seen = {place: domains.get(uuid) for place, domains in look.seen.items()}
+    def _without_old(self, host: str, uuid: str, seen: Mapping[str, str | None]) -> Mapping[str, str | None]:
+        """Leave out the definitions that an earlier evacuation has left and that are off: the next evacuation does not wait for them."""
         off = {place for place, state in seen.items() if place != host and state == OFF}
         if off:
             with self._store.read() as connection:
