@@ -23,6 +23,6 @@ class ActionModule(DroverAction):
             if not self._task.check_mode:
                 actions.note(connection, "run", "discovery")
                 continuity.note_all_read(connection, args["inventory_hosts"])
-            arrivals = compute_nodes.unseen_arrivals(connection)
+            arrivals = compute_nodes.unseen_arrivals(connection, now)
         # Figures of use are no change, as in a discovery.
         return {"changed": False, "day": int(now // history.DAY), "unseen_arrivals": arrivals}

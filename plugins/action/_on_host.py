@@ -13,6 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border imp
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import DroverAction
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import NotThisHost, Unreachable
 
+#: Modules whose connections go past masters of SSH.
 PAST_MASTERS = ("_boot_info", "ansible.builtin.command")
 #: Seconds between two attempts.
 PAUSE = 2

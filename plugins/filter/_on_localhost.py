@@ -22,15 +22,18 @@ def on_localhost(limit: str | None, groups: Mapping[str, Iterable[str]], takes_l
             else "Run it without --limit. Name the host or the instance with a variable, such as -e drover_host=kvm1 or -e drover_instance=web1."
         )
         raise AnsibleFilterError(f"Nothing was done: --limit {limit} leaves out localhost, where this playbook works. {advice}")
-    # A group that the playbook makes has no host yet, and a limit holds for it all the same.
-    known = (
-        groups if any(later in hosts for hosts in groups.values()) else {**groups, "all": [*groups.get("all", ()), "new"], later: ["new"]}
-    )
-    if limit and later and not hosts_of(later, limit, known):
+    if limit and later and not hosts_of(later, limit, _with(later, groups)):
         raise AnsibleFilterError(
             f"Nothing was done: --limit {limit} leaves out {later}, on which this playbook works after localhost. Run it without --limit."
         )
     return "localhost"
+
+
+def _with(later: str, groups: Mapping[str, Iterable[str]]) -> Mapping[str, Iterable[str]]:
+    """Add a group that a playbook makes: it has no host yet, and a limit holds for it all the same."""
+    if any(later in hosts for hosts in groups.values()):
+        return groups
+    return {**groups, "all": [*groups.get("all", ()), "new"], later: ["new"]}
 
 
 def hosts_of(pattern: str, limit: str, groups: Mapping[str, Iterable[str]]) -> list[str]:

@@ -10,6 +10,7 @@ machine gave it.
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
@@ -50,12 +51,13 @@ class HostModule(AnsibleModule):
         except (ValueError, AttributeError) as problem:
             self.fail_json(msg=f"{_machine.EXPECTED} cannot be read: {problem}. Nothing was done.", begun=False)
             return
-        self.machine["verdict"] = _machine.judge(expected, self.machine, self._host_uuid)
+        of_libvirt = functools.lru_cache(maxsize=None)(self._host_uuid)
+        self.machine["verdict"] = _machine.judge(expected, self.machine, of_libvirt)
         uri = self.params.get("uri") or ""
         if self.machine["verdict"] == _machine.OTHER:
             sentence: str | None = _machine.refusal(expected, self.machine, _libvirt.host_name())
         else:
-            sentence = None if not uri or _libvirt.is_local(uri) else _machine.wrong_libvirt(expected, uri, self._host_uuid())
+            sentence = None if not uri or _libvirt.is_local(uri) else _machine.wrong_libvirt(expected, uri, of_libvirt())
         if sentence is not None:
             self.machine["verdict"] = _machine.OTHER
             self.fail_json(msg=sentence, not_this_host=True, begun=False)

@@ -112,7 +112,7 @@ def _fleet(url: str) -> None:
         picked = scheduling.decide(connection, wanted, Policy.from_mapping({}), AT)
     with Store.open(url).write(together=True) as connection:
         claims.claim(connection, picked, AT - 60, actor="ada@desk, process 4711")
-        # The picture shows the same person, whoever makes it.
+        # The picture names ada, and not the user who makes it.
         same = {
             "created_at": AT - 60,
             "user": "ada",

@@ -30,8 +30,7 @@ def binding(domain: Mapping[str, Any], disk: Mapping[str, Any], name: str, is_me
         what = f"{name} is not there any more, and only the running guest has what is in it"
         way_out = (
             f"save it with virsh blockcopy {shlex.quote(domain['name'])} {disk['target']} --dest NEW_FILE --transient-job --wait --pivot on its host; "
-            f"a shutdown "
-            "loses it"
+            "a shutdown loses it"
         )
     else:
         what = f"{name} does not exist"

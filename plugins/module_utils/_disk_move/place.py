@@ -69,8 +69,7 @@ def refuse(conn: Any, uuid: str, place: Place) -> None:
     if name in found.listVolumes():
         raise LibvirtProblem(
             f"{what} exists already. Nothing was overwritten: if nobody needs it, remove it with virsh vol-delete {shlex.quote(name)} {shlex.quote(pool)}, "
-            f"or choose another "
-            "destination."
+            "or choose another destination."
         )
     if place.type == "block":
         _attached_files.refuse_used(conn, None, place.name, _attached_files.look_at(place.name), False)

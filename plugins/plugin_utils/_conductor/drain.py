@@ -233,7 +233,8 @@ class Drain:
         for host in self._left():
             with self._apart(host):
                 self._shown[host] = self._hosts.discover(host)["occupants"]
-                self._refuse_unrecorded(host)
+                if self.request.plan_only:
+                    self._refuse_unrecorded(host)
         settled: set[str] = set()
         while True:
             self.plan = self._planned()

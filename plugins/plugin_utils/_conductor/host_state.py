@@ -90,6 +90,8 @@ def _refuse_while_stale(connection: Connection, host: str) -> None:
     If their new host is off too, only a definition that is left here may be needed for their restart, so it stays and holds nothing back.
     """
     left = evacuations.left_behind(connection, [host])
+    if not left:
+        return
     off = {name for name, known in looks.hosts(connection).items() if known.is_off}
     states = compute_nodes.domain_states(connection, [each["uuid"] for each in left])
     names = [each["name"] for each in left if each["host"] not in off or states.get((each["uuid"], each["source_node"])) != "shutoff"]

@@ -132,6 +132,11 @@ def _patiently(call: Callable[[], Any], busy_seconds: float, unreached_seconds: 
 
 
 def _would_change(controller: Controller, wish: str) -> bool:
+    """Look once; an answer that tells no state proves nothing.
+
+    :raises Unreached: it cannot be reached.
+    :raises Busy: it has no time.
+    """
     try:
         return controller.look().state != REQUESTS[wish]
     except (Refused, Uncertain):
@@ -140,6 +145,6 @@ def _would_change(controller: Controller, wish: str) -> bool:
 
 def _is_so(controller: Controller, wish: str) -> bool:
     try:
-        return controller.look().state == REQUESTS[wish]
-    except (Refused, Unreached, Uncertain, Busy):
+        return not _would_change(controller, wish)
+    except (Unreached, Busy):
         return False

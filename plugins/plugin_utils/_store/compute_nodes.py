@@ -175,10 +175,12 @@ def machines(connection: Connection, node_ids: Iterable[int]) -> dict[int, tuple
     return {row.id: (row.host, row.hypervisor_hostname, (row.facts or {}).get("host_uuid")) for row in rows}
 
 
-def unseen_arrivals(connection: Connection) -> list[str]:
+def unseen_arrivals(connection: Connection, now: float) -> list[str]:
     """Return the hosts that show an instance of which the host that the store has for it shows nothing any more.
 
-    Somebody has moved it by hand, and its new host was read before its old one. The next look at the new host records it there.
+    Somebody has moved it by hand, and its new host was read before its old one, in this look. The next look at the new host records it there.
+
+    :param now: in seconds since 1970. A host of an earlier look may be down, and is not waited for in each discovery.
     """
     instances, domains, nodes, migrations = tables.instances, tables.domains, tables.compute_nodes, tables.migrations
     own = domains.alias("own")
@@ -191,6 +193,7 @@ def unseen_arrivals(connection: Connection) -> list[str]:
         .where(
             own.c.uuid.is_(None),
             nodes.c.reported,
+            nodes.c.updated_at >= now - ONE_LOOK,
             instances.c.state != "building",
             ~sa.exists().where(migrations.c.instance_uuid == instances.c.uuid, migrations.c.status.in_(tables.HOLDING_MIGRATION)),
         )

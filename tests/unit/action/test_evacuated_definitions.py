@@ -25,6 +25,21 @@ def discover(url, *hosts, **more):
         run("compute_node", {"inventory_hostname": host, "drover_cpu_allocation_ratio": 4.0, **GROUPS}, store_url=url, **more)
 
 
+def evacuate(url, host):
+    others = [each for each in HOSTS if each != host]
+    evacuation = {"host": host, "others": others, "force": RULES, "store_url": url}
+    run("evacuate", GROUPS, state="judged", said=f"{host} is powered off", **evacuation)
+    run("evacuate", GROUPS, state="restarted", read=others, unmovable="skip", **evacuation)
+
+
+def die(url, there, host):
+    """The power of a host goes, and a discovery of all sees it."""
+    there.hosts[host].power_off()
+    discover(url, *(each for each in HOSTS if each != host and there.hosts[each].on))
+    with pytest.raises(AnsibleConnectionFailure):
+        discover(url, host)
+
+
 @pytest.fixture
 def url(fleet_url, there, capsys):
     there.hosts["kvm1"].define("app", uuid_of("app"))
@@ -32,9 +47,7 @@ def url(fleet_url, there, capsys):
     there.hosts["kvm1"].power_off()
     with pytest.raises(AnsibleConnectionFailure):
         discover(fleet_url, "kvm1")
-    evacuation = {"host": "kvm1", "others": HOSTS[1:], "force": RULES, "store_url": fleet_url}
-    run("evacuate", GROUPS, state="judged", said="kvm1 is powered off", **evacuation)
-    run("evacuate", GROUPS, state="restarted", read=HOSTS[1:], unmovable="skip", **evacuation)
+    evacuate(fleet_url, "kvm1")
     there.hosts["kvm1"].power_on()
     assert there.where()["app"] == [("kvm1", "shutoff"), ("kvm2", "running")]
     there.calls.clear()
@@ -126,13 +139,8 @@ def test_one_that_runs_on_its_old_host_is_not_touched(url, there):
 
 def test_its_new_host_dies_before_anybody_has_read_the_old_one(url, there, capsys):
     """The definition that the first evacuation has left keeps nothing from its restart, and goes when the newest host has shown it."""
-    there.hosts["kvm2"].power_off()
-    discover(url, "kvm1", "kvm3")
-    with pytest.raises(AnsibleConnectionFailure):
-        discover(url, "kvm2")
-    evacuation = {"host": "kvm2", "others": ["kvm1", "kvm3"], "force": RULES, "store_url": url}
-    run("evacuate", GROUPS, state="judged", said="kvm2 is powered off", **evacuation)
-    run("evacuate", GROUPS, state="restarted", read=["kvm1", "kvm3"], unmovable="skip", **evacuation)
+    die(url, there, "kvm2")
+    evacuate(url, "kvm2")
     assert there.where()["app"] == [("kvm1", "shutoff"), ("kvm2", "shutoff"), ("kvm3", "running")] and fleets.where(url)["app"] == "kvm3"
     discover(url, "kvm3", "kvm1")
     assert there.where()["app"] == [("kvm2", "shutoff"), ("kvm3", "running")]
@@ -141,18 +149,12 @@ def test_its_new_host_dies_before_anybody_has_read_the_old_one(url, there, capsy
 def test_its_new_host_dies_and_only_the_old_one_has_room(url, there, capsys):
     """Neither waits for the other: the old host comes back with the definition that it has kept, and the instance is restarted there."""
     run("host", store_url=url, host="kvm3", state="disabled", reason="a new fan")
-    there.hosts["kvm2"].power_off()
-    discover(url, "kvm1", "kvm3")
-    with pytest.raises(AnsibleConnectionFailure):
-        discover(url, "kvm2")
-    evacuation = {"host": "kvm2", "others": ["kvm1", "kvm3"], "force": RULES, "store_url": url}
-    run("evacuate", GROUPS, state="judged", said="kvm2 is powered off", **evacuation)
-    run("evacuate", GROUPS, state="restarted", read=["kvm1", "kvm3"], unmovable="skip", **evacuation)
+    die(url, there, "kvm2")
+    evacuate(url, "kvm2")
     assert there.where()["app"] == [("kvm1", "shutoff"), ("kvm2", "shutoff")]
     run("undrain", GROUPS, store_url=url, host="kvm1")
     assert there.where()["app"] == [("kvm1", "shutoff"), ("kvm2", "shutoff")], "nobody has said that it is to start"
-    run("evacuate", GROUPS, state="judged", said="kvm2 is powered off", **evacuation)
-    run("evacuate", GROUPS, state="restarted", read=["kvm1", "kvm3"], unmovable="skip", **evacuation)
+    evacuate(url, "kvm2")
     assert there.where()["app"] == [("kvm1", "running"), ("kvm2", "shutoff")] and fleets.where(url)["app"] == "kvm1"
     discover(url, "kvm1", "kvm3")
     assert there.where()["app"] == [("kvm1", "running"), ("kvm2", "shutoff")]
