@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.plan_info import PLAN_INFO_SPEC, PLAN_INFO_VARIABLES, PlanInfo
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import RollingQuestion
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import RollingQuestion, naming_own
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
@@ -27,5 +27,6 @@ class ActionModule(PlanInfo):
 
     def answer(self, connection: Connection, policy: Policy, args: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         names = ("spare_hosts", "batch_size", "back", "unmovable", "service_down_time")
-        plan = RollingQuestion(policy, **{name: args[name] for name in names}).plan(connection, args["hosts"], args["empty"])
+        question = RollingQuestion(policy, **{name: args[name] for name in names})
+        plan = naming_own(question.plan(connection, args["hosts"], args["empty"]), self.own)
         return {"plan": plan}, plan["lines"]

@@ -41,7 +41,10 @@ class ActionModule(DroverAction):
         who = f"Quota of project {project}"
         limits = {name: _limit(f"{who}: {name}", name, args[name]) for name in NOVA if args[name] is not None}
         given = {name: _limit(f"{who}: resources: {name}", name, value) for name, value in (args["resources"] or {}).items()}
+        warnings: list[str] = []
         with self.store(args, task_vars).write() as connection:
+            if self._task.check_mode:
+                warnings = classes_and_traits.assume(connection, classes_and_traits.RESOURCE_CLASS, given, f"{who}: resources")
             classes_and_traits.check_known(connection, classes_and_traits.RESOURCE_CLASS, given, f"{who}: resources")
             before = quotas.read(connection, [project]).get(project)
             if args["state"] == "absent":
@@ -54,6 +57,8 @@ class ActionModule(DroverAction):
                     )
                 after, changed = quotas.ensure(connection, project, {**limits, **given})
                 result = {"changed": changed, "quota": {"project": project, "limits": after}}
+        if warnings:
+            result["warnings"] = warnings
         if self._task.diff:
             result["diff"] = [difference(project, before, (result.get("quota") or {}).get("limits") or None)]
         return result

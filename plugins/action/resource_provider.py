@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC, DroverAction
-from ansible_collections.drover.compute.plugins.plugin_utils._placement import resource_providers
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import classes_and_traits, resource_providers
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.provider_info import ProviderDescription
+from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
 IDENTITY = ("name", "uuid", "generation")
 WANTED = ("parent", "inventories", "traits", "aggregates")
@@ -40,7 +41,9 @@ class ActionModule(DroverAction):
             if args["state"] == "absent":
                 before = resource_providers.delete(connection, **identity)
             else:
-                before, after, warnings = resource_providers.ensure(connection, **identity, **{name: args[name] for name in WANTED})
+                warnings = self._assumed(connection, args) if self._task.check_mode else []
+                before, after, more = resource_providers.ensure(connection, **identity, **{name: args[name] for name in WANTED})
+                warnings += more
         result: dict[str, Any] = {"changed": before != after}
         if after is not None:
             result["resource_provider"] = after
@@ -50,3 +53,9 @@ class ActionModule(DroverAction):
             name = (after or before or args)["name"]
             result["diff"] = [{"before": before or {}, "after": after or {}, "before_header": name, "after_header": name}]
         return result
+
+    @staticmethod
+    def _assumed(connection: Connection, args: dict[str, Any]) -> list[str]:
+        where = f"Resource provider {args['name'] or args['uuid']}"
+        kinds = ((classes_and_traits.RESOURCE_CLASS, args["inventories"]), (classes_and_traits.TRAIT, args["traits"]))
+        return [text for kind, names in kinds for text in classes_and_traits.assume(connection, kind, names or (), where)]

@@ -123,6 +123,7 @@ _raw:
     lines: {description: The plan as lines of text for people., type: list, elements: str, returned: always}
 """
 
+import dataclasses
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import DroverLookup, flat
@@ -147,6 +148,7 @@ class LookupModule(DroverLookup):
 
     def answer(self, terms: list[Any]) -> list[Any]:
         question = DrainQuestion.of_options(self.policy(), {name: self.get_option(name) for name in SAME})
-        excluded = self.get_option("excluded")
-        with self.store().read() as connection:
+        excluded, store = self.get_option("excluded"), self.store()
+        question = dataclasses.replace(question, own=self.own(store).guests())
+        with store.read() as connection:
             return [question.plan(connection, host_names(flat(terms)), excluded)]

@@ -74,7 +74,7 @@ _raw:
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import DroverLookup, flat
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import RollingQuestion
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import RollingQuestion, naming_own
 
 
 class LookupModule(DroverLookup):
@@ -90,5 +90,7 @@ class LookupModule(DroverLookup):
     def answer(self, terms: list[Any]) -> list[Any]:
         names = ("spare_hosts", "batch_size", "back", "unmovable", "service_down_time")
         question = RollingQuestion(self.policy(), **{name: self.get_option(name) for name in names})
-        with self.store().read() as connection:
-            return [question.plan(connection, flat(terms) if terms else None, self.get_option("empty"))]
+        store = self.store()
+        with store.read() as connection:
+            plan = question.plan(connection, flat(terms) if terms else None, self.get_option("empty"))
+        return [naming_own(plan, self.own(store))]

@@ -271,7 +271,7 @@ class Fleet:
 
     def run(self, host: str, command: str) -> str:
         """What a command says on a host; it must succeed."""
-        done = self.lab.host(host).run(command.replace("%", "%%"))
+        done = self.lab.host(host).run(command)
         assert done.rc == 0, f"{host}: {command}: {done.stdout}{done.stderr}"
         return done.stdout
 

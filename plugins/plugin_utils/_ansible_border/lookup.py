@@ -12,7 +12,8 @@ from ansible.errors import AnsibleError
 from ansible.plugins.lookup import LookupBase
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import options
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import options, own_known
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.own_machines import OwnMachines
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import policy_file
@@ -54,10 +55,14 @@ class DroverLookup(LookupBase):
         """Open the store."""
         return Store.open(self._store_url)
 
+    def own(self, store: Store) -> OwnMachines:
+        """Return the controller and the server of the store, where they are in this fleet."""
+        return own_known.machines(store, self._variables, self._templar)
+
     def _collect(self, variables: Mapping[str, Any], given: dict[str, Any]) -> None:
         known = sorted({*self.VARIABLES, "store_url", *self.OPTIONS})
         validation.check_keys("This lookup", given, known, "option")
-        self._playbook_folder = variables.get("playbook_dir")
+        self._playbook_folder, self._variables = variables.get("playbook_dir"), variables
         self._store_url = options.store_url(given, variables, self._templar)
         # Ansible does not template a value that it takes from a variable.
         for option, variable in self.VARIABLES.items():

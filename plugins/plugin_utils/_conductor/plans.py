@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.own_machines import OwnMachines
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import read_fleet, read_whole_fleet
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import limits as migration_limits
@@ -224,6 +225,11 @@ class RollingQuestion:
         plan: RollingPlan = plan_rolling(columns, instances, self.policy, hosts, self.spare_hosts, self.batch_size or None, self.back)
         plan["down"] = _down(columns, [host for batch in plan["batches"] for host in batch])
         return {**plan, "lines": rolling_lines(plan)}
+
+
+def naming_own(plan: RollingPlan, own: OwnMachines) -> RollingPlan:
+    """Name the machines that a run from here needs itself, in the lines of a plan that has something to do."""
+    return {**plan, "lines": [*plan["lines"], *own.sentences()]} if plan["batches"] else plan
 
 
 @dataclasses.dataclass(frozen=True)

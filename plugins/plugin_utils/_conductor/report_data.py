@@ -22,6 +22,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy i
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
 from ansible_collections.drover.compute.plugins.plugin_utils._store import evacuations, instances, overview
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import pools_listing
 
 
 def read(
@@ -48,6 +49,7 @@ def read(
         each["addresses"] = addresses.get(each["uuid"], [])
     losses = host_losses(wanted, plan_capacities(columns, specs, policy, placed), evacuations.with_local_disks(connection))
     seen = {**overview.read(connection, now, service_down_time, columns), "instances": listed, "own": [each._asdict() for each in own]}
+    seen["further_pools"] = pools_listing.of_fleet(connection)
     found = view(seen, losses["fatal"])
     return {
         **found,

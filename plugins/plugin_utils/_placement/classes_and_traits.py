@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 try:
     import os_resource_classes
@@ -24,6 +25,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._validation import 
 CUSTOM = "CUSTOM_"
 MAX_LENGTH = 255
 _ALLOWED = re.compile(r"[A-Z0-9_]+")
+_CUSTOM = re.compile(CUSTOM + _ALLOWED.pattern)
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,22 @@ def check_stored(kind: Kind, asked: Mapping[str, str], stored: Collection[str]) 
                 f"{key} names the {kind.word} '{name}', which does not exist: it is no standard one and the store has "
                 f"no such custom one. Correct the name, or make the {kind.word} first."
             )
+
+
+def assume(connection: Connection, kind: Kind, names: Iterable[Any], where: str) -> list[str]:
+    """Make the custom names of a dry run that are not there yet, as a task before it will have made them in the run itself.
+
+    :param connection: of a transaction that is rolled back.
+    :param names: what is no custom name is left to check_known().
+    :returns: a warning for each.
+    """
+    wanted = {each for each in names if isinstance(each, str) and len(each) <= MAX_LENGTH and _CUSTOM.fullmatch(each)}
+    missing = sorted(wanted - _existing(connection, kind, wanted))
+    bulk.insert(connection, kind.table, [{"name": name} for name in missing])
+    return [
+        f"{where}: there is no {kind.word} {name} yet. The run itself fails here unless a task before makes it with drover.compute.{kind.module}."
+        for name in missing
+    ]
 
 
 def ensure(connection: Connection, kind: Kind, names: Iterable[str]) -> tuple[list[str], list[str]]:

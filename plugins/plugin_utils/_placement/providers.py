@@ -55,6 +55,13 @@ def inventories(connection: Connection, provider_ids: Iterable[int]) -> list[Row
     return bulk.among(connection, query, table.c.provider_id, provider_ids)
 
 
+def inventories_of_classes(connection: Connection, prefix: str) -> list[Row]:
+    """Return the inventories whose resource class begins with a text, by class, each with the class as ``name``."""
+    table, classes = tables.inventories, tables.resource_classes
+    query = sa.select(table, classes.c.name).join(classes, classes.c.id == table.c.class_id)
+    return list(connection.execute(query.where(classes.c.name.startswith(prefix, autoescape=True)).order_by(classes.c.name)))
+
+
 def ratios(connection: Connection, provider_ids: Iterable[int]) -> dict[tuple[int, str], float]:
     """Return the stored allocation ratios by (provider id, class)."""
     return {(row.provider_id, row.name): row.allocation_ratio for row in inventories(connection, provider_ids)}

@@ -119,6 +119,16 @@ class ListedPool(TypedDict):
     physical_used_gb: float | None
 
 
+class FurtherPool(TypedDict):
+    """All further storage pools of one name, see ListedPool. pools: how many storages that are. Amounts in GiB."""
+
+    name: str
+    pools: int
+    total_gb: int
+    capacity_gb: int
+    used_gb: int
+
+
 class HostAggregate(TypedDict):
     """A host aggregate; the key availability_zone of its metadata makes it a zone."""
 

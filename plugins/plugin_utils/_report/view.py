@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypedDict
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import natural
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FurtherPool
 from ansible_collections.drover.compute.plugins.plugin_utils._report import formatting, text
 from ansible_collections.drover.compute.plugins.plugin_utils._report.anchor import host_anchor
 from ansible_collections.drover.compute.plugins.plugin_utils._report.attention import attention
@@ -49,10 +50,10 @@ class Figure(TypedDict):
 def view(overview: Mapping[str, Any], fatal: Sequence[str] = ()) -> dict[str, Any]:
     """Make everything that the page shows, except capacity and plans.
 
-    :param overview: what the store's overview.read() returns, and instances (of instances.listing(), with addresses).
+    :param overview: what the store's overview.read() returns, instances (of instances.listing(), with addresses) and further_pools.
     :param fatal: the hosts whose loss the others cannot take.
     :returns: a dict: summary, seen (see _seen()), attention (see attention.py), hosts, nowhere (instances on no host), map (see heat.py),
-        pools, zones, aggregates, migrations, days, decisions (see decision.py), power_events, actions (with who and where), newest (instances),
+        pools, further_pools, zones, aggregates, migrations, days, decisions (see decision.py), power_events, actions (with who and where), newest (instances),
         rolling.
     """
     hosts = [_host(each, number) for number, each in enumerate(overview["hosts"])]
@@ -69,6 +70,7 @@ def view(overview: Mapping[str, Any], fatal: Sequence[str] = ()) -> dict[str, An
         "decisions": [decision(each) for each in overview["decisions"]],
         "map": heat_map(hosts),
         "pools": pools,
+        "further_pools": [_further_pool(each) for each in overview["further_pools"]],
         "zones": _zones(hosts),
         "aggregates": [_aggregate(each) for each in overview["aggregates"]],
         "migrations": [migration(each) for each in overview["migrations"]],
@@ -227,6 +229,11 @@ def _pools(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         }
         for name, pool in sorted(found.items(), key=lambda each: natural(each[0]))
     ]
+
+
+def _further_pool(each: FurtherPool) -> dict[str, Any]:
+    amounts = {"used": each["used_gb"], "capacity": each["capacity_gb"], "total": each["total_gb"]}
+    return {**each, **_figure_of("disk_gb", "disk", formatting.disk, amounts, (None, None), False), "name": each["name"]}
 
 
 def sums(hosts: Sequence[Mapping[str, Any]]) -> list[Figure]:

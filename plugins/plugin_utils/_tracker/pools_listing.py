@@ -1,14 +1,15 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The further storage pools of a host for people: what is promised of each, beside what its storage physically has in use."""
+"""The further storage pools of a host and of the fleet for people: the amounts promised, beside those that the storage of a host has in use."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import inventory, providers
-from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import ListedPool
+from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FurtherPool, ListedPool
+from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import POOL_PREFIX, pool_of
 from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_pools
@@ -44,3 +45,16 @@ def of_host(connection: Connection, host: str) -> list[ListedPool]:
             }
         )
     return listed
+
+
+def of_fleet(connection: Connection) -> list[FurtherPool]:
+    """Return what is promised in all pools of each name, by name; a pool that several hosts share counts once."""
+    found: dict[str, FurtherPool] = {}
+    for row in providers.inventories_of_classes(connection, POOL_PREFIX):
+        reserved = inventory.reserved_of(row)
+        each = found.setdefault(row.name, {"name": pool_of(row.name), "pools": 0, "total_gb": 0, "capacity_gb": 0, "used_gb": 0})
+        each["pools"] += 1
+        each["total_gb"] += row.total
+        each["capacity_gb"] += int((row.total - reserved) * row.allocation_ratio)
+        each["used_gb"] += row.used
+    return list(found.values())

@@ -58,6 +58,25 @@ def test_resource_provider(url):
     assert run("resource_provider", name="gpu", state="absent", store_url=url)["changed"] is False
 
 
+def test_a_dry_run_goes_on_past_what_a_task_before_would_have_made(url):
+    before = fleets.snapshot(url)
+    wanted = {"name": "license", "inventories": {"CUSTOM_LICENSE": {"total": 4}}, "traits": ["CUSTOM_PAID"], "store_url": url}
+    run("resource_class", check=True, name="CUSTOM_LICENSE", store_url=url)
+    dry = run("resource_provider", check=True, **wanted)
+    assert dry["changed"] is True and dry["resource_provider"]["inventories"]["CUSTOM_LICENSE"]["total"] == 4
+    assert [text.partition(": ")[2].partition(" yet")[0] for text in dry["warnings"]] == [
+        "there is no resource class CUSTOM_LICENSE",
+        "there is no trait CUSTOM_PAID",
+    ]
+    quota = run("quota", check=True, project="shop", resources={"CUSTOM_LICENSE": 2}, store_url=url)
+    assert quota["changed"] is True and "CUSTOM_LICENSE" in quota["warnings"][0]
+    assert fleets.snapshot(url) == before
+    assert "there is no resource class CUSTOM_LICENSE" in failure("resource_provider", **wanted)
+    assert "there is no resource class LICENSE" in failure(
+        "resource_provider", check=True, name="x", inventories={"LICENSE": {}}, store_url=url
+    )
+
+
 def test_resource_provider_warns(prepared_url):
     fleets.discover(prepared_url, host("kvm1"))
     wanted = {"name": "pool", "store_url": prepared_url}

@@ -168,6 +168,18 @@ def test_drain_plan(fleet_url):
     assert contents(fleet_url) == before
 
 
+def test_plans_name_the_machines_that_a_run_needs_itself(fleet_url):
+    variables = {"drover_controller": "web1"}
+    (plan,) = ask("drain_plan", "kvm1", store_url=fleet_url, variables=variables)
+    assert [each["name"] for each in plan["moves"]][-1] == "web1", "its own guest is moved last"
+    assert "web1 is the controller and its store: it is moved live and last, and never stopped." in plan["lines"]
+    (plan,) = ask("rolling_plan", ["kvm3"], store_url=fleet_url, variables={"drover_controller": "kvm3"})
+    assert (
+        "kvm3 is the controller and its store: it is maintained last, and not rebooted or switched off by a run from there."
+        in plan["lines"]
+    )
+
+
 def test_drain_plan_says_what_is_copied(fleet_url):
     """Of disks on storage of the host alone; what is allocated, where that is known."""
     local = {"device": "disk", "type": "file", "format": "qcow2", "target": "vda", "readonly": False, "shareable": False}

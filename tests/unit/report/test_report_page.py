@@ -57,6 +57,26 @@ def test_the_sums_are_the_stores(small_url):
     assert (summary["memory_mb"]["physical"], summary["memory_mb"]["physical_total"]) == (3000, 4096)
 
 
+def test_further_storage_pools_are_summed_by_name_and_a_shared_one_counts_once(prepared_url):
+    fast = {"name": "fast", "type": "dir", "path": "/srv/fast", "capacity_gb": 500, "state": "running"}
+    san = {"name": "san", "type": "rbd", "path": None, "capacity_gb": 1000, "state": "running", "shared_id": "rbd:mon1:/vms"}
+    disk = {
+        "target": "vda",
+        "device": "disk",
+        "type": "file",
+        "source": "/srv/fast/a",
+        "path": "/srv/fast/a",
+        "capacity_bytes": 7 * 1024**3,
+    }
+    web1 = {"uuid": uuid_of("web1"), "name": "web1", "state": "running", "vcpus": 1, "memory_mb": 64, "disks": [disk]}
+    with_pools = {"pools": [fast, san], "storage_pools": ["fast", "san"]}
+    fleets.discover(prepared_url, host("kvm1", web1, **with_pools), host("kvm2", **with_pools))
+    shown = page(prepared_url).decode().partition('<table id="further-pools">')[2].partition("</table>")[0]
+    rows = [re.sub(r"<[^>]+>", " ", row).split() for row in shown.split("<tr>")[2:]]
+    assert [row[:2] for row in rows] == [["fast", "2"], ["san", "1"]], "two disks of hosts, and one pool of both"
+    assert "7 GiB of 1,000 GiB" in " ".join(rows[0]) and "0 GiB of 1,000 GiB" in " ".join(rows[1]), rows
+
+
 def lease(name):
     return {
         "name": name, "holder": "ada@<desk>", "process": "secret", "purpose": "drain", "acquired_at": NOW, "renewed_at": NOW, "expires_at": NOW
