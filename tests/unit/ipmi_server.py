@@ -13,6 +13,7 @@ import contextlib
 import socket
 import subprocess
 import sys
+import threading
 
 USER, PASSWORD = "drover", "bmc-secret"
 
@@ -56,6 +57,9 @@ def serve(address, mood, guid):
                 session.send_ipmi_response(code=0xD4)
             elif is_control and mood == "no soft shutdown" and request["data"][0] == 5:
                 session.send_ipmi_response(code=0xCC)
+            elif is_control and mood == "duplicate":
+                threading.Timer(1, self.control, [request["data"][0]]).start()
+                session.send_ipmi_response(code=0xCF)
             elif is_control and mood == "drops":
                 self.control(request["data"][0])
             else:

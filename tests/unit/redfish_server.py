@@ -56,6 +56,12 @@ class Ways:
     )
     #: {path: (status, where)}.
     redirects: dict = dataclasses.field(default_factory=dict)
+    #: {path: bytes or object} with which it answers instead.
+    answers: dict = dataclasses.field(default_factory=dict)
+    #: Methods of which it answers byte by byte, and never to the end.
+    drips: tuple = ()
+    #: How many times the list of reset types is busy.
+    busy_info: int = 0
     #: Answers to the list of systems with this.
     systems_answer: object = None
     #: UUID of the system, as it writes it.
@@ -69,7 +75,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         pass
 
     def reply(self, status, content=None, **headers):
-        body = b"" if content is None else json.dumps(content).encode()
+        body = b"" if content is None else content if isinstance(content, bytes) else json.dumps(content).encode()
         self.send_response(status)
         for name, value in headers.items():
             self.send_header(name.replace("_", "-"), value)
@@ -88,6 +94,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.reply(
             status, {"error": {"code": "Base.1.18.0.GeneralError", "message": general, "@Message.ExtendedInfo": extended}}, **headers
         )
+
+    def drip(self):
+        """Answer so slowly that no single pause is long, and without an end."""
+        with contextlib.suppress(OSError):
+            self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+            while not self.server.ended.wait(0.2):
+                self.wfile.write(b" ")
+        self.close_connection = True
 
     def is_stopped(self):
         """Answer what has nothing to do with the thing itself."""
@@ -124,7 +138,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         server.seen.append(("GET", path))
         if self.is_stopped() or self.is_busy("busy_looks"):
             return
-        if path == "/redfish/v1":
+        if path in ways.answers:
+            self.reply(200, ways.answers[path])
+        elif "GET" in ways.drips:
+            self.drip()
+        elif path == "/redfish/v1":
             self.reply(200, {"@odata.id": "/redfish/v1/", "RedfishVersion": "1.18.0", "Systems": {"@odata.id": SYSTEMS}})
         elif path == SYSTEMS:
             members = [{"@odata.id": f"{SYSTEMS}/{each}"} for each in ways.systems]
@@ -140,6 +158,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             told = {} if ways.uuid is None else {"UUID": ways.uuid}
             self.reply(200, {"@odata.id": path, **told, "PowerState": server.state, "Actions": {"#ComputerSystem.Reset": action}})
         elif path.endswith("/ResetActionInfo") and ways.described is not None:
+            if self.is_busy("busy_info"):
+                return
             self.reply(200, {"Parameters": [{"Name": "ResetType", "Required": True, "AllowableValues": list(ways.described)}]})
         else:
             self.problem(404, "Base.1.18.0.ResourceMissingAtURI", f"The resource at the URI '{self.path}' was not found.")
@@ -164,6 +184,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if ways.drops:
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)
+            return
+        if "POST" in ways.drips:
+            self.drip()
             return
         if ways.answers_after and server.ended.wait(ways.answers_after):
             return

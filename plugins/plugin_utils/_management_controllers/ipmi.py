@@ -26,8 +26,8 @@ _APP, _GET_SYSTEM_GUID = 0x06, 0x37
 _CONTROLS = {"off": 0x00, "on": 0x01, "shutdown": 0x05}
 #: Completion codes with which nothing was done, and the controller wants to be asked again: busy, out of space, being updated, being started.
 _BUSY = (0xC0, 0xC4, 0xD1, 0xD2)
-#: Completion codes that leave open whether it was done: time ran out, no answer of the part that does it, unspecified.
-_OPEN = (0xC3, 0xCE, 0xFF)
+#: Completion codes that leave open whether it was done: time ran out, no answer of the part that does it, it had the same packet before, unspecified.
+_OPEN = (0xC3, 0xCE, 0xCF, 0xFF)
 #: pyghmi's own code for no answer; the completion codes have one byte.
 _NO_CODE = 0xFFFF
 _LOGINS = 3

@@ -29,7 +29,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils._management_control
 from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers.address import Address
 from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers.answers import (
     DELAY,
-    REQUESTS,
     Busy,
     Look,
     Refused,
@@ -51,13 +50,35 @@ _BUSY = (429, 502, 503, 504)
 _UNSENT = (errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EHOSTDOWN)
 _MOST = 4 * 1024 * 1024
 _PAGES = 50
+_IN_URLS = "%:/?#[]@!$&'()*+,;=~-._"
+#: How many times a list of reset types is read that is busy.
+_TRIES = 3
 
 
 class _AsIs(urllib.request.HTTPRedirectHandler):
     """Follows no redirect: Python's own follows a POST with a GET, which is another wish, and sends the password anywhere."""
 
-    def redirect_request(self, *_given: Any) -> None:
+    def http_error_302(self, *_given: Any) -> None:
         return None
+
+    http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
+
+
+class _InTime(ssl.SSLSocket):
+    """A connection whose timeout is that of the whole answer: with Python's own, a byte now and then holds a run for ever."""
+
+    _until: float | None = None
+
+    def recv_into(self, *given: Any, **named: Any) -> int:
+        limit = self.gettimeout()
+        if self._until is None and limit is not None:
+            self._until = time.monotonic() + limit
+        if self._until is not None:
+            left = self._until - time.monotonic()
+            if left <= 0:
+                raise TimeoutError("the whole answer")
+            self.settimeout(left)
+        return super().recv_into(*given, **named)
 
 
 class Redfish:
@@ -82,7 +103,10 @@ class Redfish:
         self._resource_id, self._timeout = resource_id, timeout
         token = base64.b64encode(f"{user}:{password}".encode()).decode()
         self._headers = {"Accept": "application/json", "OData-Version": "4.0", "Authorization": f"Basic {token}"}
-        self._opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=_context(ca_path, validate_certs)), _AsIs)
+        self._said = ""
+        context = _context(ca_path, validate_certs)
+        context.sslsocket_class = _InTime
+        self._opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), _AsIs)
 
     def look(self) -> Look:
         system = self._system()
@@ -92,23 +116,20 @@ class Redfish:
 
     def send(self, request: str) -> None:
         try:
-            prepared = self._prepared(request)
+            target, body = self._prepared(request)
         except Uncertain as problem:
             raise Unreached(f"{problem}; nothing was sent") from None
-        if prepared is not None:
-            self._call("POST", *prepared)
+        self._call("POST", target, body)
 
     def close(self) -> None:
         """End: there is no session."""
 
-    def _prepared(self, request: str) -> tuple[str, dict[str, str]] | None:
-        """Return the path and the body of a request; None if the power is so already."""
+    def _prepared(self, request: str) -> tuple[str, dict[str, str]]:
+        """Return the path and the body of a request. The state that it reports may be an old one, so it does not matter."""
         system = self._system()
-        if _state(system) == REQUESTS[request]:
-            return None
         action = _action(system)
         target = action.get("target")
-        if not isinstance(target, str):
+        if not isinstance(target, str) or not target:
             raise Refused("it has no action that switches the power (#ComputerSystem.Reset); nothing was sent")
         allowed = self._allowed(action)
         possible = [each for each in _RESET_TYPES[request] if not allowed or each in allowed]
@@ -127,8 +148,8 @@ class Redfish:
         described = action.get("@Redfish.ActionInfo")
         if isinstance(described, str):
             try:
-                parameters = self._get(described).get("Parameters")
-            except (Refused, Uncertain):
+                parameters = self._soon(described).get("Parameters")
+            except (Refused, Uncertain, Busy):
                 # A request is never mapped to another one, so the controller itself refuses what it cannot do.
                 parameters = None
             for each in parameters if isinstance(parameters, list) else ():
@@ -136,6 +157,15 @@ class Redfish:
                     lists.append(each.get("AllowableValues"))
         sets = [{value for value in each if isinstance(value, str)} for each in lists if isinstance(each, list) and each]
         return set.intersection(*sets) or {"nothing"} if sets else set()
+
+    def _soon(self, path: str) -> dict[str, Any]:
+        """Read what may be missing: a busy controller is asked again, but not for as long as it wants."""
+        for _try in range(_TRIES):
+            try:
+                return self._get(path)
+            except Busy as busy:
+                time.sleep(min(busy.seconds, DELAY))
+        return self._get(path)
 
     def _system(self) -> dict[str, Any]:
         """Read the system, and compare its machine: all that is read or sent begins here."""
@@ -151,26 +181,46 @@ class Redfish:
         if self._resource_id:
             if self._resource_id not in members:
                 raise Refused(f"it has no system {self._resource_id} (drover_power_resource_id); it has: {self._plain(names)}")
-            return self._get(members[self._resource_id])
+            return self._member(members[self._resource_id], members.values())
         if len(members) != 1:
             raise Refused(
                 f"it has {len(members)} systems ({self._plain(names)}): set drover_power_resource_id to the id of the host"
                 if members
-                else "its list of systems is empty: see on its own page that it manages a machine"
+                else f"its list of systems is empty{self._said or ': see on its own page that it manages a machine'}"
             )
-        return self._get(next(iter(members.values())))
+        return self._member(*members.values(), members.values())
+
+    def _member(self, path: str, members: Collection[str]) -> dict[str, Any]:
+        """Read a system that is in the list.
+
+        :raises Refused: the answer is that of another system, or has no state.
+        """
+        system = self._get(path)
+        asked = path.rstrip("/")
+        for said in (system.get("@odata.id"), _action(system).get("target")):
+            for other in (each.rstrip("/") for each in members if isinstance(said, str)):
+                if other != asked and f"{said}/".startswith(f"{other}/") and not f"{said}/".startswith(f"{asked}/"):
+                    raise Refused(
+                        f"its answer to {self._plain(path)} is that of another system: it names {self._plain(said)}; nothing was sent"
+                    )
+        if "PowerState" not in system:
+            words = self._words(system, ": it says ")
+            if words:
+                raise Refused(f"its answer to {self._plain(path)} has no power state{words}")
+        return system
 
     def _members(self) -> Iterator[tuple[str, str]]:
         """Return the id and the path of each system."""
         root = self._get("/redfish/v1/")
         path = _link(root.get("Systems"))
         if path is None:
-            raise Refused("its service root has no list of systems (Systems)")
+            raise Refused(f"its service root has no list of systems (Systems){self._words(root, ': it says ')}")
         for _page in range(_PAGES):
             collection = self._get(path)
             members = collection.get("Members")
             if not isinstance(members, list):
                 raise Refused(f"{self._plain(path)} is no list of systems{self._words(collection, ': it says ')}")
+            self._said = self._words(collection, ": it says ")
             for each in members:
                 link = _link(each)
                 if link is None:
@@ -202,7 +252,7 @@ class Redfish:
                     target = answer.headers.get("Location")
                     if answer.code not in _REDIRECTS or not target:
                         self._raise(method, path, answer)
-                path = urllib.parse.urljoin(path, target)
+                path = self._url(_joined(path, target))
             except urllib.error.URLError as problem:
                 # Python wraps what goes wrong before the whole request is sent.
                 self._unanswered(method, problem.reason if isinstance(problem.reason, Exception) else problem, is_sent=False)
@@ -211,17 +261,19 @@ class Redfish:
         raise Refused(f"it redirects {self._plain(path)} again and again; nothing was done")
 
     def _url(self, path: str) -> str:
-        url = urllib.parse.urljoin(f"{self._base}/", path)
-        parts, base = urllib.parse.urlsplit(url), urllib.parse.urlsplit(self._base)
+        base = urllib.parse.urlsplit(self._base)
         try:
+            url = urllib.parse.urljoin(f"{self._base}/", path)
+            parts = urllib.parse.urlsplit(url)
             elsewhere = parts.scheme != "https" or parts.hostname != base.hostname or (parts.port or PORT) != base.port
         except ValueError:
-            elsewhere = True
+            url, elsewhere = path, True
         if elsewhere:
             raise Refused(
                 f"it leads to {self._plain(url)}, and the password is not sent to another address than drover_power_address; nothing was done"
             )
-        return url
+        # A link is a URL already; what does not belong into one would end the request.
+        return urllib.parse.quote(url, safe=_IN_URLS)
 
     def _unanswered(self, method: str, problem: Exception, is_sent: bool = True) -> NoReturn:
         """Raise what a missing answer means, by the type of the error."""
@@ -292,8 +344,15 @@ def _read(response: Any) -> Any:
     text = response.read(_MOST)
     try:
         return json.loads(text) if text.strip() else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
+
+
+def _joined(path: str, target: str) -> str:
+    try:
+        return urllib.parse.urljoin(path, target)
+    except ValueError:
+        return target
 
 
 def _link(value: Any) -> str | None:

@@ -136,6 +136,94 @@ def test_f07_it_was_so_already(bmc):
     assert ask(server, request="off")["changed"] is False and server.done == []
 
 
+def test_f07_brothers_off_is_sent_to_a_controller_that_says_off(bmc):
+    """Its state may be an old one, and a fence rests on it."""
+    server = bmc()
+    server.state = "Off"
+    assert ask(server, request="off")["changed"] is False and server.done == ["ForceOff"]
+
+
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_f07_brothers_an_answer_that_drips_has_a_limit(bmc, method):
+    server = bmc(drips=(method,))
+    begun = time.monotonic()
+    result = ask(server, request="off", timeout=2)
+    assert result["failed"] and "no answer within 2 s" in result["msg"]
+    assert (result["begun"], server.done) == ((True, ["ForceOff"]) if method == "POST" else (False, []))
+    assert time.monotonic() - begun < 30
+    if method == "GET":
+        assert "no answer within 2 s" in ask(server, timeout=2)["problem"]
+
+
+def test_f04_brothers_a_list_of_reset_types_that_is_busy(bmc):
+    server = bmc(announced="none", described=NO_GRACE, busy_info=1)
+    result = ask(server, request="shutdown")
+    assert result["begun"] is False and "cannot do GracefulShutdown" in result["msg"] and server.done == []
+    server.ways.busy_info, server.ways.retry_after = 99, "3600"
+    assert ask(server)["power_state"] == "on" and ask(server, request="off")["changed"] and server.done == ["ForceOff"]
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"@odata.id": "/redfish/v1/Systems/2"},
+        {"Actions": {"#ComputerSystem.Reset": {"target": "/redfish/v1/Systems/2/Actions/ComputerSystem.Reset"}}},
+    ],
+)
+def test_f07_brothers_a_controller_that_answers_with_another_system(bmc, lie):
+    one = "/redfish/v1/Systems/1"
+    actions = {"#ComputerSystem.Reset": {"target": f"{one}/Actions/ComputerSystem.Reset"}}
+    server = bmc(systems=("1", "2"), answers={one: {"@odata.id": one, "PowerState": "Off", "Actions": actions, **lie}})
+    found = ask(server, resource_id="1")
+    assert found["power_state"] == "unknown" and "/redfish/v1/Systems/2" in found["problem"], found
+    result = ask(server, resource_id="1", request="off")
+    assert result["begun"] is False and "another system" in result["msg"] and server.done == []
+    assert ask(server, resource_id="2", request="off")["changed"]
+
+
+DEEP = b"[" * 200000
+ODD_LINKS = ["https://[bad", "//[", "/redfish/v1/Syst\u00e8mes", "/a b\r\nX: y", "https://\u212a\u2100/", "", 7]
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        *({path: DEEP} for path in ("/redfish/v1", "/redfish/v1/Systems", "/redfish/v1/Systems/1")),
+        *({"/redfish/v1": {"Systems": {"@odata.id": link}}} for link in ODD_LINKS),
+        *({"/redfish/v1/Systems": {"Members": [{"@odata.id": link}]}} for link in ODD_LINKS),
+        *({"/redfish/v1/Systems/1": {"PowerState": "On", "Actions": {"#ComputerSystem.Reset": {"target": link}}}} for link in ODD_LINKS),
+        {"/redfish/v1/Systems": {"Members": [[]]}},
+        {"/redfish/v1/Systems/1": [{"PowerState": "Off"}]},
+        {"/redfish/v1/Systems/1": {"PowerState": ["Off"], "Actions": {"#ComputerSystem.Reset": "x"}}},
+        {"/redfish/v1/Systems/1": b""},
+        {"/redfish/v1/Systems/1": b"\xff\xfe{"},
+    ],
+)
+def test_f20_brothers_answers_of_a_wrong_form_are_a_sentence(bmc, answers):
+    """No traceback, and no request that nothing was known about."""
+    server = bmc(answers=answers)
+    found = ask(server)
+    assert not found.get("failed") and found["power_state"] in ("unknown", "on"), found
+    result = ask(server, request="off")
+    assert result["failed"] and result["begun"] is False and result["msg"] and server.done == [], result
+
+
+@pytest.mark.parametrize("where", ["https://[bad", "/\u00e9", "https://[fd00::1/redfish"])
+def test_f20_brothers_redirects_of_a_wrong_form(bmc, where):
+    server = bmc(redirects={"/redfish/v1/Systems/1/Actions/ComputerSystem.Reset": (307, where)})
+    result = ask(server, request="off")
+    assert result["failed"] and result["begun"] is False and server.done == [], result
+
+
+@pytest.mark.parametrize("path", ["/redfish/v1", "/redfish/v1/Systems", "/redfish/v1/Systems/1"])
+def test_f20_brothers_an_error_with_status_200(bmc, path):
+    words = {"error": {"code": "Base.1.18.0.GeneralError", "@Message.ExtendedInfo": [{"Message": "The inventory is being rebuilt."}]}}
+    more = {"Members": []} if path.endswith("Systems") else {}
+    server = bmc(answers={path: {**words, **more}})
+    found = ask(server)
+    assert found["power_state"] == "unknown" and "The inventory is being rebuilt" in found["problem"], found
+
+
 def test_f20_an_error_is_no_empty_list(bmc):
     server = bmc(refuses=403)
     problem = ask(server)["problem"]
@@ -239,6 +327,13 @@ def test_f04_ipmi_says_what_it_does_not_do(mood, words):
 def test_f07_ipmi_that_is_busy_is_tried_again():
     with ipmi_server.running("busy") as (port, bmc):
         assert command(port, request="off")["changed"] and bmc.stdout.readline().strip() == "0"
+
+
+def test_f07_brothers_ipmi_that_had_the_request_before():
+    """Completion code 0xCF: a packet that was sent again, as its answer was lost."""
+    with ipmi_server.running("duplicate") as (port, bmc):
+        result = command(port, request="off")
+        assert result["failed"] and result["begun"] is True and bmc.stdout.readline().strip() == "0"
 
 
 def test_f07_ipmi_whose_answer_is_lost_may_have_done_it():
