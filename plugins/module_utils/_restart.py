@@ -64,35 +64,82 @@ def _bring(
     conn: Any, order: Mapping[str, Any], timeout: float, check_mode: bool, surroundings: Surroundings, answer: dict[str, Any]
 ) -> tuple[bool, str]:
     domain = _power.find(conn, uuid=order["uuid"])
-    if domain is not None and (domain.isActive() or not order["running"]):
+    if domain is not None and domain.isActive():
         return False, _power.state_of(domain)
-    if domain is None:
-        if order["snapshotting"]:
-            order, images = newest(order)
-            answer["message"] = f", from {', '.join(images)}, made for a snapshot when its host died" if images else ""
-        _refuse(conn, order, surroundings)
+    if order["snapshotting"]:
+        order, images = newest(order)
+        answer["message"] = f", from {', '.join(images)}, made for a snapshot when its host died" if images else ""
+    if domain is not None:
+        return _bring_over(conn, domain, order, timeout, check_mode, answer)
+    _refuse(conn, order, surroundings)
     if check_mode:
         return True, "running" if order["running"] else "shutoff"
-    is_new = domain is None
     try:
-        if domain is None:
-            for each in order["mdevs"]:
-                _mdevs.make(conn, each)
-            domain = _power.define(conn, _distribution.for_host(conn, _locked(order["xml"])))
-        if bool(domain.autostart()) != bool(order["autostart"]):
-            domain.setAutostart(bool(order["autostart"]))
-        if order["running"]:
-            _power.start(domain, timeout)
-        return True, _power.state_of(domain)
+        for each in order["mdevs"]:
+            _mdevs.make(conn, each)
+        domain = _define(conn, order)
+        return True, _as_ordered(domain, order, timeout)
     except (LibvirtProblem, libvirt.libvirtError):
-        # The room here was claimed for this domain alone, so what is here of it is of this evacuation.
-        if domain is not None:
+        _take_back(conn, domain, order)
+        raise
+
+
+def _bring_over(
+    conn: Any, domain: Any, order: Mapping[str, Any], timeout: float, check_mode: bool, answer: dict[str, Any]
+) -> tuple[bool, str]:
+    """Bring a domain up of which a definition is here already: of a call that was cut off, or of the time before an earlier evacuation.
+
+    The store knows the newer one. The disks of an old one may be below those of today, and its start would destroy them.
+    """
+    if domain.hasManagedSaveImage(0):
+        raise LibvirtProblem(
+            f"an old definition of it is here whose memory was saved, and would go on with that over the disks of today: drop it with virsh "
+            f"managedsave-remove {order['uuid']}"
+        )
+    others = Surroundings(conn, order["uuid"])
+    if check_mode:
+        _refuse(conn, order, others)
+        return order["running"], "running" if order["running"] else "shutoff"
+    before, secret = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE
+    old, is_ours = domain.XMLDesc(secret), False
+    try:
+        domain = _define(conn, order)
+        is_ours = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE) == before
+        _refuse(conn, order, others)
+        for each in order["mdevs"]:
+            _mdevs.make(conn, each)
+        answer["message"] += "" if is_ours else ", in place of an old definition of it"
+        return order["running"] or not is_ours, _as_ordered(domain, order, timeout)
+    except (LibvirtProblem, libvirt.libvirtError, OSError):
+        if is_ours:
+            _take_back(conn, domain, order)
+        else:
             if domain.isActive():
                 domain.destroy()
-            _ownership.undefine(domain)
-        if is_new:
-            _mdevs.remove(conn, [each["uuid"] for each in order["mdevs"]], order["uuid"])
+            _power.define(conn, old)
         raise
+
+
+def _define(conn: Any, order: Mapping[str, Any]) -> Any:
+    return _power.define(conn, _distribution.for_host(conn, _locked(order["xml"])))
+
+
+def _as_ordered(domain: Any, order: Mapping[str, Any], timeout: float) -> str:
+    """Start a domain that was defined, if it is to run: its state."""
+    if bool(domain.autostart()) != bool(order["autostart"]):
+        domain.setAutostart(bool(order["autostart"]))
+    if order["running"]:
+        _power.start(domain, timeout)
+    return _power.state_of(domain)
+
+
+def _take_back(conn: Any, domain: Any, order: Mapping[str, Any]) -> None:
+    """Remove what this evacuation has made here. The room was claimed for this domain alone."""
+    if domain is not None:
+        if domain.isActive():
+            domain.destroy()
+        _ownership.undefine(domain)
+    _mdevs.remove(conn, [each["uuid"] for each in order["mdevs"]], order["uuid"])
 
 
 def _refuse(conn: Any, order: Mapping[str, Any], surroundings: Surroundings) -> None:
@@ -104,7 +151,7 @@ def _refuse(conn: Any, order: Mapping[str, Any], surroundings: Surroundings) -> 
             f"the XML recorded of {name} is that of {child_text(root, 'name')} ({child_text(root, 'uuid')}): start it by hand from what you trust"
         )
     twin = _power.find(conn, name=name)
-    if twin is not None:
+    if twin is not None and twin.UUIDString() != order["uuid"]:
         raise LibvirtProblem(f"another domain named {name} ({twin.UUIDString()}) exists on {where}: rename or remove it")
     try:
         missing = [path for path in order["files"] if not _files.call(os.path.exists, path)]

@@ -39,17 +39,18 @@ class Surroundings:
     """What the domains of this host and the images lying around need, looked at once for all that are to be started.
 
     :param conn: libvirt of this host.
+    :param but: the uuid of a domain whose own needs do not count: of one that has a definition here already.
     """
 
-    def __init__(self, conn: Any) -> None:
-        self._conn, self._lock = conn, threading.Lock()
+    def __init__(self, conn: Any, but: str | None = None) -> None:
+        self._conn, self._but, self._lock = conn, but, threading.Lock()
         self._needs: Needs | None = None
 
     def user(self, path: str) -> tuple[str, str] | None:
         """Who has a file for a disk, or is backed by it: who and how, or None."""
         with self._lock:
             if self._needs is None:
-                self._needs = Needs(self._conn)
+                self._needs = Needs(self._conn, self._but)
             found = look(path)
             self._needs.look_around([os.path.dirname(found.real)])
             return self._needs.user(path, found)

@@ -217,3 +217,66 @@ def test_storage_what_came_from_the_dead_host_itself(start, tmp_path):
     assert start(f"{nbd.format('192.0.2.1')}<target dev='vda'/></disk>")[0] == "restarted"
     top = qcow2(tmp_path / "vm.qcow2", "nbd://localhost/x")
     assert start(disk(top), [])[0] == "failed"
+
+
+def left(connection):
+    """The definition of vm that is here, by its disk; None where there is none."""
+    domains = {each.name(): each for each in connection.listAllDomains(0)}
+    return hypervisors.disks_of(domains["vm"])[0] if "vm" in domains else None
+
+
+@pytest.fixture
+def old_definition(run_module, fake_host, domain_xml, tmp_path):
+    """``old_definition(path, ...)``: vm comes to its old host again, which has kept a definition of it with the base of today's disk."""
+    base = qemu_img(tmp_path / "vm.qcow2")
+    top = qemu_img(tmp_path / "vm.after", backing=base)
+
+    def begin(check_mode=False, prepare=lambda connection: None, **more):
+        uri, connection = fake_host()
+        connection.defineXML(domain_xml("vm", 7, devices=disk(base)))
+        prepare(connection)
+        image = {"target": "vda", "identity": None, "behind": [{"path": base, "shared": True}]}
+        order = {"uuid": UUID, "name": "vm", "xml": domain_xml("vm", 7, devices=disk(top)), "images": [image], **more}
+        (answer,) = run_module("_domain_restart", uri=uri, instances=[order], check_mode=check_mode)["instances"]
+        return answer, connection
+
+    begin.base, begin.top = base, top
+    return begin
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_b1_an_old_definition_is_not_started_in_place_of_the_newest(old_definition, running):
+    """Its disk is below that of today by now: who writes to it destroys both."""
+    answer, connection = old_definition(running=running)
+    assert answer["status"] == "restarted" and answer["state"] == ("running" if running else "shutoff"), answer["message"]
+    assert left(connection) == old_definition.top and "in place of an old definition of it" in answer["message"]
+
+
+def test_b1_a_dry_run_leaves_the_old_definition(old_definition):
+    answer, connection = old_definition(check_mode=True)
+    assert answer["status"] == "restarted" and left(connection) == old_definition.base
+
+
+def test_b1_an_old_definition_that_is_not_replaced_stays_as_it_was(old_definition, monkeypatch):
+    """It is nothing that this evacuation has made."""
+    answer, connection = old_definition(files=["/nowhere/vm.qcow2"])
+    assert answer["status"] == "uncertain" and "does not have /nowhere/vm.qcow2" in answer["message"]
+    assert left(connection) == old_definition.base
+
+    def refuse(self, flags):
+        raise libvirt.libvirtError("it does not")
+
+    monkeypatch.setattr(libvirt.virDomain, "createWithFlags", refuse)
+    answer, connection = old_definition()
+    assert answer["status"] == "uncertain" and left(connection) == old_definition.base
+
+
+def test_b1_the_saved_memory_of_an_old_definition_is_not_laid_over_the_disks_of_today(old_definition):
+    def save(connection):
+        domain = connection.lookupByName("vm")
+        domain.create()
+        domain.managedSave(0)
+
+    answer, connection = old_definition(prepare=save)
+    assert answer["status"] == "uncertain" and f"virsh managedsave-remove {UUID}" in answer["message"]
+    assert left(connection) == old_definition.base and connection.lookupByName("vm").hasManagedSaveImage(0)
