@@ -103,7 +103,7 @@ def command(extra_vars: Mapping[str, Any]) -> str:
         values = [each for each in _texts(given.get(key)) if (key, each) != ("tags", "all")]
         words += [option, ",".join(values)] if values else []
     # A survey gives all of its questions, most of them without an answer.
-    answered = [name for name in sorted(extra_vars) if not name.startswith((*PREFIXES, "_")) and extra_vars[name] not in ("", [], None)]
+    answered = [name for name in sorted(extra_vars) if not name.startswith((*PREFIXES, "_")) and _is_answered(extra_vars[name])]
     words += [word for name in answered for word in ("-e", _variable(name, extra_vars[name]))]
     return " ".join(shlex.quote(word) for word in [*words, *(["--check"] if given.get("check") else [])])
 
@@ -114,11 +114,15 @@ def _texts(value: Any) -> list[str]:
     return [str(each) for each in value] if isinstance(value, (list, tuple, set, frozenset)) else [str(value)]
 
 
+def _is_answered(value: Any) -> bool:
+    # What Ansible Vault has encrypted must not be compared: that decrypts it, or fails where its password was not given.
+    return not (value is None or (isinstance(value, (str, list)) and not value))
+
+
 def _variable(name: str, value: Any) -> str:
-    """Return NAME=VALUE; NAME alone for what may be a secret or is no short text, number or list of these."""
+    """Return NAME=VALUE; NAME alone for what may be a secret, such as all of Ansible Vault, or is no short text, number or list of these."""
+    of_list = value if isinstance(value, list) else [value]
+    if name not in SHOWN or not all(isinstance(each, (str, int, float)) for each in of_list):
+        return name
     value = to_plain(value)
-    if name not in SHOWN or not isinstance(value, (str, int, float, list)):
-        return name
-    if isinstance(value, list) and not all(isinstance(each, (str, int, float)) for each in value):
-        return name
     return f"{name}={','.join(map(str, value)) if isinstance(value, list) else value}"[:LONGEST]

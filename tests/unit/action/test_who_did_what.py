@@ -10,6 +10,7 @@ import socket
 import time
 
 import pytest
+from ansible.parsing.vault import VaultLib, VaultSecret
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migrations
@@ -69,6 +70,21 @@ def test_a_claim_and_its_decision_and_a_refusal(url, tmp_path):
     assert {(each["command"], each["reason"], each["controller"]) for each in found} == {(command, "ticket 7", socket.gethostname())}
     assert all(each["user"] and each["job"] is None for each in found)
     assert SECRET not in json.dumps(found)
+
+
+def test_secrets_that_ansible_vault_has_encrypted(url, tmp_path):
+    """Each playbook failed with "cannot turn EncryptedString into plain data", whatever the name of the variable was."""
+    (tmp_path / "key").write_text("key", encoding="utf-8")
+    encrypted = VaultLib([("default", VaultSecret(b"key"))]).encrypt(SECRET).decode()
+    lines = "".join(f"  {line}\n" for line in encrypted.splitlines())
+    names = ("my_token", "drover_power_password", "drover_project")
+    (tmp_path / "secrets.yml").write_text("".join(f"{name}: !vault |\n{lines}" for name in names), encoding="utf-8")
+    tasks = [{"drover.compute.host": {"name": "kvm1", "state": "disabled", "store_url": url}}]
+    status, said = play(tmp_path, tasks, options=["-e", "@secrets.yml", "--vault-password-file", "key"])
+    assert status == 0, said
+    (row,) = told(url)
+    assert row["command"] == "ansible-playbook play.json -e drover_power_password -e drover_project -e my_token"
+    assert SECRET not in json.dumps(row)
 
 
 def test_power_events_hosts_and_leases(url, tmp_path):
