@@ -49,7 +49,15 @@ class ActionModule(ConductorAction):
                 if args["state"] == "asked":
                     return evidence.witnesses(connection, host, args["others"], variables)._asdict()
                 known = evidence.gather(
-                    connection, host, _answer(args), args["seen"], args["power"], args["said"], evidence.uptime(), args["soft_fenced"]
+                    connection,
+                    host,
+                    _answer(args),
+                    args["seen"],
+                    args["power"],
+                    args["said"],
+                    evidence.uptime(),
+                    args["soft_fenced"],
+                    args["others"],
                 )
         decision = fencing.decide(known, fencing.Limits.of_options(args), fencing.rules_lifted(args["force"]))
         return {"decision": decision.act, "rule": decision.rule, "sentence": decision.sentence}

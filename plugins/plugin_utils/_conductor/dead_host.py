@@ -24,7 +24,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._planner.fencing im
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NodeStorage, Sighting, StorageOfNode
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import Binding, EvacuatedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import HostMigration
-from ansible_collections.drover.compute.plugins.plugin_utils._store import evacuations, files, orders
+from ansible_collections.drover.compute.plugins.plugin_utils._store import evacuations, files, orders, services
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection, Rehearsal, Transactions
 
 #: The state of a domain that does not run.
@@ -32,6 +32,7 @@ OFF = "shutoff"
 # Start an instance elsewhere, go on with a start that was begun, start it where a cold move has taken it, record it where another host has
 # it, leave it, or give it up as lost.
 RESTART, RESUME, ARRIVED, FOUND, LEAVE, LOST = "restart", "resume", "arrived", "found", "leave", "lost"
+LIVE = "live-migration"
 #: The types of moves of an instance that is off: where its definition is, its disks are whole.
 COLD = (migration_claims.RESIZE, "migration")
 
@@ -89,6 +90,18 @@ class DeadHost:
             self._keep(connection)
             yield connection, self._clock.time()
 
+    def incoming(self) -> list[Sighting]:
+        """Find the living hosts that have a part of an instance, which was on its way there live. libvirt gives it up once it notices the death."""
+        with self.store.read() as connection:
+            moves = [each for each in evacuations.open_migrations(connection, self.host) if each["source"] == self.host]
+            shown = evacuations.shown(connection, [each["instance_uuid"] for each in moves], self.host)
+        return [
+            place
+            for move in moves
+            for place in shown.get(move["instance_uuid"], ())
+            if _is_part(place, move) and place["host"] in self.read
+        ]
+
     def verdicts(self, connection: Connection) -> list[Verdict]:
         """Decide what to do about each instance, the most important first."""
         instances = evacuations.instances(connection, self.host)
@@ -106,12 +119,15 @@ class DeadHost:
         # A host that is off has nothing that runs either.
         silent = evacuations.unread_nodes(connection, self.host, self.read)
         unread = {} if UNREAD_HOSTS in self._lifted else silent
+        closed = services.closed_hosts(connection)
         instances.sort(key=lambda each: (-each["priority"], each["name"], each["uuid"]))
         found = []
         for each in instances:
             migration, node = migrations.get(each["uuid"]), nodes[each["node"]]
             may_have = _may_have(each, node, storage, unread)
-            act, place, why = sort_out(each, shown.get(each["uuid"], []), migration, node, self.read, may_have, set(silent.values()))
+            act, place, why = sort_out(
+                each, shown.get(each["uuid"], []), migration, node, self.read, may_have, set(silent.values()), closed
+            )
             if act == RESTART and (used := _why_used(connection, each, self.host, node)):
                 act, why = LEAVE, used
             if act == RESTART and OPEN_DISK_CHANGE not in self._lifted and (unknown := _why_unknown(each)):
@@ -191,6 +207,7 @@ def sort_out(
     read: Collection[str],
     unread: Collection[str] = (),
     silent: Collection[str] = (),
+    closed: Collection[str] = (),
 ) -> tuple[str, Sighting | None, str]:
     """Decide what to do about one instance of the dead host (rules S8 and S9).
 
@@ -200,6 +217,7 @@ def sort_out(
     :param read: the hosts that were read in this run.
     :param unread: the hosts that may have it and were not.
     :param silent: the hosts that were not read, and of which it is not proven that they are off.
+    :param closed: the hosts that are disabled or forced down: what was claimed there and never begun is started elsewhere.
     :returns: act, place and why of a Verdict.
     """
     ours = migration if migration is not None and migration["type"] == migration_claims.EVACUATION else None
@@ -217,7 +235,7 @@ def sort_out(
             where = migration["destination"]
             why = f"it was on its way to {where}, which does not answer, and may run there: bring {where} back, or evacuate it"
             return LEAVE, None, why
-        if ours is not None and known:
+        if ours is not None and known and (begun or migration["destination"] not in closed):
             return RESUME, None, ""
     if instance["task_state"] == orders.DELETING:
         return LEAVE, None, "it is being removed: run drover.compute.instance_delete again when its host is back"
@@ -260,9 +278,16 @@ def _shown(
         if there is not None and there["type"] == migration_claims.EVACUATION:
             return RESUME, None, ""
         why = "is defined there, shut off, and not by an evacuation: start it there or undefine it there"
+    elif there is not None and _is_part(place, there):
+        why = f"has a part only, which its live move had brought when {instance['host']} died, and which libvirt there gives up by itself: never resume it"
     else:
         why = f"is {place['state']} there: resume it there, or destroy and undefine it there"
     return LEAVE, None, f"on {host} it {why}, and run this again"
+
+
+def _is_part(place: Sighting, move: HostMigration) -> bool:
+    """Return whether a host shows what a live move had brought there so far; libvirt starts it when all is there."""
+    return move["type"] == LIVE and move["provider"] == place["provider"] and place["state"] == "paused"
 
 
 def _may_have(instance: EvacuatedInstance, node: NodeStorage, storage: dict[str, StorageOfNode], unread: dict[str, str]) -> list[str]:

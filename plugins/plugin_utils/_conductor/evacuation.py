@@ -19,6 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor import (
     evacuation_forecast,
     evidence,
     host_state,
+    returned_host,
     starting,
     storage_fencing,
 )
@@ -44,6 +45,8 @@ SERVICE = 120
 VIRTQEMUD = "/run/libvirt/virtqemud-sock"
 #: Seconds for which the last probe of the dead host counts. A start that comes later probes it again.
 SILENCE = 15
+#: Seconds in which libvirt gives up what comes from a dead host, by its keepalives (half a minute unless set); and between two looks.
+INCOMING, LOOK_AGAIN = 60, 5
 #: How often, and how many seconds apart, a libvirt that was restarted is asked.
 TRIES, DELAY = 6, 2
 
@@ -156,14 +159,7 @@ class Evacuation:
 
     def _close_open(self) -> None:
         """The host came back before a run that was killed had been run again: close what that run left open."""
-        said, left = self._settling.settle_returned()
-        if left:
-            self._read_others(self.request.others)
-            self._withdraw()
-            more, left = self._settling.settle_returned()
-            said += more
-            # What is stale there is removed by reading it.
-            self._hosts.discover(self.host, self.request.call_timeout)
+        said, left = returned_host.settle(self._ports, self.host, self.request.start_timeout, self.request.call_timeout)
         self._say(said)
         self.messages += [*said, *(f"{each['name']}: {each['reason']}." for each in left)]
 
@@ -224,6 +220,7 @@ class Evacuation:
         """
         if self.request.plan_only:
             self._read_others(self.request.others, read)
+            self._await_given_up()
             self.plan, said = self._rehearsed()
             for each in self._restarts.open_orders():
                 self._show(each)
@@ -235,6 +232,7 @@ class Evacuation:
             self._leasing.take(self.host, "evacuate", LEASE)
             self._keep_off()
             self._read_others(self.request.others, read)
+            self._await_given_up()
             self._withdraw()
             for each in self._restarts.open_orders():
                 self._show(each)
@@ -296,6 +294,20 @@ class Evacuation:
         silent = [name for name in others if name not in self._dead.read]
         if silent:
             self._show(f"Not read, as they do not answer: {', '.join(silent)}. What they were last seen to have is left alone.")
+
+    def _await_given_up(self) -> None:
+        """Wait for the hosts that have a part of an instance, as its live move was under way: nothing starts while that is there."""
+        deadline, shown = self._clock.monotonic() + INCOMING, False
+        while places := sorted({place["host"] for place in self._dead.incoming()}):
+            if not shown:
+                shown = True
+                self._show(
+                    f"Live moves to {', '.join(places)} were under way: waiting for libvirt there to give them up, at most {INCOMING} s."
+                )
+            if self._clock.monotonic() >= deadline:
+                return
+            self._clock.sleep(LOOK_AGAIN)
+            self._dead.read -= {name for name in places if not self._is_read(name)}
 
     def _is_read(self, name: str) -> bool:
         try:
@@ -380,7 +392,7 @@ class Evacuation:
     def _start_again(self) -> list[StayingInstance]:
         """Start the instances of living hosts again that were shut down for a move to the dead one; return those that stay off."""
         stay: list[StayingInstance] = []
-        for move in self._settling.shut_down:
+        for move in self._settling.shut_down.values():
             uuid, name, host = move["instance_uuid"], move["name"], move["source"]
             try:
                 proof = self._proofs.prove(host, uuid, name, f"Instance {name}: It is not started", silent=False)
@@ -392,10 +404,11 @@ class Evacuation:
             except DroverError as problem:
                 why = f"it was shut down on {host} for a move to {self.host}, and is off there: {str(problem).rstrip('.')}. "
                 stay.append({"uuid": uuid, "name": name, "reason": f"{why}Start it with drover.compute.instance_start"})
-                continue
-            if answer.result.get("changed", True):
-                self.changed = True
-                self._show(f"{name}: started on {host} again, where it was shut down for its move to {self.host}")
+            else:
+                if answer.result.get("changed", True):
+                    self.changed = True
+                    self._show(f"{name}: started on {host} again, where it was shut down for its move to {self.host}")
+            self._settling.end_shut_down(move)
         self._settling.shut_down.clear()
         return stay
 

@@ -30,8 +30,9 @@ class EvacuationSettling:
 
     def __init__(self, dead: DeadHost) -> None:
         self._dead, self._host, self._store = dead, dead.host, dead.store
-        #: The moves to the dead host that came to nothing, of instances that were shut down for them and are off at their sources.
-        self.shut_down: list[HostMigration] = []
+        #: The moves to the dead host that came to nothing, of instances that were shut down for them and are off at their sources, by their uuids.
+        #: They stay open until end_shut_down(), so that a run that is killed before it has started these leaves that to the next one.
+        self.shut_down: dict[str, HostMigration] = {}
 
     def withdraw(self, destination: str, hand: Hand, patience: int) -> list[str]:
         """Withdraw the starts that a destination was given, find out there what became of them, and close those.
@@ -177,17 +178,24 @@ class EvacuationSettling:
             if each["type"] != migration_claims.EVACUATION and source not in self._dead.read:
                 said.append(f"{name}: it was on its way from {source}, which does not answer: left as it is.")
                 continue
+            if there and each["runs"]:
+                if each["uuid"] not in self.shut_down:
+                    self.shut_down[each["uuid"]] = each
+                    said.append(f"{name}: it was on its way from {source} and is still there; it is started there if it is off.")
+                continue
             with self._dead.step() as (connection, now):
                 if there or each["type"] == migration_claims.EVACUATION:
                     migration_claims.undo(connection, each["uuid"], certainty.is_off(self._host), f"{self._host} died", now)
-                    off = "; it is started there if it is off" if each["runs"] else ""
-                    said.append(f"{name}: it was on its way from {source} and is still there{off}.")
-                    if each["runs"]:
-                        self.shut_down.append(each)
+                    said.append(f"{name}: it was on its way from {source} and is still there.")
                 else:
                     migration_claims.finish(connection, each["uuid"], certainty.is_not_shown(source), None, now)
                     said.append(f"{name}: it had arrived from {source}, which no longer has it.")
         return said
+
+    def end_shut_down(self, move: HostMigration) -> None:
+        """Close one of shut_down: its instance was started again, or a person is to do that."""
+        with self._dead.step() as (connection, now):
+            migration_claims.undo(connection, move["uuid"], certainty.is_off(self._host), f"{self._host} died", now)
 
     def _record_found(self, instance: EvacuatedInstance, place: Sighting, migration: HostMigration | None) -> str:
         """Record an instance where another host has it already, as one that was evacuated."""

@@ -47,7 +47,7 @@ def collect(
     # One whose process was ended has said nothing.
     seen = [{**({} if isinstance(said, DroverError) else said), "item": peer} for peer, said in found.items()]
     with ports.store.read() as connection:
-        return gather(connection, host, answer, seen, power_state, said, uptime(ports.clock))
+        return gather(connection, host, answer, seen, power_state, said, uptime(ports.clock), inventory=others)
 
 
 def _seen_by(hand: Hand, question: dict[str, Any]) -> dict[str, Any]:
@@ -88,6 +88,7 @@ def gather(
     said: bool,
     started: float | None,
     soft_fenced: bool = False,
+    inventory: Iterable[str] = (),
 ) -> fencing.Evidence:
     """Put together the Evidence on a host.
 
@@ -97,10 +98,11 @@ def gather(
     :param said: a person says that it is off.
     :param started: seconds since this controller started, or None.
     :param soft_fenced: its libvirt was restarted in this run, and does not answer.
+    :param inventory: the other hypervisors of the inventory; others have left the fleet, and do not count.
     :raises DroverError: the store does not know the host.
     """
     service, now = services.get(connection, host), clock.now(connection)
-    counted, down = power.looking_dead(connection, host)
+    counted, down = power.looking_dead(connection, host, set(inventory))
     # A hypervisor that is not reached looks dead from here as well.
     lost = {str(each.get("item")) for each in seen if each.get("unreachable")}
     storages = {each.get("storage") for each in seen}

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import starting
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import returned_host, starting
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.migrate import NEWS, AskHypervisor, Mover
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.move_endings import UNDONE
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
@@ -39,7 +39,7 @@ class HostMoves:
     """
 
     def __init__(self, ports: Ports, host: str, settings: MoveSettings, hand: Hand | None = None, progress: Progress | None = None) -> None:
-        self._store, self._leasing, self._say, self._clock = ports.store, ports.leasing, ports.say, ports.clock
+        self._ports, self._store, self._leasing, self._say, self._clock = ports, ports.store, ports.leasing, ports.say, ports.clock
         self._host, self._settings, self._progress, self._proofs = host, settings, progress, Starting(ports)
         self._hand, self._own, self._under_way = hand or ports.hosts.hand(host), ports.own, ports.under_way
         self._removing = Removing(ports)
@@ -55,11 +55,21 @@ class HostMoves:
             self._from_here(move)
         self._own.refuse_stop([move for move in moves if not move["live"]], "It is not moved")
         with self._leasing.held([self._host], "moving instances"):
+            left = self._settle_restarts()
             mover = self.mover(moves)
             mover.settle(self._host, begin)
             outcomes = mover.run(moves)
         refuse_unknown_whereabouts(outcomes)
+        if left:
+            raise DroverError(f"{left} Nothing was done about it: correct that, and run this again.", migrations=outcomes)
         return outcomes
+
+    def _settle_restarts(self) -> str:
+        """Close the restarts elsewhere that a killed evacuation of the host has left open; return what is not certain, in words."""
+        said, left = returned_host.settle(self._ports, self._host)
+        for sentence in said:
+            self._say(sentence)
+        return " ".join(f"{each['name']} of {self._host}, which was being evacuated: {each['reason']}." for each in left)
 
     def mover(self, moves: Sequence[Move] = ()) -> Mover:
         """Return the Mover of these moves."""

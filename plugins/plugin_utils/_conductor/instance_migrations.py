@@ -122,7 +122,8 @@ class InstanceMigrations:
         for each in instances:
             migration = _move_of(each)
             if migration is not None and not self._settings.check_mode:
-                why = problems.get(migration["source"]) or f"Bring {migration['source']} back first."
+                back = f"Run drover.compute.evacuate of {migration['source']} again, or, if that host answers, drover.compute.undrain."
+                why = problems.get(migration["source"]) or back
                 self.failed.append(
                     f"Instance {each['name']} is not moved: its {migration['type']} from {migration['source']} to "
                     f"{migration['destination']} is not ended. {why}"

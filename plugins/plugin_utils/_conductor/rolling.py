@@ -67,6 +67,8 @@ STEPS = (
 )
 #: The stages of a host that has been drained, before and after it is brought back.
 EMPTIED, BROUGHT_BACK = ("after_drain", "reboot", "after_reboot"), ("enable", "after_enable", "back")
+#: Those of them that have an undrain behind them.
+ENABLED = ("after_enable", "back")
 HOOKS = tuple(step.name for step in STEPS if step.tasks == "hook")
 
 
@@ -321,9 +323,14 @@ class Rolling:
         return todo, out
 
     def _as_they_are(self, records: Records) -> Records:
-        """Send the hosts back to their drain that are not drained any more: what an earlier run has recorded is no state."""
+        """Send the hosts back to their drain that are not drained any more: what an earlier run has recorded is no state.
+
+        :raises DroverError: somebody has drained a host again that was brought back, for a reason of his own.
+        """
         found = dict(records)
         for host in self._records.begun(records):
+            if records[host]["stage"] in ENABLED:
+                self._refuse_drained(host, records[host]["stage"])
             if records[host]["stage"] not in EMPTIED:
                 continue
             why = self._why_not_drained(host)
@@ -334,6 +341,15 @@ class Rolling:
             if not self.request.plan_only:
                 self._records.begin(host, "drain")
         return found
+
+    def _refuse_drained(self, host: str, stage: str) -> None:
+        with self._store.read() as connection:
+            drained = host in services.drained_hosts(connection)
+        if drained:
+            raise DroverError(
+                f"{host}: this maintenance had brought it back (stage {stage}), and somebody has drained it since. Nothing was done. Bring it back "
+                "(drover.compute.undrain), and run this again; or leave it out with --limit for as long as it is to stay drained."
+            )
 
     def _why_not_drained(self, host: str) -> str | None:
         with self._store.read() as connection:

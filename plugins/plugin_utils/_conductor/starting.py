@@ -125,7 +125,8 @@ class Starting:
         """Return the hosts that a look reads."""
         if len(every) > asking.ALL:
             cells = {cell for host in targets if host in known for cell in known[host].cells}
-            old = {host for host, each in known.items() if cells & each.cells and now - each.read_at > self._rules.max_age}
+            # Absolute: the look of a clock that was ahead is not known to be new.
+            old = {host for host, each in known.items() if cells & each.cells and abs(now - each.read_at) > self._rules.max_age}
             every = (every & old) | (every - set(known)) | (every & set(targets))
         return sorted(every, key=natural)
 

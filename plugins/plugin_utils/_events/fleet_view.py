@@ -14,7 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._errors import Drov
 from ansible_collections.drover.compute.plugins.plugin_utils._events.observations import View
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import audit
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler import policy_file
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, watched
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, compute_nodes, watched
 
 #: Counted where the store has no flavor.
 ONE_MORE = {"name": "1 vCPU, 1 GiB", "vcpus": 1, "memory_mb": 1024, "disk_gb": 0}
@@ -38,6 +38,12 @@ class FleetView:
         """Read the addresses of all hosts."""
         with self._store.read() as connection:
             return watched.addresses(connection)
+
+    def machines(self) -> dict[str, list[str]]:
+        """Read the host_uuids of the hosts that keep theirs: a machine without a uuid of its own has another one after each start of libvirt."""
+        with self._store.read() as connection:
+            found = compute_nodes.identities(connection, watched.addresses(connection))
+        return {host: each["host_uuids"] for host, each in found.items() if set(each["host_uuids"]) & set(each["system_uuids"])}
 
     def view(self, uuids: Iterable[str]) -> View:
         """Read what is known at this moment, of these instances."""

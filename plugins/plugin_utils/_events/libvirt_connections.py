@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.module_utils._machine import described, plain_uuid, replace_command
+from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._events.observations import (
     CRASHED,
@@ -78,6 +80,8 @@ class Connections:
         self._observe, self._clock, self._keepalive = observe, clock, max(1, keepalive_seconds)
         self._open: dict[str, _Opened] = {}
         self._polled: set[str] = set()
+        #: The hosts at whose addresses another machine answers.
+        self.strangers: set[str] = set()
         self._start_loop()
 
     @classmethod
@@ -95,14 +99,21 @@ class Connections:
 
         threading.Thread(target=run, name="libvirt events", daemon=True).start()
 
-    def open(self, host: str, uri: str) -> str | None:
+    def open(self, host: str, uri: str, machine: Collection[str] = ()) -> str | None:
         """Connect to a host, to read only, and read its domains; this may take long, or never end.
 
+        :param machine: the host_uuids that the store has of the host; empty where it has none.
         :returns: why it failed; None where it is connected.
         """
         opened = None
         try:
             opened = _Opened(host, libvirt.openReadOnly(uri), self._observe)
+            self.strangers.discard(host)
+            found = _host_uuid(opened.conn) if machine else None
+            if found is not None and found not in machine:
+                self.strangers.add(host)
+                _drop(opened)
+                return _another(host, uri, found, machine)
             self._watch(opened)
             domains = _domains(opened.conn)
         except libvirt.libvirtError as problem:
@@ -208,6 +219,22 @@ def _drop(opened: _Opened) -> None:
     for step in steps:
         with contextlib.suppress(libvirt.libvirtError):
             step()
+
+
+def _host_uuid(conn: Any) -> str | None:
+    """Read which machine answers; None if it does not say so."""
+    try:
+        return plain_uuid(parse(conn.getCapabilities()).findtext("host/uuid") or "")
+    except (libvirt.libvirtError, ValueError):
+        return None
+
+
+def _another(host: str, uri: str, found: str, machine: Collection[str]) -> str:
+    return (
+        f"{uri} leads to another machine ({described([found], None)}) than {host}, of which the store has {described(machine, None)}. What it shows does not "
+        f"count: correct the address of {host} in the inventory (drover_migration_address), or the option uri of the event source, and run "
+        f"drover.compute.discover. If that machine has replaced the old one: {replace_command(host)}"
+    )
 
 
 def _domains(conn: Any) -> list[Domain]:

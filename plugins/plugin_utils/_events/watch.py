@@ -54,6 +54,8 @@ class Watch:
         self._seen: asyncio.Queue[Observation] = asyncio.Queue()
         self._lost: dict[str, asyncio.Event] = {}
         self._tasks: dict[str, tuple[str, asyncio.Task[None]]] = {}
+        #: The host_uuids that the store has of the hosts.
+        self._machines: dict[str, list[str]] = {}
         self._opening, self._looking = asyncio.Semaphore(OPENING), asyncio.Semaphore(LOOKING)
         self._loop = asyncio.get_running_loop()
         self._connections = Connections(self._observe, time.time, round(given.poll_seconds))
@@ -129,14 +131,17 @@ class Watch:
         if time.monotonic() - self._read_hosts < HOSTS:
             return
         self._read_hosts = time.monotonic()
-        wanted = self._options.hosts
-        if wanted is None:
-            if self._view is None:
-                return
+        wanted, found = self._options.hosts, {}
+        if self._view is not None:
             try:
-                found = await asyncio.to_thread(self._view.addresses)
+                self._machines = await asyncio.to_thread(self._view.machines)
+                found = await asyncio.to_thread(self._view.addresses) if wanted is None else {}
             except DroverError as problem:
                 log.error("The hosts of the store are not read: %s", problem)
+                if wanted is None:
+                    return
+        if wanted is None:
+            if self._view is None:
                 return
             if not found:
                 log.warning("The store has no hosts, so that nothing is watched. Run the playbook drover.compute.discover.")
@@ -193,20 +198,27 @@ class Watch:
 
     async def _keep(self, host: str, uri: str) -> None:
         """Keep a host connected; while it is not, find out how it answers."""
-        way, pause = host_probe.Way.of_uri(uri), 1.0
+        way, pause, said = host_probe.Way.of_uri(uri), 1.0, None
         await asyncio.sleep(0)
         while True:
             words = await self._open(host, uri)
             if words is None:
-                pause = 1.0
+                pause, said = 1.0, None
                 await self._stay(host)
                 continue
+            if host in self._connections.strangers and words != said:
+                said = words
+                log.error("%s is not watched: %s", host, words)
             self._put(Lost(host, time.time(), words))
             while True:
                 async with self._looking:
                     answer = await host_probe.ask(way)
                 # What libvirt says of the way is more than what can be said of a host that answers.
-                self._put(_answered(host, answer))
+                shown = _answered(host, answer)
+                if host in self._connections.strangers:
+                    # The answer of another machine says nothing of the host.
+                    shown = shown._replace(means=host_answer.UNCLEAR, words=words)
+                self._put(shown)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
                 if answer.means == host_answer.LOGIN:
@@ -215,7 +227,7 @@ class Watch:
     async def _open(self, host: str, uri: str) -> str | None:
         self._lost[host].clear()
         async with self._opening:
-            opening = self._in_thread(self._connections.open, host, uri)
+            opening = self._in_thread(self._connections.open, host, uri, self._machines.get(host, ()))
             done, _pending = await asyncio.wait([opening], timeout=PATIENCE)
         if done:
             return opening.result()

@@ -50,14 +50,14 @@ def check_moves(connection: Connection, moves: Sequence[Mapping[str, Any]]) -> N
 def pending(connection: Connection, host: str) -> list[MoveOrder]:
     """Return the orders of the migrations off a host that an earlier run left open.
 
-    Not of resizes: only the run that resizes knows the size that the instance gets.
+    Not of resizes: only the run that resizes knows the size that the instance gets. Nor of evacuations, of which the host knows nothing.
     """
     table = tables.migrations
     return _orders(
         connection,
         table.c.source == host,
         table.c.status.in_(tables.OPEN_MIGRATION),
-        table.c.type != migration_claims.RESIZE,
+        table.c.type.not_in((migration_claims.RESIZE, migration_claims.EVACUATION)),
     )
 
 

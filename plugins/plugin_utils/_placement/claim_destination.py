@@ -19,7 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement.host_roo
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import Amounts, InventoryKey, ProviderInventory
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, ClaimRequest, Mappings, Resources
 from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import words_of
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, services, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row
 
 
@@ -184,6 +184,8 @@ class ClaimDestinations:
             raise _Refused(f"disabled ({place.node.disabled_reason or 'no reason given'})")
         if place.node.forced_down:
             raise _Refused("forced down")
+        if not place.node.reported:
+            raise _Refused(services.UNREPORTED)
         if group is not None:
             refusal = server_groups.refusal(group, self.members[group.id], uuid, place.node.host, leaving)
             if refusal:

@@ -55,8 +55,9 @@ def named(nodes: Nodes, place: Alternate) -> Row:
 
 
 def matching(nodes: Nodes, host: str, node: str | None) -> list[Row]:
-    """Return the compute nodes of a host, or the named one."""
-    return [row for row in nodes.get(host, ()) if node is None or row.hypervisor_hostname == node]
+    """Return the compute nodes of a host, or the named one. Those that it no longer reports only if they are named, or all that it has."""
+    found = [row for row in nodes.get(host, ()) if node is None or row.hypervisor_hostname == node]
+    return [row for row in found if row.reported] or found
 
 
 def _only(rows: Sequence[Row]) -> Row:
@@ -86,6 +87,7 @@ def _query() -> Select:
             nodes.c.uuid,
             nodes.c.host,
             nodes.c.hypervisor_hostname,
+            nodes.c.reported,
             nodes.c.uri,
             nodes.c.supported_instances,
             nodes.c.cpu_info,

@@ -30,7 +30,16 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement import (
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.claim_destination import ClaimDestinations, Place
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Alternate, Claim, ClaimedPools, ClaimRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._store import actions, bulk, decisions, files, orders, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import (
+    actions,
+    bulk,
+    decisions,
+    evacuations,
+    files,
+    looks,
+    orders,
+    tables,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
 
 BUILDING = "building"
@@ -257,28 +266,44 @@ def release(connection: Connection, uuids: Collection[str], proof: certainty.Pro
 
     :param proof: nothing of them is on a hypervisor.
     :returns: the uuids of those that had room or a record.
-    :raises DroverError: one of them has a domain, or is moving, or an order is open for it.
+    :raises DroverError: one of them has a domain, but on a host that is off; or is moving, or an order is open for it.
     """
     certainty.require(proof)
     table = tables.instances
     rows = bulk.hold(connection, table, "uuid", uuids)
     _refuse_moving(connection, uuids)
     orders.refuse_open(rows.values())
-    for row in rows.values():
-        if row.state == "active":
-            raise DroverError(
-                f"Instance {row.name} ({row.uuid}) has a domain on a hypervisor, so its room is in use. "
-                "Undefine the domain first and run drover.compute.discover; nothing was released."
-            )
+    _refuse_shown(connection, rows)
     holdings = allocations.Holdings(connection, {}, now, drop=uuids)
     holdings.write({uuid: {} for uuid in holdings.ids})
     bulk.delete(connection, table, table.c.id, [row.id for row in rows.values()])
+    # Of those that were lost with their host.
+    lost = [row.uuid for row in rows.values() if row.state == "active"]
+    bulk.delete(connection, tables.domains, tables.domains.c.uuid, lost)
+    files.forget(connection, lost)
     notes = [
         {"kind": "release", "message": "room released, record deleted", "instance": (row.uuid, row.name), "host": host}
         for row, host in zip(rows.values(), _hosts(connection, rows.values()))
     ]
     actions.note_all(connection, notes)
     return sorted(set(holdings.ids) | set(rows))
+
+
+def _refuse_shown(connection: Connection, rows: Mapping[str, Row]) -> None:
+    """Refuse instances that a host shows, unless that is the last report of a host that was seen to be off since: they were lost with it."""
+    active = [row for row in rows.values() if row.state == "active"]
+    if not active:
+        return
+    off = {host for host, known in looks.hosts(connection).items() if known.is_off}
+    for row, host in zip(active, _hosts(connection, active)):
+        elsewhere = [place["host"] for place in evacuations.shown(connection, [row.uuid], host or "").get(row.uuid, ())]
+        if host not in off or elsewhere:
+            where = elsewhere[0] if elsewhere else host or "a hypervisor"
+            raise DroverError(
+                f"Instance {row.name} ({row.uuid}) has a domain on {where}, so its room is in use. Undefine the domain first and run "
+                f"drover.compute.discover; nothing was released. If {where} is dead: drover.compute.evacuate -e drover_host={where}, which sees that it is "
+                "off, and then this again, for what it has to leave."
+            )
 
 
 def _hosts(connection: Connection, rows: Collection[Row]) -> list[str | None]:

@@ -101,6 +101,12 @@ def mark_unreported(connection: Connection, node_ids: Iterable[int]) -> None:
     bulk.update(connection, tables.compute_nodes, [{"id": key, "reported": False} for key in node_ids])
 
 
+def unreported(connection: Connection) -> set[str]:
+    """Return the uuids of the nodes that their hosts no longer report."""
+    table = tables.compute_nodes
+    return set(connection.scalars(sa.select(table.c.uuid).where(~table.c.reported)))
+
+
 def write_domains(
     connection: Connection, reported: Mapping[int, Mapping[str, Mapping[str, Any]]], now: float, leaving: Collection[str] = ()
 ) -> None:

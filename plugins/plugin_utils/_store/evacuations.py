@@ -217,6 +217,13 @@ def begun_at(connection: Connection, host: str, destination: str) -> list[BegunR
     ]
 
 
+def open_destinations(connection: Connection, host: str) -> list[str]:
+    """Return the destinations of the open evacuations off a host, sorted."""
+    table = tables.migrations
+    ours = (table.c.type == EVACUATION, table.c.status.in_(tables.OPEN_MIGRATION), table.c.source == host)
+    return sorted(set(connection.execute(sa.select(table.c.destination).where(*ours)).scalars()))
+
+
 def begun_destinations(connection: Connection, host: str) -> list[str]:
     """Return the destinations to which orders of open evacuations off a host were sent, sorted."""
     table = tables.migrations

@@ -226,6 +226,11 @@ def refuse(instance: NamedInstance, doing: str, settled: bool = True, order: str
     way = f"from {migration['source']} to {migration['destination']}"
     if migration["status"] in tables.OPEN_MIGRATION:
         again = "what moves it"
+        if migration["type"] == migrations_open.EVACUATION:
+            raise DroverError(
+                f"Instance {name} has an open evacuation {way}. {doing}: run drover.compute.evacuate of {migration['source']} again first, or, where that "
+                "host answers, drover.compute.undrain: that finds out where the instance is."
+            )
         if migration["type"] == migrations_open.RESIZE:
             again = migrations_open.how_to_end(migration["details"], migration["destination"])
         raise DroverError(f"Instance {name} has an open {migration['type']} {way}. {doing}: run {again} again first, which ends that.")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
@@ -105,22 +106,23 @@ def off_since(connection: Connection) -> dict[str, float]:
     return {row.host: row.updated_at for row in connection.execute(query)}
 
 
-def looking_dead(connection: Connection, host: str) -> tuple[set[str], set[str]]:
+def looking_dead(connection: Connection, host: str, inventory: Collection[str] = ()) -> tuple[set[str], set[str]]:
     """Find the hosts that look dead since about the same time as a host (rule S3).
 
     Hosts in maintenance, forced down or switched off do not count, as they are down on purpose, nor do hosts that were down
-    an hour before this one was last seen.
+    an hour before this one was last seen. A host that has left is no part of the fleet: it reports nothing any more, or is not in the inventory.
 
+    :param inventory: the hosts of the inventory, if they are known.
     :returns: the hosts that count, and those of them that are down; both with this one.
     """
     table, events = tables.services, tables.power_events
     last_events = sa.select(sa.func.max(events.c.id)).group_by(events.c.host)
     off = set(connection.execute(sa.select(events.c.host).where(events.c.id.in_(last_events), events.c.power_state == "off")).scalars())
-    rows = connection.execute(sa.select(table).where(table.c.binary == services.BINARY)).all()
+    rows = connection.execute(sa.select(table).where(table.c.binary == services.BINARY, ~services.is_unreported())).all()
     seen = max((row.last_seen_up or 0 for row in rows if row.host == host), default=0)
     counted, down = {host}, {host}
     for row in rows:
-        if row.host == host or row.maintenance or row.forced_down or row.host in off:
+        if row.host == host or row.maintenance or row.forced_down or row.host in off or (inventory and row.host not in inventory):
             continue
         if row.last_error is None:
             counted.add(row.host)

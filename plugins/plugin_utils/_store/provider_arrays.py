@@ -75,6 +75,8 @@ class ProviderArrays:
     aggregates: dict[str, BoolArray] = field(default_factory=dict)
     #: {place of a sharing provider: the roots of the trees that it serves, its own included}.
     reached: dict[int, IntArray] = field(default_factory=dict)
+    #: The roots of compute nodes that their hosts no longer report, which have no room; None where there is none, or where it does not matter.
+    gone: BoolArray | None = None
     #: Ids by name.
     class_ids: dict[str, int] = field(default_factory=dict)
     trait_ids: dict[str, int] = field(default_factory=dict)

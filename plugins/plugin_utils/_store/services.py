@@ -110,6 +110,13 @@ def disabled_hosts(connection: Connection, hosts: Iterable[str]) -> set[str]:
     return {row.host for row in bulk.among(connection, query, table.c.host, hosts)}
 
 
+def closed_hosts(connection: Connection) -> set[str]:
+    """Return the hosts that take nothing: disabled, as in maintenance, or forced down."""
+    table = tables.services
+    query = sa.select(table.c.host).where(table.c.binary == BINARY, sa.or_(table.c.disabled.is_(True), table.c.forced_down.is_(True)))
+    return set(connection.scalars(query))
+
+
 def up_hosts(connection: Connection, hosts: Iterable[str], now: float) -> set[str]:
     """Return the hosts that were up in their last discovery."""
     table = tables.services

@@ -16,12 +16,13 @@ OFF = ("shutoff", "crashed")
 
 
 def addresses(connection: Connection) -> dict[str, str]:
-    """Read the address of each host: where other hypervisors reach it, or its name."""
-    table, nodes = tables.services, tables.compute_nodes
+    """Read the address of each host that is reported: where other hypervisors reach it, or its name."""
+    table, nodes = tables.services, tables.compute_nodes.alias()
     query = (
         sa.select(table.c.host, sa.func.min(nodes.c.migration_address).label("address"))
         .outerjoin(nodes, sa.and_(nodes.c.service_id == table.c.id, nodes.c.reported))
-        .where(table.c.binary == services.BINARY)
+        # One that has left is not silent.
+        .where(table.c.binary == services.BINARY, ~services.is_unreported())
         .group_by(table.c.host)
     )
     return {row.host: row.address or row.host for row in connection.execute(query)}

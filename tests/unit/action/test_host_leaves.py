@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 
 import pytest
 import sqlalchemy as sa
@@ -125,6 +126,30 @@ def test_f08_a_host_that_is_not_reported_any_more_counts_nowhere_and_is_said(fle
     assert answer.startswith("No valid host for x") and "kvm1" in answer
 
 
+def wanted(name, **place):
+    return {"uuid": uuid_of(name), "name": name, **place, "resources": {"VCPU": 1, "MEMORY_MB": 1}}
+
+
+def test_f08_a_host_that_is_not_reported_any_more_takes_nothing(fleet):
+    """Neither Placement nor a claim knows room there; a host whose node has another name now counts by that one alone."""
+    discover(fleet, "kvm1")
+
+    def candidates():
+        query = {"resources": {"VCPU": 1}}
+        found = run("allocation_candidates_info", store_url=fleet, query=query)
+        requests = (found.get("candidates") or found)["allocation_requests"]
+        return {uuid for each in requests for uuid in each["allocations"]}
+
+    before = candidates()
+    run("compute_node", GROUPS, host="kvm1", nodes=[], store_url=fleet)
+    assert len(before) == 3 and len(candidates()) == 2 and candidates() < before
+    assert "no longer reported by its host" in refused("allocation", store_url=fleet, selections=[wanted("new", host="kvm1", node="kvm1")])
+    # It is there again, under another hostname.
+    fleets.discover(fleet, host("kvm1", hypervisor_hostname="kvm1.new"))
+    claimed = run("allocation", store_url=fleet, selections=[wanted("new", host="kvm1")])["claims"][0]
+    assert (claimed["host"], claimed["node"]) == ("kvm1", "kvm1.new")
+
+
 # host_remove and its module.
 
 
@@ -149,6 +174,21 @@ def test_walk_f10_what_is_there_holds_it(fleet):
     fleets.claim(fleet, fleets.selection("new", "kvm3"))
     assert "new" in refused("host", store_url=fleet, host="kvm3", state="absent")
     assert set(hosts(fleet)) == set(HOSTS)
+
+
+def test_walk_f10_what_was_lost_with_a_dead_machine_is_released(fleet):
+    """Nobody can undefine it there. Before its host is seen to be off, and while another one shows it, it is not lost."""
+    given = {"store_url": fleet, "state": "released", "instances": [uuid_of("db"), uuid_of("web")]}
+    assert "kvm1 is dead: drover.compute.evacuate" in refused("allocation", **given)
+    event = run("_power_event", store_url=fleet, host="kvm1", action="fence", driver="ipmi")["event"]["uuid"]
+    run("_power_event", store_url=fleet, host="kvm1", uuid=event, status="completed", power_state="off")
+    fleets.discover(fleet, host("kvm2", domain("db")), now=time.time())
+    assert "on kvm2" in refused("allocation", **given)
+    discover(fleet, "kvm2")
+    assert "released" in refused("host", store_url=fleet, host="kvm1", state="absent")
+    assert run("allocation", **given)["changed"] is True
+    assert run("host", store_url=fleet, host="kvm1", state="absent")["removed"]["nodes"] == ["kvm1"]
+    assert set(hosts(fleet)) == {"kvm2", "kvm3"} and not fleets.holdings(fleet)
 
 
 def test_walk_f10_a_new_name_keeps_all(fleet, there):

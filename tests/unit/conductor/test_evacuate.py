@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import time
@@ -259,6 +260,20 @@ def test_killed_and_run_again(world, kill):
     found = fleets.discover(world.url, host("kvm1"))
     assert found["cleared"] == sorted(NAMES) and found["missing"] == found["moved"] == found["doubled"] == []
     assert all(len(places) == 1 and "kvm1" not in places for places in world.holds().values())
+
+
+@pytest.mark.parametrize("state", ["disabled", "draining"])
+def test_b4_what_was_claimed_on_a_host_that_is_closed_since_is_started_elsewhere(world, state):
+    """The run before was killed before it had begun anything there."""
+    with contextlib.suppress(Killed):
+        world.run(kill=1)
+    with Store.open(world.url).write() as connection:
+        (place, *_others) = evacuations.open_destinations(connection, "kvm1")
+        host_state.change(connection, place, state, "fans")
+    world.look()
+    left = world.run()
+    assert world.where() == WHOLE and not left["left"] and not world.there[place]
+    assert all(places == {"kvm1", *(each for each in world.there if each != place)} for places in world.holds().values())
 
 
 def test_a_failed_start_goes_to_the_next_destination(world):

@@ -11,11 +11,12 @@ import pytest
 import sqlalchemy as sa
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import evacuation, host_state
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation import Evacuation
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, orders, tables
-from ansible_collections.drover.compute.tests.unit.conductor.test_evacuate import Hosts, World, host, instance
+from ansible_collections.drover.compute.tests.unit.conductor.test_evacuate import Hosts, Killed, World, host, instance
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
@@ -217,3 +218,54 @@ def test_c1_a_lease_that_is_lost_writes_nothing(world):
     with pytest.raises(DroverError):
         world.evacuation(Hosts(world)).restart(("kvm2", "kvm3"))
     assert world.statuses() == [("web", "finished")]
+
+
+def test_c1_a_run_that_is_killed_before_it_has_started_what_was_shut_down(prepared_url, monkeypatch):
+    """The next one starts it."""
+    world = World(prepared_url)
+    world.there["kvm2"] = {"web": "running"}
+    world.look()
+    with Store.open(prepared_url).write() as connection:
+        host_state.change(connection, "kvm1", forced_down=False)
+        connection.execute(sa.update(tables.services).values(last_error=None))
+        migration_claims.begin(connection, WEB, "kvm1", "kvm1", "migration", time.time(), "kvm2", {"restart": True})
+    world.there["kvm2"] = {"web": "shutoff"}
+    world.look()
+
+    def killed(run):
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Evacuation, "_start_again", killed)
+        with pytest.raises(Killed):
+            world.run()
+    assert world.where() == {"web": "shutoff"}
+    world.run()
+    assert world.where() == {"web": "running"} and world.statuses() == [("web", "failed")]
+
+
+@pytest.mark.parametrize("given_up", [True, False])
+def test_c1_a_part_of_it_is_at_a_living_host_as_its_live_move_was_under_way(world, monkeypatch, given_up):
+    """libvirt there notices after half a minute that the source is dead, and removes it. Whoever resumed it would have a guest without its memory."""
+    with Store.open(world.url).write() as connection:
+        migration_claims.begin(connection, WEB, "kvm2", "kvm2", "live-migration", time.time())
+    world.there["kvm2"] = {"web": "paused"}
+    world.look()
+    looked, discover = [], Hosts.discover
+
+    def look(hosts, name, limit=None):
+        discover(hosts, name, limit)
+        looked.append(name)
+        if given_up:
+            world.there["kvm2"] = {}
+        world.look()
+
+    monkeypatch.setattr(Hosts, "discover", look)
+    monkeypatch.setattr(evacuation, "LOOK_AGAIN", 0)
+    monkeypatch.setattr(evacuation, "INCOMING", 60 if given_up else 0)
+    left = world.run()["left"]
+    if given_up:
+        assert looked == ["kvm2"] and not left and world.where() == {"web": "running"}
+    else:
+        ((reason,),) = ([each["reason"]] for each in left)
+        assert "never resume it" in reason and world.there == {"kvm2": {"web": "paused"}, "kvm3": {}}

@@ -433,6 +433,17 @@ def test_b4_a_host_that_is_as_its_stage_says_goes_on_there(make, hosts, url, sta
     assert stages(url) == {"kvm2": stage}
 
 
+@pytest.mark.parametrize("stage", ["after_enable", "back"])
+def test_b4_a_host_that_was_drained_again_since_it_was_brought_back_is_not_done(make, hosts, url, stage):
+    """A person had a reason for that, so it is not brought back either."""
+    write(url, "kvm2", stage=stage)
+    with Store.open(url).write() as connection:
+        host_state.change(connection, "kvm2", "draining", "fans")
+    with pytest.raises(DroverError, match="kvm2: this maintenance had brought it back .* somebody has drained it since.*undrain"):
+        planned(make(["kvm2"], reboot="never"))
+    assert stages(url) == {"kvm2": stage}
+
+
 def test_b4_a_dry_run_says_so_and_writes_nothing(make, hosts, url):
     write(url, "kvm2", stage="after_drain")
     order = make(["kvm2"], reboot="never", plan_only=True)

@@ -193,6 +193,39 @@ def test_a_host_whose_uri_cannot_be_read_is_named_and_the_others_are_watched(mai
     assert caplog.text.count("kvm2 is not watched: its libvirt URI qemu+ssh://[kvm2/system cannot be read: Invalid IPv6 URL") == 1
 
 
+def test_b2_another_machine_at_the_address_of_a_host_is_not_the_host(main, tmp_path, caplog):
+    """What it shows is no event; when the address is right again the host is watched."""
+    url = f"sqlite:///{tmp_path / 'store.db'}"
+    fleets.discover(url, fleets.host("kvm1"), fleets.host("kvm2"), now=time.time())
+    for name, own in (("kvm1", True), ("kvm2", False)):
+        # kvm2 has no uuid of its own, so nobody knows what its libvirt says after its next start.
+        fleets.identify(url, name, host_uuid=fleets.uuid_of(name), system_uuid=fleets.uuid_of(name) if own else None)
+    answers = [fleets.uuid_of("other")]
+
+    async def until(words):
+        for _second in range(100):
+            await asyncio.sleep(0.2)
+            if words in caplog.text:
+                return
+
+    async def test(queue):
+        await until("kvm1 is not watched")
+        await until("kvm2: libvirt is connected")
+        before = caplog.text
+        answers[:] = [fleets.uuid_of("kvm1")]
+        await until("kvm1: libvirt is connected")
+        return before, queue.empty()
+
+    with caplog.at_level("INFO"), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ansible_collections.drover.compute.plugins.plugin_utils._events.options.fill", lambda *_given: "test:///default")
+        patch.setattr(
+            "ansible_collections.drover.compute.plugins.plugin_utils._events.libvirt_connections._host_uuid", lambda _conn: answers[0]
+        )
+        before, silent = watched(main, {"store_url": url, "silent_seconds": 60}, test)
+    assert "kvm1: libvirt is connected" not in before and "kvm1: libvirt is connected" in caplog.text and silent
+    assert before.count(f"leads to another machine (host_uuid {fleets.uuid_of('other')}) than kvm1") >= 1 and "host_replace" in before
+
+
 def test_a_store_without_hosts_is_said(main, tmp_path, caplog):
     url = f"sqlite:///{tmp_path / 'store.db'}"
     with Store.open(url).write():

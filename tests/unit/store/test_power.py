@@ -9,6 +9,8 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, power, services
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record
+from ansible_collections.drover.compute.tests.unit.store import fleets
 
 
 @pytest.fixture(name="store")
@@ -104,3 +106,18 @@ def test_who_looks_dead_at_the_same_time(store):
         assert power.looking_dead(connection, "kvm1") == ({"kvm1", "kvm2", "kvm7", "kvm8"}, {"kvm1", "kvm2"})
         # It counts itself whatever it is.
         assert power.looking_dead(connection, "kvm5")[1] == {"kvm1", "kvm2", "kvm5"}
+
+
+def test_f08_hosts_that_have_left_do_not_make_the_fleet_larger(prepared_url):
+    """Rule S3: of the two hosts that are left both look dead, whatever is still in the store of hosts of before."""
+    old = [f"old{number}" for number in range(4)]
+    fleets.discover(prepared_url, *[fleets.host(name, fleets.domain(f"vm-{name}")) for name in ("kvm1", "kvm2", *old)])
+    store = Store.open(prepared_url)
+    with store.write() as connection:
+        record.record(connection, {name: [] for name in old[:3]}, fleets.NOW)
+        for name in ("kvm1", "kvm2"):
+            services.record_unreachable(connection, name, "timed out", fleets.NOW)
+    with store.read() as connection:
+        assert power.looking_dead(connection, "kvm1") == ({"kvm1", "kvm2", "old3"}, {"kvm1", "kvm2"})
+        # The last one was taken out of the inventory alone.
+        assert power.looking_dead(connection, "kvm1", ["kvm1", "kvm2"]) == ({"kvm1", "kvm2"}, {"kvm1", "kvm2"})

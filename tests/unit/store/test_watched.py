@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
 from ansible_collections.drover.compute.plugins.plugin_utils._events.fleet_view import FleetView
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, leases, power, tables, watched
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record
 from ansible_collections.drover.compute.tests.unit.store import fleets
 
 ACTOR = types.SimpleNamespace(holder="somebody", process="elsewhere", lives=lambda process: None)
@@ -105,3 +106,10 @@ def test_hosts_that_need_a_reboot(url):
     written(url, lambda connection: host_state.change(connection, "kvm3", "enabled"))
     fleets.discover(url, {"host": "kvm3", "hypervisor": {**facts, "reboot_sign": None}})
     assert read(url, watched.reboot_signs) == {}
+
+
+def test_f08_a_host_that_has_left_is_not_watched(url):
+    """Its instances are still in the store. Nobody is to be told at night that it is silent."""
+    with Store.open(url).write() as connection:
+        record.record(connection, {"kvm1": []}, fleets.NOW)
+    assert read(url, watched.addresses) == {"kvm2": "10.0.0.2"}

@@ -14,7 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidat
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates.query import Query
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.candidates.viable import Slot
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
-from ansible_collections.drover.compute.plugins.plugin_utils._store import column_reader, provider_arrays
+from ansible_collections.drover.compute.plugins.plugin_utils._store import column_reader, compute_nodes, provider_arrays
 from ansible_collections.drover.compute.plugins.plugin_utils._store.provider_arrays import ProviderArrays
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection
 
@@ -70,6 +70,9 @@ def read_providers(connection: Connection, query: Query) -> ProviderArrays:
     """
     found = provider_arrays.read(connection, query.classes(), query.traits(), query.aggregates())
     check(query, found)
+    gone = compute_nodes.unreported(connection)
+    if gone:
+        found.gone = np.array([uuid in gone for uuid in found.uuids], dtype=bool)
     return found
 
 

@@ -53,9 +53,9 @@ def options(topology: ProviderArrays, query: Query) -> list[Option] | None:
 
 def _roots(topology: ProviderArrays, query: Query) -> BoolArray | None:
     """Return which roots may be anchors; None for all."""
-    if not query.root_required and not query.root_forbidden:
+    if not query.root_required and not query.root_forbidden and topology.gone is None:
         return None
-    allowed = np.ones(topology.size, dtype=bool)
+    allowed = np.ones(topology.size, dtype=bool) if topology.gone is None else ~topology.gone
     for trait in query.root_required:
         allowed &= topology.traits[trait]
     for trait in query.root_forbidden:

@@ -1,0 +1,51 @@
+# Copyright (c) 2026, The drover.compute authors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Close the restarts that an evacuation has left open, where its host answers again: by what their destinations show.
+
+A restart is no move: its source knows nothing of it, and its order may still begin at the destination.
+"""
+
+from __future__ import annotations
+
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import DeadHost
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_request import EvacuationRequest
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_settling import EvacuationSettling
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import StayingInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._store import evacuations
+
+
+def settle(
+    ports: Ports, host: str, patience: int = EvacuationRequest.start_timeout, limit: int = EvacuationRequest.call_timeout
+) -> tuple[list[str], list[StayingInstance]]:
+    """Withdraw the orders of open restarts at their destinations, and close those whose instances are seen. The caller has the lease of the host.
+
+    :param patience: seconds to wait for a start that is under way. limit: seconds that a hypervisor may take to answer.
+    :returns: (sentences on what was closed, the instances of which it is not certain where they are).
+    """
+    with ports.store.read() as connection:
+        places = evacuations.open_destinations(connection, host)
+        begun = evacuations.begun_destinations(connection, host)
+    if not places:
+        return [], []
+    dead = DeadHost(ports.store, host, (), lambda connection: ports.leasing.renew(connection, host), clock=ports.clock)
+    settling, said = EvacuationSettling(dead), []
+    for place in begun:
+        said += settling.withdraw(place, ports.hosts.hand(place, limit + patience), patience)
+    dead.read = {place for place in places if _is_read(ports, place, limit)}
+    more, left = settling.settle_returned()
+    said += more
+    if said:
+        # What is stale there is removed by reading it.
+        ports.hosts.discover(host, limit)
+    return said, left
+
+
+def _is_read(ports: Ports, host: str, limit: int) -> bool:
+    try:
+        ports.hosts.discover(host, limit)
+    except DroverError:
+        return False
+    return True
