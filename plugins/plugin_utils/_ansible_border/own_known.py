@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import ipaddress
+import os
 import socket
 from collections.abc import Mapping
 from typing import Any
@@ -22,22 +25,31 @@ def machines(store: Store, variables: Mapping[str, Any], templar: Any) -> OwnMac
     """
     given = {what: str(templar.template(variables[name]) or "").strip() for what, name in VARIABLES.items() if name in variables}
     said = {what: name for what, name in given.items() if name}
-    return OwnMachines(store, lambda: Known(_machine.here(), addresses(store.server), said))
+    return OwnMachines(store, lambda: Known(_machine.here(), macs(), addresses(store.server), said))
+
+
+def macs(folder: str = "/sys/class/net") -> frozenset[str]:
+    """Return the MAC addresses of the network cards of this controller; of none that are made by software, as those of containers are."""
+    found = set()
+    for path in glob.glob(f"{glob.escape(folder)}/*/device"):
+        with contextlib.suppress(OSError), open(os.path.join(os.path.dirname(path), "address"), encoding="ascii", errors="replace") as file:
+            found.add(file.read().strip().lower())
+    return frozenset(found - {"", "00:00:00:00:00:00"})
 
 
 def addresses(server: str | None) -> frozenset[str] | None:
     """Return the addresses of the server of the store; None if it is on this controller.
 
-    :param server: its name or address; None for a file, or a socket of this machine.
+    :param server: its name or address, several with commas between; None for a file, or a socket of this machine.
     """
     if not server:
         return None
-    try:
-        found = {str(each[4][0]).partition("%")[0] for each in socket.getaddrinfo(server, None, type=socket.SOCK_STREAM)}
-    except (OSError, UnicodeError):
+    found = set()
+    for name in server.split(","):
         # What cannot be reached is said by the store itself.
-        return frozenset()
+        with contextlib.suppress(OSError, UnicodeError):
+            found |= {str(each[4][0]).partition("%")[0] for each in socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)}
     own = set(_host_addresses.read())
-    if all(each in own or ipaddress.ip_address(each).is_loopback for each in found):
+    if found and all(each in own or ipaddress.ip_address(each).is_loopback for each in found):
         return None
     return frozenset(found)

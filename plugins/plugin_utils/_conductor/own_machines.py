@@ -4,8 +4,8 @@
 """The machines that a run needs itself: the controller, and the server of the store, where they are hosts or guests of this fleet.
 
 Only this module decides whether a host or an instance is one of them, and only here such an act is refused. The controller is known by the uuid of
-its firmware and its machine id, the server of the store by its address; a variable says it where none of them tells. A store in a file is where the
-controller is.
+its firmware and its machine id, or by its network cards where it may not read the first; the server of the store by its address; a variable says it
+where none of them tells. Where several are like it, each may be it, and counts as it. A store in a file is where the controller is.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.engine impor
 CONTROLLER, STORE = "the controller", "the database server of the store"
 #: The variables that say it: the name of a host or of an instance.
 VARIABLES = {CONTROLLER: "drover_controller", STORE: "drover_store_machine"}
+#: The value of such a variable for a machine that is not in this fleet.
+OUTSIDE = "none"
+Place = tuple[str | None, str | None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,11 +33,13 @@ class Known:
     """What this controller knows of itself and of the server of its store.
 
     - machine: of the controller; None where that cannot be read.
+    - macs: of the network cards of the controller.
     - addresses: of the server of the store; None for one that is on the controller.
     - said: what the variables say: a name by a key of VARIABLES.
     """
 
     machine: _machine.Machine | None = None
+    macs: frozenset[str] = frozenset()
     addresses: frozenset[str] | None = None
     said: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
@@ -80,31 +85,25 @@ class OwnMachines:
         ]
 
     def _find(self, connection: Connection) -> list[tuple[str, str | None, str | None]]:
-        controller = self._of(connection, CONTROLLER, self._machines(connection))
-        store = self._of(connection, STORE, self._servers(connection)) if self._known.addresses is not None else controller
-        if STORE in self._known.said:
-            store = self._of(connection, STORE, None)
-        if controller is not None and controller == store:
-            return [(f"{CONTROLLER} and its store", *controller)]
-        return [(what, *place) for what, place in ((CONTROLLER, controller), (STORE, store)) if place is not None]
+        controller = self._of(connection, CONTROLLER, self._machines)
+        is_apart = self._known.addresses is not None or STORE in self._known.said
+        store = self._of(connection, STORE, self._servers) if is_apart else controller
+        both = {f"{CONTROLLER} and its store": controller} if controller == store else {CONTROLLER: controller, STORE: store}
+        return [(f"perhaps {what}" if len(found) > 1 else what, *place) for what, found in both.items() for place in found]
 
-    def _of(self, connection: Connection, what: str, seen: tuple[list[str], list[str]] | None) -> tuple[str | None, str | None] | None:
-        """Return (host, None) or (None, uuid of an instance); None where it is not in this fleet, or not known."""
+    def _of(self, connection: Connection, what: str, seen: Callable[[Connection], tuple[list[str], list[str]]]) -> list[Place]:
+        """Return each place that may be it: (host, None) or (None, uuid of an instance). None where it is not in this fleet, or not known."""
         said = self._known.said.get(what)
-        hosts, uuids = seen or ([], [])
-        if said:
-            hosts, uuids = own_places.named(connection, said)
-            if len(hosts) + len(uuids) != 1:
-                why = (
-                    "several hosts or instances have that name"
-                    if hosts or uuids
-                    else "the store knows no host and no instance of that name"
-                )
-                raise DroverError(f"{VARIABLES[what]} is {said}, but {why}. Correct it; nothing was done.")
-        # A guest is nearer than the host that has its address too. One machine under several names is none of them.
-        if len(uuids) == 1:
-            return None, uuids[0]
-        return (hosts[0], None) if len(hosts) == 1 and not uuids else None
+        if said == OUTSIDE:
+            return []
+        hosts, uuids = own_places.named(connection, said) if said else seen(connection)
+        if said and len(hosts) + len(uuids) != 1:
+            why = "several hosts or instances have that name" if hosts or uuids else "the store knows no host and no instance of that name"
+            raise DroverError(
+                f"{VARIABLES[what]} is {said}, but {why}. Correct it, or set it to {OUTSIDE} if it is not in this fleet; nothing was done."
+            )
+        # A guest is nearer than the host that has its address too.
+        return [(None, uuid) for uuid in uuids] or [(host, None) for host in hosts]
 
     def _machines(self, connection: Connection) -> tuple[list[str], list[str]]:
         machine = self._known.machine
@@ -116,8 +115,11 @@ class OwnMachines:
             for host, found in like.items()
             if _machine.judge(_machine.read_expected({"host": host, **found}), machine) == _machine.SAME
         ]
-        # QEMU gives a guest the uuid of its domain as that of its firmware.
-        return hosts, own_places.instances_of_uuids(connection, machine["uuids"])
+        # QEMU gives a guest the uuid of its domain as that of its firmware, whatever uuid its own libvirt has.
+        uuids = own_places.instances_of_uuids(connection, {*machine["uuids"], *filter(None, [machine["firmware"]])})
+        if not hosts and not uuids and not machine["read"]:
+            uuids = own_places.instances_of_macs(connection, self._known.macs)
+        return hosts, uuids
 
     def _servers(self, connection: Connection) -> tuple[list[str], list[str]]:
         wanted = self._known.addresses or frozenset()
@@ -135,12 +137,14 @@ class OwnMachines:
 
     def sentences(self) -> list[str]:
         """Name them, for a plan, a check and a report."""
+        found = self.read()
+        variables = sorted({_variable(each.what) for each in found if each.what.startswith("perhaps ")})
         return [
             f"{each.host} is {each.what}: it is maintained last, and not rebooted or switched off by a run from there."
             if each.uuid is None
             else f"{each.name} on {each.host or 'no host'} is {each.what}: it is moved live and last, and never stopped by a run that needs it."
-            for each in self.read()
-        ]
+            for each in found
+        ] + [f"Several are like that machine. Say which it is: -e {variable}=NAME, or {OUTSIDE}." for variable in variables]
 
     # What is refused
 
@@ -157,7 +161,7 @@ class OwnMachines:
             if what is not None:
                 raise DroverError(
                     f"Instance {each['name']}: {not_done}, because it is {what}, which this run needs. A live move is possible. For all else, do it on its "
-                    f"host with virsh, or give the command on another controller. If it is not {what}, say what is: -e {_variable(what)}=NAME"
+                    f"host with virsh, or give the command on another controller. If it is not {what}, say what is: -e {_variable(what)}=NAME (or {OUTSIDE})"
                 )
 
     def refuse_power(self, host: str, not_done: str) -> None:
@@ -175,8 +179,10 @@ class OwnMachines:
             else:
                 why = f"{each.name}, which runs there, is {each.what}, which this run needs"
                 way = f"Move {each.name} first (drover.compute.drain moves it live)"
-            raise DroverError(f"{host}: {not_done}, because {why}. {way}. If that is wrong, say what is: -e {_variable(each.what)}=NAME")
+            raise DroverError(
+                f"{host}: {not_done}, because {why}. {way}. If that is wrong, say what is: -e {_variable(each.what)}=NAME (or {OUTSIDE})"
+            )
 
 
 def _variable(what: str) -> str:
-    return next(variable for key, variable in VARIABLES.items() if what.startswith(key))
+    return next(variable for key, variable in VARIABLES.items() if what.removeprefix("perhaps ").startswith(key))

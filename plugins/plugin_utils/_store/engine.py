@@ -90,9 +90,15 @@ class Store:
 
     @property
     def server(self) -> str | None:
-        """Return the name or address of the database server; None for a file, and for a socket of this machine."""
-        host = self.url.host or str(self.url.query.get("host") or "")
-        return None if not host or host.startswith("/") else host
+        """Return the name or address of the database server, several with commas between; None for a file, and for a socket of this machine."""
+        if self.url.get_backend_name() != "postgresql":
+            return None
+        # As libpq does: an address is nearer than a name, and the environment counts where the URL has none.
+        given = self.url.query.get("hostaddr") or self.url.host or self.url.query.get("host")
+        given = given or os.environ.get("PGHOSTADDR") or os.environ.get("PGHOST") or ""
+        names = given.split(",") if isinstance(given, str) else [name for each in given for name in each.split(",")]
+        remote = [_without_port(name) for name in names if name and not name.startswith("/")]
+        return ",".join(remote) or None
 
     @contextlib.contextmanager
     def write(self, together: bool = False) -> Iterator[Connection]:
@@ -313,6 +319,11 @@ def _secrets(url: sa.URL) -> list[str]:
 def _shown(url: sa.URL) -> str:
     hidden = {name: "hidden" for name in url.query if "password" in name}
     return url.update_query_dict(hidden).render_as_string(hide_password=True)
+
+
+def _without_port(name: str) -> str:
+    """Return a name of SQLAlchemy's list of hosts (host=pg1:5432) without its port; an IPv6 address has several colons."""
+    return name.partition(":")[0] if name.count(":") == 1 else name
 
 
 def _engine(url: sa.URL, in_memory: bool) -> sa.Engine:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._store import addresses, compute_nodes, tables
@@ -28,19 +28,30 @@ def instances_of_uuids(connection: Connection, uuids: Collection[str]) -> list[s
 
 
 def hosts_of_addresses(connection: Connection, wanted: Collection[str]) -> list[str]:
-    """Find the hosts that have one of these addresses."""
-    return sorted(host for host, has in addresses.of_hosts(connection).items() if has.intersection(wanted))
+    """Find the hosts that have one of these addresses. One that all hosts have, as that of libvirt's own network, tells nothing."""
+    has = addresses.of_hosts(connection)
+    of_all = set.intersection(*map(set, has.values())) if len(has) > 1 else set()
+    return sorted(host for host, found in has.items() if found.intersection(set(wanted) - of_all))
 
 
 def instances_of_addresses(connection: Connection, wanted: Collection[str]) -> list[str]:
     """Find the uuids of instances that have one of these addresses, as their hosts know them."""
+    return _instances(connection, wanted, lambda interface: interface.get("addresses") or ())
+
+
+def instances_of_macs(connection: Connection, wanted: Collection[str]) -> list[str]:
+    """Find the uuids of instances that have a network card with one of these MAC addresses."""
+    return _instances(connection, wanted, lambda interface: [interface.get("mac")])
+
+
+def _instances(connection: Connection, wanted: Collection[str], of: Callable[[dict[str, Any]], Collection[str | None]]) -> list[str]:
     table = tables.domains
     # A part of the text is found by the database; what it means is read here.
-    mentions = [sa.cast(table.c.facts, sa.Text).contains(f'"{address}"', autoescape=True) for address in wanted]
+    mentions = [sa.cast(table.c.facts, sa.Text).contains(f'"{each}"', autoescape=True) for each in wanted]
     found = set()
     for row in connection.execute(sa.select(table.c.uuid, table.c.facts).where(sa.or_(sa.false(), *mentions))):
         interfaces: Sequence[dict[str, Any]] = row.facts.get("interfaces") or ()
-        if any(address in wanted for each in interfaces for address in each.get("addresses") or ()):
+        if any(each in wanted for interface in interfaces for each in of(interface)):
             found.add(row.uuid)
     return sorted(found)
 

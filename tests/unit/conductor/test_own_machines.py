@@ -31,13 +31,19 @@ from ansible_collections.drover.compute.plugins.plugin_utils._tracker import nod
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 
-HERE = {"uuids": ["5b0a3c1e-0000-4000-8000-0000000000aa"], "machine_id": "0123456789abcdef0123456789abcdef", "read": True, "verdict": None}
+HERE = {
+    "uuids": ["5b0a3c1e-0000-4000-8000-0000000000aa"],
+    "firmware": None,
+    "machine_id": "0123456789abcdef0123456789abcdef",
+    "read": True,
+    "verdict": None,
+}
 POOL = {"name": "nfs", "path": "/nfs", "shared_id": "nfs:a:/x"}
 
 
 def guest(name, *addresses, **more):
     disk = {"target": "vda", "device": "disk", "type": "file", "source": f"/nfs/{name}.qcow2"}
-    nic = {"type": "bridge", "mac": "52:54:00:00:00:01", "addresses": list(addresses)}
+    nic = {"type": "bridge", "mac": f"52:54:00:00:00:{addresses[0][-2:]}" if addresses else None, "addresses": list(addresses)}
     return domain(name, disks=[disk], interfaces=[nic] if addresses else [], **more)
 
 
@@ -90,6 +96,30 @@ FOUND = {
     ),
     "its store is on a hypervisor": ({"machine": machine(), "addresses": frozenset({"198.51.100.3"})}, [Own(STORE, "kvm3")]),
     "an address that all hosts have tells nothing": ({"machine": machine(), "addresses": frozenset({"10.0.0.1"})}, []),
+    "an address of some hosts, as a floating one that moved between two looks": (
+        {"machine": machine(), "addresses": frozenset({"198.51.100.3", "198.51.100.2"})},
+        [Own(f"perhaps {STORE}", "kvm2"), Own(f"perhaps {STORE}", "kvm3")],
+    ),
+    "two servers of one store": (
+        {"machine": machine(), "addresses": frozenset({"192.0.2.10", "192.0.2.11"})},
+        sorted(
+            [Own(f"perhaps {STORE}", "kvm1", uuid_of("pg"), "pg"), Own(f"perhaps {STORE}", "kvm2", uuid_of("ctl"), "ctl")],
+            key=lambda each: each.uuid,
+        ),
+    ),
+    "it is said that it is not in this fleet": (
+        {"machine": machine(), "addresses": frozenset({"192.0.2.10"}), "said": {STORE: "none"}},
+        [],
+    ),
+    "a guest whose own libvirt has another uuid": (
+        {"machine": machine(firmware=uuid_of("ctl"))},
+        [Own("the controller and its store", "kvm2", uuid_of("ctl"), "ctl")],
+    ),
+    "a guest whose user may not read its firmware": (
+        {"machine": machine(uuids=[], read=False), "macs": frozenset({"52:54:00:00:00:11"})},
+        [Own("the controller and its store", "kvm2", uuid_of("ctl"), "ctl")],
+    ),
+    "a firmware that was read is believed more than a MAC address": ({"machine": machine(), "macs": frozenset({"52:54:00:00:00:11"})}, []),
     "both, apart": (
         {"machine": machine(uuids=[uuid_of("ctl")]), "addresses": frozenset({"192.0.2.10"})},
         [Own(CONTROLLER, "kvm2", uuid_of("ctl"), "ctl"), Own(STORE, "kvm1", uuid_of("pg"), "pg")],
@@ -135,14 +165,51 @@ def test_issue_44_the_address_of_the_store(server, expected):
     assert own_known.addresses(server) == expected
 
 
-def test_issue_44_the_server_of_a_url():
+def test_issue_44_the_server_of_a_url(monkeypatch):
     servers = {
         "sqlite:////srv/store.db": None,
         "postgresql://drover@db.example.com/drover": "db.example.com",
         "postgresql:///drover?host=/run/postgresql": None,
         "postgresql:///drover?host=192.0.2.10": "192.0.2.10",
+        "postgresql:///drover?host=pg1:5432&host=pg2:5433": "pg1,pg2",
+        "postgresql:///drover?host=pg1,pg2,/run/postgresql": "pg1,pg2",
+        "postgresql:///drover?host=fd00::20": "fd00::20",
+        "postgresql://db.example.com/drover?hostaddr=192.0.2.10": "192.0.2.10",
+        "postgresql:///drover": None,
     }
+    monkeypatch.delenv("PGHOST", raising=False)
+    monkeypatch.delenv("PGHOSTADDR", raising=False)
     assert {url: Store.open(url).server for url in servers} == servers
+    monkeypatch.setenv("PGHOST", "pg1")
+    assert [Store.open(url).server for url in ("postgresql:///drover", "sqlite:////srv/store.db")] == ["pg1", None]
+
+
+def test_issue_44_several_servers_of_which_one_has_no_address():
+    assert own_known.addresses("nowhere.invalid,192.0.2.10") == frozenset({"192.0.2.10"})
+
+
+def test_issue_44_the_network_cards_of_the_controller(tmp_path):
+    for name, address, is_card in (
+        ("eth0", "52:54:00:AA:00:01", True),
+        ("veth1", "52:54:00:aa:00:02", False),
+        ("ib0", "00:00:00:00:00:00", True),
+    ):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "address").write_text(f"{address}\n")
+        if is_card:
+            (tmp_path / name / "device").mkdir()
+    assert own_known.macs(str(tmp_path)) == {"52:54:00:aa:00:01"}
+
+
+def test_issue_44_each_machine_that_may_be_it_counts_as_it(url):
+    found = own(url, machine=machine(), addresses=frozenset({"198.51.100.2", "198.51.100.3"}))
+    for name in ("kvm2", "kvm3"):
+        with pytest.raises(
+            DroverError, match=f"{name}: reboot is refused, because it is perhaps the database server.*drover_store_machine=NAME"
+        ):
+            found.refuse_power(name, "reboot is refused")
+    found.refuse_power("kvm1", "reboot is refused")
+    assert found.sentences()[-1] == "Several are like that machine. Say which it is: -e drover_store_machine=NAME, or none."
 
 
 class Hosts:
