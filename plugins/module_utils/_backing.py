@@ -262,7 +262,8 @@ def _of_server(name: str) -> Reference:
             return Reference(words=name)
     fields = name.split(":")
     if fields[0] == "nbd":
-        return Reference(servers=[fields[1] or "localhost"])
+        in_brackets = re.match(r"nbd:(\[[^\[\]]*\])", name)
+        return Reference(servers=[in_brackets.group(1) if in_brackets else fields[1] or "localhost"])
     if fields[0] == "rbd":
         monitors = re.findall(r":mon_host=((?:\\.|[^:])*)", name)
         servers = [re.sub(r"\\?:\d+$", "", each) for found in monitors for each in re.split(r"\\?;|,", found)]

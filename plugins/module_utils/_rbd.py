@@ -93,7 +93,8 @@ def _with_qemu_img(
     root = parse(pool.XMLDesc(0))
     words = {"driver": "raw", "file.driver": "rbd", "file.pool": child_text(root, "source/name") or "", "file.image": image}
     for number, server in enumerate(root.findall("source/host")):
-        words[f"file.server.{number}.host"] = server.get("name") or ""
+        # A pool has an IPv6 address in brackets, and QEMU adds them.
+        words[f"file.server.{number}.host"] = (server.get("name") or "").strip("[]")
         words[f"file.server.{number}.port"] = server.get("port") or "6789"
     auth = root.find("source/auth")
     key = secret_key(conn, auth) if auth is not None else None

@@ -22,7 +22,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.module_utils import _programs
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._rbd import secret_key
-from ansible_collections.drover.compute.plugins.module_utils._shared_storage import pool_id
+from ansible_collections.drover.compute.plugins.module_utils._shared_storage import bracketed, pool_id
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, parse
 
 #: Seconds that the command may take for all images together. The caller has a time limit for the whole look at the host.
@@ -61,7 +61,7 @@ def _pools(conn: Any) -> dict[str, Any]:
 
 
 def _is_watched(conn: Any, pool: Any, image: str, seconds: float) -> bool:
-    servers = [f"{each.get('name')}:{each.get('port') or '6789'}" for each in pool.findall("source/host")]
+    servers = [f"{bracketed(each.get('name') or '')}:{each.get('port') or '6789'}" for each in pool.findall("source/host")]
     auth, key = pool.find("source/auth"), None
     command = ["rbd", "--conf", "/dev/null", "--mon-host", ",".join(servers)]
     try:

@@ -11,6 +11,7 @@ of what it is called here: cloned hosts have local pools of one name, one path a
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import os
 import posixpath
 import re
@@ -120,7 +121,7 @@ def _hosts(source: Element, kind: str | None) -> str | None:
     for host in source.findall("host"):
         name, port = host.get("name"), host.get("port") if kind else None
         if name:
-            found.append(_server(name + (f":{port}" if port else ""), kind))
+            found.append(_server(bracketed(name) + (f":{port}" if port else ""), kind))
     return ",".join(sorted(set(found))) or None
 
 
@@ -129,9 +130,22 @@ def _attribute(source: Element, child: str, name: str) -> str | None:
     return found.get(name) if found is not None else None
 
 
+def bracketed(name: str) -> str:
+    """A name of a server as a port may follow it: an IPv6 address in brackets, and in its shortest form.
+
+    Disks of libvirt have it without brackets, storage pools of Ceph and mounts have it with them.
+    """
+    found = re.fullmatch(r"\[([^\[\]]+)\](:[0-9]+)?", name)
+    try:
+        address = ipaddress.IPv6Address(found.group(1) if found else name)
+    except ValueError:
+        return name
+    return f"[{address}]{found.group(2) or '' if found else ''}"
+
+
 def _server(text: str, kind: str | None = None) -> str:
-    """A server's name in small letters, without the root's dot and without the port that all use."""
-    text = text.strip().lower()
+    """A server's name in small letters, without the root's dot and without the port that all use; an IPv6 address in brackets."""
+    text = bracketed(text.strip().lower())
     port = ":" + _PORTS.get(kind or "", "")
     if kind and text.endswith(port):
         text = text[: -len(port)]

@@ -150,7 +150,9 @@ def with_sources(conn: Any, text: str) -> str:
         source.set("protocol", "rbd")
         source.set("name", f"{child_text(origin, 'name')}/{volume}")
         for server in servers:
-            ET.SubElement(source, "host", {key: value for key, value in server.attrib.items() if key in ("name", "port")})
+            found = {key: value for key, value in server.attrib.items() if key in ("name", "port")}
+            # A pool has an IPv6 address in brackets, and QEMU adds them to that of a disk.
+            ET.SubElement(source, "host", {key: value.strip("[]") for key, value in found.items()})
         auth = origin.find("auth")
         secret = auth.find("secret") if auth is not None else None
         if auth is not None and secret is not None:

@@ -69,6 +69,7 @@ def test_the_names_that_qemu_takes(tmp_path):
     assert named("nbd://127.0.0.1:10809/x") == ([], ["127.0.0.1"], None)
     assert named("nbd+unix:///x?socket=/run/nbd") == ([], ["unix"], None)
     assert named("nbd:unix:/run/nbd") == ([], ["unix"], None)
+    assert named("nbd:[::1]:10809:exportname=x") == ([], ["[::1]"], None)
     assert named("nbd:server:10809") == ([], ["server"], None)
     assert named("https://server/x.img")[1] == ["server"]
     assert named("rbd:pool/image:mon_host=127.0.0.1\\:6789")[1] == ["127.0.0.1"]
