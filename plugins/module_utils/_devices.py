@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
+from ansible_collections.drover.compute.plugins.module_utils import _libvirt, _missing_drivers
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
 from ansible_collections.drover.compute.plugins.module_utils._xml import child_text, integer, parse, pci_address
 
@@ -46,8 +47,10 @@ def _listing(conn: Any) -> Sequence[Any]:
         try:
             found: Sequence[Any] = conn.listAllDevices(flags)
             return found
-        except libvirt.libvirtError:
-            continue
+        except libvirt.libvirtError as exc:
+            # An error is not an empty list: the devices of guests would be gone.
+            if not _libvirt.is_unsupported(exc) and not _missing_drivers.is_missing(exc):
+                raise
     return ()
 
 

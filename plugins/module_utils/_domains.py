@@ -121,18 +121,15 @@ def _stats(conn: Any, wanted: int) -> list[tuple[Any, dict[str, Any]]]:
         try:
             return [(domain, dict(values)) for domain, values in conn.getAllDomainStats(stats, flags)]
         except libvirt.libvirtError as exc:
-            if _libvirt.code_of(exc) not in (
-                libvirt.VIR_ERR_NO_SUPPORT,
-                libvirt.VIR_ERR_INVALID_ARG,
-                libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED,
-            ):
+            if not _libvirt.is_unsupported(exc):
                 raise
     pairs = []
     for domain in conn.listAllDomains(0):
         try:
             pairs.append((domain, {"state.state": domain.info()[0]}))
-        except libvirt.libvirtError:
-            continue
+        except libvirt.libvirtError as exc:
+            if _libvirt.code_of(exc) != libvirt.VIR_ERR_NO_DOMAIN:
+                raise
     return pairs
 
 
@@ -140,7 +137,9 @@ def _uuids(conn: Any, flag: int) -> set[str]:
     """The uuids of the domains with a property; none where the driver cannot filter by it."""
     try:
         return {domain.UUIDString() for domain in conn.listAllDomains(flag)}
-    except libvirt.libvirtError:
+    except libvirt.libvirtError as exc:
+        if not _libvirt.is_unsupported(exc):
+            raise
         return set()
 
 

@@ -225,6 +225,11 @@ def code_of(error: object) -> int | None:
     return getter() if getter else None
 
 
+def is_unsupported(error: object) -> bool:
+    """Whether the driver does not have a call, or not with these flags."""
+    return code_of(error) in (libvirt.VIR_ERR_NO_SUPPORT, libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_ERR_ARGUMENT_UNSUPPORTED)
+
+
 def domain_of(error: object) -> int | None:
     """The part of libvirt that an error comes from (VIR_FROM_*), or None."""
     getter = getattr(error, "get_error_domain", None)

@@ -61,6 +61,14 @@ def refuse_withdrawn(records: Records, uuid: str, name: str, order: str | None) 
         raise Withdrawn(f"what was to be done with {name} on {host_name()} was withdrawn by a later run")
 
 
+def may_begin(records: Records, uuid: str, order: str | None) -> bool:
+    """Whether an order still counts; one of which that is not known begins nothing."""
+    try:
+        return order not in read_withdrawn(records, uuid)
+    except LibvirtProblem:
+        return False
+
+
 def withdraw(records: Records, uuid: str, orders: Iterable[str]) -> None:
     """Let orders no longer begin; the caller has the lock of the domain."""
     known = read_withdrawn(records, uuid)
@@ -78,12 +86,25 @@ def withdraw(records: Records, uuid: str, orders: Iterable[str]) -> None:
 
 
 def read_withdrawn(records: Records, uuid: str) -> list[str]:
-    """The orders of a domain that no longer begin, the oldest first."""
+    """The orders of a domain that no longer begin, the oldest first.
+
+    :raises LibvirtProblem: they cannot be read, so it is not known whether an order may begin.
+    """
+    path = _path(records, uuid)
     try:
-        with open(_path(records, uuid), encoding="utf-8") as handle:
-            return [str(order) for order in json.load(handle)]
-    except (OSError, ValueError, TypeError):
+        with open(path, encoding="utf-8") as handle:
+            found = json.load(handle)
+        if not isinstance(found, list):
+            raise ValueError
+        return [str(order) for order in found]
+    except FileNotFoundError:
         return []
+    except (OSError, ValueError) as exc:
+        why = exc.strerror if isinstance(exc, OSError) else "it is damaged"
+        raise LibvirtProblem(
+            f"On {host_name()} the list of withdrawn orders {path} cannot be read ({why}), so nothing is begun with this domain. See to its file "
+            "system. Once no run works on the domain any more, remove the file."
+        ) from exc
 
 
 def _path(records: Records, uuid: str) -> str:

@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _file_names, _files, _libvirt
+from ansible_collections.drover.compute.plugins.module_utils import _file_names, _files, _libvirt, _missing_drivers
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import libvirt
 from ansible_collections.drover.compute.plugins.module_utils._mounts import Mount
 from ansible_collections.drover.compute.plugins.module_utils._shared_storage import FOLDER_POOLS, pool_id, real_path_id
@@ -29,18 +29,16 @@ def read_pools(conn: Any, mounts: Sequence[Mount] | None) -> list[dict[str, Any]
     """The storage pools, sorted by name; sizes in GiB (fractions kept to two digits).
 
     :param mounts: what is mounted on this machine; None when the URI names another one.
+    :raises libvirt.libvirtError: there are pools, and libvirt does not tell them.
     """
-    try:
-        pools = conn.listAllStoragePools(0)
-    except libvirt.libvirtError:
-        return []
     found = []
-    for pool in pools:
+    for pool in _missing_drivers.listed(conn.listAllStoragePools, 0):
         try:
             found.append(_pool(pool, mounts))
-        except (libvirt.libvirtError, ValueError):
-            # Undefined between the list and the look.
-            continue
+        except libvirt.libvirtError as exc:
+            # Undefined between the list and the look. Whatever else: a pool that cannot be read is not gone.
+            if _libvirt.code_of(exc) != libvirt.VIR_ERR_NO_STORAGE_POOL:
+                raise
     return sorted(found, key=lambda pool: pool["name"])
 
 
@@ -183,13 +181,12 @@ def over_committed(domains: Iterable[Mapping[str, Any]]) -> int:
 
 
 def read_networks(conn: Any) -> list[dict[str, Any]]:
-    """The virtual networks, sorted by name, with the bridge of each and whether it is up."""
-    try:
-        networks = conn.listAllNetworks(0)
-    except libvirt.libvirtError:
-        return []
+    """The virtual networks, sorted by name, with the bridge of each and whether it is up.
+
+    :raises libvirt.libvirtError: there are networks, and libvirt does not tell them.
+    """
     found = []
-    for network in networks:
+    for network in _missing_drivers.listed(conn.listAllNetworks, 0):
         try:
             bridge = parse(network.XMLDesc(0)).find("bridge")
             found.append(

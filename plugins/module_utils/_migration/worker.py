@@ -165,7 +165,7 @@ class Worker:
         self.source_uri = source_uri
         self.records = records
         self._acknowledge = acknowledge or (lambda word: None)
-        self.may_start = may_start and move.get("migration") not in _orders.read_withdrawn(records, self.uuid)
+        self.may_start = may_start and _orders.may_begin(records, self.uuid, move.get("migration"))
         self._most = most
         self._turn = Turn(records.folder, self.uuid)
         self._check = Turn(records.folder, self.uuid, "checks")
@@ -259,8 +259,9 @@ class Worker:
             # Of a lost move or a conflict the phase stays: a later call must know how far it had come.
             changes.setdefault("phase", "done")
             if self.move.get("migration"):
-                # A call that is still on its way must not begin it anew.
-                _orders.withdraw(self.records, self.uuid, [self.move["migration"]])
+                # A call that is still on its way must not begin it anew; of a list that cannot be read none does.
+                with contextlib.suppress(LibvirtProblem):
+                    _orders.withdraw(self.records, self.uuid, [self.move["migration"]])
         self.save(status=status, message=message, finished_at=time.time(), **changes)
 
     def _connect(self, shared: bool = False) -> None:

@@ -43,7 +43,7 @@ class Ipmi:
         self._logins = 0
 
     def look(self) -> Look:
-        data = bytes(self._call(_GET_STATUS)["data"])
+        data = bytes(self._call(_GET_STATUS).get("data") or b"")
         if not data:
             return Look("unknown", "its answer has no power state")
         return Look("on" if data[0] & 1 else "off")

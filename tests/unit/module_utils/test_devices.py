@@ -130,7 +130,9 @@ def test_a_libvirt_that_knows_no_defined_devices():
     def listing(flags):
         asked.append(flags)
         if flags & libvirt.VIR_CONNECT_LIST_NODE_DEVICES_INACTIVE:
-            raise libvirt.libvirtError("unsupported flags (0x80000000)")
+            problem = libvirt.libvirtError("unsupported flags (0x80000000)")
+            problem.err = (libvirt.VIR_ERR_INVALID_ARG, libvirt.VIR_FROM_NODEDEV, "unsupported flags", 2, None, None, None, 0, 0)
+            raise problem
         return [Device(TEXTS[0]), Device(TEXTS[1], gone=True)]
 
     read = _devices.read_devices(types.SimpleNamespace(listAllDevices=listing))
