@@ -19,8 +19,9 @@ _BEGINNINGS = (
     "#cloud-config", "#cloud-boothook", "#include", "#part-handler", "#upstart-job", "#!", "## template:", "content-type:", "mime-version:",
     "#ps1", "rem cmd", "<powershell>", "<script>", "-----begin",
 )  # fmt: skip
-#: Of cloud-init's formats the one that is YAML.
+#: Of cloud-init's formats the one that is a mapping in YAML. It takes a first line that only begins so, too.
 _CONFIG = "#cloud-config"
+_OTHER_CONFIGS = ("#cloud-config-archive", "#cloud-config-jsonp")
 _LABEL = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\Z", re.IGNORECASE)
 #: The longest name that Linux takes.
 _LONGEST = 64
@@ -39,7 +40,7 @@ def refuse(definition: Mapping[str, Any], place: str) -> None:
     if isinstance(user_data, str) and user_data.strip():
         _refuse_user_data(user_data, place)
     meta_data = _mapping(given.get("meta_data"), f"{place}: meta_data")
-    _mapping(given.get("network_config"), f"{place}: network_config")
+    _refuse_network(_mapping(given.get("network_config"), f"{place}: network_config"), place)
     _refuse_name(definition["name"], meta_data.get("local-hostname"), place)
 
 
@@ -51,8 +52,21 @@ def _refuse_user_data(text: str, place: str) -> None:
             f"{place}: user_data begins with {shown(first)}, which cloud-init ignores in silence. Write {_CONFIG} into its first line, or #! and "
             "the program of a script; or give user_data as a mapping. Nothing was placed."
         )
-    if first.strip().lower() == _CONFIG:
+    if first.lower().startswith(_CONFIG) and not first.lower().startswith(_OTHER_CONFIGS):
         _mapping(text, f"{place}: user_data")
+
+
+def _refuse_network(given: Mapping[str, Any], place: str) -> None:
+    """Refuse a network without a version: cloud-init leaves the network of the guest as it is then."""
+    found = given.get("network", given)
+    if not given or not isinstance(found, Mapping) or found.get("config") == "disabled":
+        return
+    version = found.get("version")
+    if version not in (1, 2) or isinstance(version, bool):
+        what = "has no version" if version is None else f"has the version {shown(version)}"
+        raise DroverError(
+            f"{place}: network_config {what}, and cloud-init knows 1 and 2 and ignores all else. Write version: 2 into it. Nothing was placed."
+        )
 
 
 def _mapping(value: Any, what: str) -> Mapping[str, Any]:

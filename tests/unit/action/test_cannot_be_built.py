@@ -77,6 +77,10 @@ def test_walk_f12_a_source_that_is_no_place(read):
         ({"meta_data": "local-hostname: [a"}, "meta_data is no YAML"),
         ({"meta_data": "web1"}, "meta_data must be a mapping, or a text of one, not 'web1'"),
         ({"network_config": "version: 2: 3"}, "network_config is no YAML"),
+        ({"network_config": {"ethernets": {"all": {"dhcp4": True}}}}, "network_config has no version, and cloud-init knows 1 and 2"),
+        ({"network_config": {"version": "2", "ethernets": {}}}, "network_config has the version '2'"),
+        ({"network_config": "network:\n  version: 3\n"}, "network_config has the version 3"),
+        ({"user_data": "#cloud-config  # of the web team\n- packages\n"}, "user_data must be a mapping, or a text of one"),
         ({"meta_data": {"local-hostname": "Web_01."}}, "local-hostname of meta_data as its host name, and 'Web_01.' is none"),
     ],
 )  # fmt: skip
@@ -91,11 +95,18 @@ def test_f18_what_cloud_init_would_ignore(read, seed, sentence):
         "#cloud-config\npackages: [nginx]\n", "\n#Cloud-Config\nx: 1\n", "#!/bin/sh\nid\n", "#include\nhttps://example.com/x\n", {"packages": []},
         "## template: jinja\n#cloud-config\n{% if x %}\n", "Content-Type: multipart/mixed\n\n", "#ps1_sysnative\ndir\n", "",
         '{"ignition": {"version": "3.0.0"}}',
-        "#cloud-config\n",
+        "#cloud-config\n", "#cloud-config-archive\n- type: text/cloud-config\n",
     ],
 )  # fmt: skip
 def test_f18_what_cloud_init_runs(read, user_data):
     assert read(instance(cloud_init={"user_data": user_data}))["instances"]
+
+
+@pytest.mark.parametrize(
+    "network", ["", {}, {"config": "disabled"}, {"network": {"version": 2}}, "network: {config: disabled}\n", {"version": 1}]
+)
+def test_f18_networks_that_cloud_init_takes(read, network):
+    assert read(instance(cloud_init={"network_config": network}))["instances"]
 
 
 @pytest.mark.parametrize("name", ["Web_01.", "web server", "-web", "web..1", "w" * 65, "ünïcode"])
