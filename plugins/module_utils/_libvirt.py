@@ -281,9 +281,11 @@ def open_connection(uri: str, keepalive: bool = False, seconds: float | None = N
     silence()
     seconds = seconds or CONNECT_TIMEOUT
     try:
-        urllib.parse.urlsplit(uri)
+        _port = urllib.parse.urlsplit(uri).port
     except ValueError as exc:
-        raise LibvirtProblem(f"{uri!r} is not a libvirt URI ({exc}); it looks like qemu:///system.") from exc
+        raise LibvirtProblem(
+            f"{uri!r} is not a libvirt URI ({exc}); it looks like qemu:///system, with an IPv6 address like qemu+ssh://root@[fd00::20]/system."
+        ) from exc
     try:
         conn = within(seconds, lambda: libvirt.open(uri if is_local(uri) else quiet_uri(uri)))
     except libvirt.libvirtError as exc:

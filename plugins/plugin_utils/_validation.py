@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import ipaddress
 import re
+import urllib.parse
 import uuid
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -152,6 +154,30 @@ def shown(value: object) -> str:
 def is_host_name(text: object) -> bool:
     """Whether a text is a name or an IPv4 address that can stand in a URI as it is."""
     return isinstance(text, str) and _HOST_NAME.fullmatch(text) is not None
+
+
+def why_no_uri(uri: str) -> str | None:
+    """Return why a text is no URI, as a clause; None where it may be one."""
+    try:
+        parts = urllib.parse.urlsplit(uri)
+        _port = parts.port
+    except ValueError:
+        return "its host or its port cannot be read, and an IPv6 address needs brackets, such as qemu+ssh://root@[fd00::20]/system"
+    return None if parts.scheme else "it has no scheme, such as qemu+ssh://"
+
+
+def why_no_address(text: str) -> str | None:
+    """Return why a text is no name or IP address with a port if need be, as a clause; None where it may be one."""
+    if re.search(r"[/@?#\\\s]", text) or not text:
+        return "it has a scheme, or more than a host and a port" if text else "it is empty"
+    with contextlib.suppress(ValueError):
+        ipaddress.ip_address(text)
+        return None
+    try:
+        parts = urllib.parse.urlsplit(f"//{text}")
+        return None if parts.hostname and parts.port != 0 else "it has no host, or no port"
+    except ValueError:
+        return "its brackets or its port are wrong"
 
 
 def default_migration_uri(host: str) -> str | None:

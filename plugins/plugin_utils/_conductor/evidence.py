@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
@@ -146,7 +147,10 @@ def _addresses(connection: Connection, host: str, variables: Mapping[str, Any]) 
     """
     found: list[Any] = []
     for each in evacuations.addresses(connection, host):
-        found += [urllib.parse.urlsplit(each["migration_uri"] or "").hostname, each["migration_address"]]
+        # Of an earlier version there may be a text that is no URI.
+        with contextlib.suppress(ValueError):
+            found.append(urllib.parse.urlsplit(each["migration_uri"] or "").hostname)
+        found.append(each["migration_address"])
     return list(dict.fromkeys(str(each) for each in [*found, variables.get("ansible_host"), host] if each))
 
 

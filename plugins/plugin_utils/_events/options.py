@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import dataclasses
-import urllib.parse
 from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import MOST, check_keys, shown
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import MOST, check_keys, shown, why_no_uri
 
 DEFAULT_URI = "qemu+ssh://root@{address}/system"
 
@@ -77,15 +76,6 @@ def _hosts(given: Any, uri: str) -> dict[str, str]:
                 f"The libvirt URI of {name}, {shown(found[name])}, cannot be read: {problem}. Correct hosts or uri of the event source."
             )
     return found
-
-
-def why_no_uri(uri: str) -> str | None:
-    """Return why a text is no URI; None where it may be one."""
-    try:
-        _port = urllib.parse.urlsplit(uri).port
-    except ValueError as problem:
-        return str(problem)
-    return None
 
 
 def fill(uri: str, host: str, address: str) -> str:

@@ -119,6 +119,16 @@ Nodes = Mapping[NodeKey, NodeReport]
 NodeRows = Mapping[NodeKey, Any]
 
 
+def _refuse_wrong_addresses(options: Mapping[str, Any], name: str) -> None:
+    for option, why_not in (("migration_uri", validation.why_no_uri), ("migration_address", validation.why_no_address)):
+        given = options.get(option)
+        why = why_not(given) if given else None
+        if why is not None:
+            raise DroverError(
+                f"Compute node {name}: drover_{option} is {validation.shown(given)}: {why}. Correct it; nothing was recorded."
+            )
+
+
 def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeReport:
     """One compute node, ready for the store.
 
@@ -130,6 +140,7 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
     host, name = options.get("host"), str(hypervisor.get("hypervisor_hostname"))
     checked_facts.host(hypervisor, f"Compute node {name}")
     warnings = []
+    _refuse_wrong_addresses(options, name)
     migration_uri = options.get("migration_uri")
     if not migration_uri and host and (hypervisor.get("uri") or "").startswith("qemu"):
         migration_uri = validation.default_migration_uri(host)

@@ -158,8 +158,8 @@ def test_the_uri_of_a_host():
         ({"hosts": {"kvm1": 5}}, "must be names, or names with libvirt URIs"),
         ({"hosts": ["kvm1"], "uri": 5}, "uri of the event source must be a libvirt URI"),
         ({"hosts": ["kvm1"], "uri": ""}, "uri of the event source must be a libvirt URI"),
-        ({"hosts": {"kvm1": "qemu+ssh://[kvm1/system"}}, "The libvirt URI of kvm1, .* cannot be read: Invalid IPv6 URL"),
-        ({"hosts": {"kvm1": "qemu+ssh://kvm1:99999/system"}}, "cannot be read: Port out of range"),
+        ({"hosts": {"kvm1": "qemu+ssh://[kvm1/system"}}, "The libvirt URI of kvm1, .* cannot be read: its host or its port cannot be read"),
+        ({"hosts": {"kvm1": "qemu+ssh://kvm1:99999/system"}}, "cannot be read: its host or its port cannot be read"),
         ({"hosts": ["kvm1"], "poll_seconds": 1e30}, "poll_seconds of the event source must be a number of seconds from 0 to 2147483647"),
     ],
 )
@@ -190,7 +190,12 @@ def test_a_host_whose_uri_cannot_be_read_is_named_and_the_others_are_watched(mai
         patch.setattr(fill, lambda _uri, host, _address: uri if host == "kvm1" else "qemu+ssh://[kvm2/system")
         watched(main, {"store_url": url}, test)
     assert "kvm1: libvirt is connected" in caplog.text
-    assert caplog.text.count("kvm2 is not watched: its libvirt URI qemu+ssh://[kvm2/system cannot be read: Invalid IPv6 URL") == 1
+    assert (
+        caplog.text.count(
+            "kvm2 is not watched: its libvirt URI qemu+ssh://[kvm2/system cannot be read: its host or its port cannot be read"
+        )
+        == 1
+    )
 
 
 def test_b2_another_machine_at_the_address_of_a_host_is_not_the_host(main, tmp_path, caplog):

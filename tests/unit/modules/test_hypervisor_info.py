@@ -356,6 +356,8 @@ def test_disk_available_least_counts_what_images_may_still_grow(run_module, doma
         ("foo:///system", "correct the URI"),
         (":::", "is not a libvirt URI"),
         ("http://[::1/system", "is not a libvirt URI"),
+        # F19: an IPv6 address without brackets.
+        ("qemu+ssh://root@fd00::20/system", "with an IPv6 address like qemu+ssh://root@[fd00::20]/system"),
         ("test+tcp://127.0.0.1:1/default", "Start libvirtd on 127.0.0.1"),
     ],
 )

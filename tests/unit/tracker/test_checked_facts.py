@@ -463,3 +463,31 @@ def test_safety_10_what_is_described_was_checked():
         node.describe({**FACTS, "memory_mb": -1}, {"host": "kvm1"})
     with pytest.raises(DroverError):
         node.describe({**FACTS, "domains": [{"uuid": "x", "name": "y"}]}, {"host": "kvm1"})
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "words"),
+    [
+        ("migration_uri", "qemu+ssh://root@fd00::20/system", "an IPv6 address needs brackets"),
+        ("migration_uri", "qemu+ssh://root@[fd00::20/system", "its host or its port cannot be read"),
+        ("migration_uri", "qemu+ssh://kvm1:ssh/system", "its host or its port cannot be read"),
+        ("migration_uri", "kvm1.example.com", "it has no scheme"),
+        ("migration_address", "tcp://10.98.0.11", "it has a scheme"),
+        ("migration_address", "root@10.98.0.11", "more than a host and a port"),
+        ("migration_address", "10.98.0.11/24", "more than a host and a port"),
+        ("migration_address", "[fd00::20", "its brackets or its port are wrong"),
+        ("migration_address", "10.98.0.11:x", "its brackets or its port are wrong"),
+    ],
+)
+def test_f19_brothers_addresses_of_migrations_are_refused_in_words(option, text, words):
+    """The first made an evacuation end in a traceback, the last a move fail after its claim."""
+    with pytest.raises(DroverError, match=f"drover_{option} is .*{words}"):
+        node.describe({**FACTS, "hypervisor_hostname": "kvm1"}, {"host": "kvm1", option: text})
+
+
+@pytest.mark.parametrize(
+    "text", ["10.98.0.11", "fd00::20", "[fd00::20]", "fe80::1%eth1", "kvm1-storage", "kvm1-storage:49200", "[fd00::20]:49200"]
+)
+def test_f19_brothers_addresses_that_a_migration_takes(text):
+    described = node.describe({**FACTS, "hypervisor_hostname": "kvm1"}, {"host": "kvm1", "migration_address": text})
+    assert described["columns"]["migration_address"] == text
