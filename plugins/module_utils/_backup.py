@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _files, _image_layers, _libvirt, _ownership, _qemu_img
+from ansible_collections.drover.compute.plugins.module_utils import _files, _image_contents, _image_layers, _libvirt, _ownership, _qemu_img
 from ansible_collections.drover.compute.plugins.module_utils._checkpoints import Checkpoints, named
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_disk, state_name
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
@@ -38,15 +38,44 @@ def why_left_out(domain: Any) -> str | None:
     """Why a domain has no copy, None if it can have one."""
     if not domain.isActive():
         return f"it is {state_name(domain.state(0)[0])}, and libvirt copies only the disks of a guest that runs: copy its images by hand (qemu-img convert)"
-    if not targets(domain):
+    wanted = targets(domain)
+    if not wanted:
         return "it has no disk that it writes to"
+    for disk in parse(domain.XMLDesc(0)).findall("devices/disk"):
+        target = parse_disk(disk)["target"]
+        if target in wanted and disk.find(".//encryption") is not None:
+            return f"its disk {target} is encrypted, and a copy of it by libvirt would not be: copy its image by hand"
     return None
+
+
+def not_copied(domain: Any) -> list[str]:
+    """Return what a copy of a domain lacks: disks that only its next start has, and snapshots inside images, each a clause."""
+    later = parse(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)) if domain.isPersistent() else None
+    now, found = targets(domain), []
+    for disk in _written(later) if later is not None else ():
+        if disk["target"] not in now:
+            found.append(f"its disk {disk['target']} ({disk['source']}), which it has from its next start on, is not copied")
+    for disk in _written(parse(domain.XMLDesc(0))):
+        if disk["type"] != "file" or disk["format"] != "qcow2":
+            continue
+        try:
+            names = _image_contents.snapshots(_image_contents.read(disk["source"], "qcow2"))
+        except LibvirtProblem as exc:
+            found.append(f"whether its disk {disk['target']} has snapshots inside is not known: {exc}")
+            continue
+        if names:
+            found.append(f"its disk {disk['target']} has snapshots inside ({', '.join(names[:3])}), which no copy has")
+    return found
 
 
 def targets(domain: Any) -> list[str]:
     """The targets of the disks that a domain writes to."""
-    disks = [parse_disk(each) for each in parse(domain.XMLDesc(0)).findall("devices/disk")]
-    return [each["target"] for each in disks if each["device"] == "disk" and not each["readonly"] and each["source"] is not None]
+    return [each["target"] for each in _written(parse(domain.XMLDesc(0)))]
+
+
+def _written(root: ET.Element) -> list[dict[str, Any]]:
+    disks = [parse_disk(each) for each in root.findall("devices/disk")]
+    return [each for each in disks if each["device"] == "disk" and not each["readonly"] and each["source"] is not None]
 
 
 def copy(domain: Any, folder: str, timeout: int, incremental: bool = False) -> list[dict[str, str]]:

@@ -5,8 +5,8 @@
 """What is in an image and not in a copy of it, read from the image before it is copied.
 
 Private to the collection. All ways that copy a disk ask here. A copy by QEMU, while the guest runs or by ``qemu-img convert``, has what the guest
-sees, and not what else is in the image. A copy of the whole file has all that is in the file. Extended attributes do not count: libvirt labels each
-copy anew. Source: https://www.qemu.org/docs/master/interop/qcow2.html.
+sees, and not what else is in the image; a merge into the image below is such a copy. A copy of the whole file has all that is in the file. Extended
+attributes do not count: libvirt labels each copy anew. Source: https://www.qemu.org/docs/master/interop/qcow2.html.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.module_utils import _ownership, _qemu_img
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem
 
-#: The ways of a copy: by libvirt while the guest runs, which takes bitmaps along; by qemu-img convert; byte by byte.
+#: The ways of a copy: by libvirt while the guest runs, which takes bitmaps along; by qemu-img convert or commit; byte by byte.
 RUNNING, CONVERTED, WHOLE = "running", "converted", "whole"
 
 #: Seconds that a look at an image may take.
@@ -60,7 +60,7 @@ def left_out(info: Mapping[str, Any], way: str, encrypted: bool = False) -> list
         return found
     if info.get("encrypted") or encrypted:
         found.append("is encrypted, and a copy of it would not be: it is not moved")
-    names = [str(each.get("name") or each.get("id")) for each in info.get("snapshots") or ()]
+    names = snapshots(info)
     if names:
         found.append(f"has snapshots inside ({', '.join(names[:3])}), which are not copied: delete them with qemu-img snapshot -d")
     bitmaps = [str(each.get("name")) for each in data.get("bitmaps") or ()]
@@ -69,3 +69,11 @@ def left_out(info: Mapping[str, Any], way: str, encrypted: bool = False) -> list
     if foreign and way == CONVERTED:
         found.append(f"has bitmaps inside ({', '.join(foreign[:3])}), which are not copied: remove them with qemu-img bitmap --remove")
     return found
+
+
+def snapshots(info: Mapping[str, Any]) -> list[str]:
+    """Return the names of the snapshots inside an image.
+
+    :param info: what read() returns.
+    """
+    return [str(each.get("name") or each.get("id")) for each in info.get("snapshots") or ()]

@@ -51,6 +51,7 @@ def check_disk(module: AnsibleModule, disk: Mapping[str, Any]) -> bool:
         if not os.path.isfile(backing):
             raise ImageProblem(f"The image {backing} that {path} is to be backed by does not exist on {host_name()}: copy it there first.")
         base = image_info(module, backing)
+        _refuse_encrypted(backing, base)
         backing_format = disk["backing_format"] or base["format"]
         if base["format"] != backing_format:
             raise ImageProblem(
@@ -94,11 +95,21 @@ def check_source(module: AnsibleModule, path: str, image_format: str | None, siz
     if not os.path.isfile(path):
         raise ImageProblem(f"The image {path} does not exist on {host_name()}: copy it there first.")
     found = image_info(module, path)
+    _refuse_encrypted(path, found)
     if image_format not in (None, found["format"]):
         raise ImageProblem(f"The image {path} on {host_name()} is of the format {found['format']}, not {image_format}: correct its format.")
     if found["virtual-size"] > size_gb * GIB:
         raise ImageProblem(f"The image {path} has {found['virtual-size'] / GIB:.2f} GiB, and its disk {size_gb}: make size_gb larger.")
     return str(found["format"])
+
+
+def _refuse_encrypted(path: str, found: Mapping[str, Any]) -> None:
+    """Refuse an image whose content nobody can read without its key, which no new disk has."""
+    if found.get("encrypted"):
+        raise ImageProblem(
+            f"The image {path} on {host_name()} is encrypted, and a disk that is made of it could not be read: make an image of it that is not, with "
+            "qemu-img convert."
+        )
 
 
 def holds_data(module: AnsibleModule, path: str, found: Mapping[str, Any]) -> bool:

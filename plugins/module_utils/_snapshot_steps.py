@@ -21,6 +21,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.drover.compute.plugins.module_utils import (
     _checkpoints,
+    _image_contents,
     _image_layers,
     _images,
     _libvirt,
@@ -136,12 +137,13 @@ class Steps:
 
     def _disks(self, config: Element, live: Element | None) -> tuple[dict[str, Image], list[str]]:
         """The disks that a new snapshot has (dict target -> Image), and the targets of the others."""
+        self._refuse_split(config, live)
         found: dict[str, Image] = {}
         others = []
         for element in config.findall("devices/disk"):
             disk = parse_disk(element)
             target = disk["target"]
-            if disk["device"] != "disk" or disk["readonly"] or disk["source"] is None:
+            if not _is_written(disk):
                 others.append(target)
                 continue
             what = None
@@ -161,6 +163,20 @@ class Steps:
         if not found:
             raise LibvirtProblem(f"{self._name} has no disk that it writes to. Nothing was changed")
         return found, others
+
+    def _refuse_split(self, config: Element, live: Element | None) -> None:
+        """Refuse a disk that one of the two definitions has alone: libvirt would make its image by a name of its own, or none."""
+        if live is None:
+            return
+        now, later = (
+            {disk["target"] for each in root.findall("devices/disk") if _is_written(disk := parse_disk(each))} for root in (live, config)
+        )
+        for target in sorted(now ^ later):
+            where = "as it runs" if target in now else "from its next start on"
+            raise LibvirtProblem(
+                f"the disk {target} of {self._name} is one that the guest has only {where}: attach or detach it in both (virsh attach-disk or detach-disk "
+                "with --live or --config). Nothing was changed"
+            )
 
     def _create(self, name: str, overlays: Mapping[str, str], others: Sequence[str], active: bool, why: str | None) -> str | None:
         """Make the snapshot: why it is only crash-consistent, None if it is not."""
@@ -199,6 +215,7 @@ class Steps:
         merges = [self._merge_of(snapshot, target, config, live) for target in snapshot.bases]
         self._refuse_others(snapshot, snapshots, merges)
         merged = [each for each in merges if each["overlay"] is not None]
+        self._refuse_left_out(snapshot, [each["overlay"] for each in merged], live is not None)
         candidates = [found for each in merged if (found := _candidate(each["overlay"])) is not None]
         if not self._real_run:
             self._foresee(merges, [each["overlay"] for each in merged])
@@ -284,6 +301,15 @@ class Steps:
                 raise LibvirtProblem(
                     f"the snapshot {snapshot.name} of {self._name} is not merged, as that would change {path}: {why}. Nothing was changed: see to "
                     "that first, such as by removing an image that nobody needs any more"
+                )
+
+    def _refuse_left_out(self, snapshot: Snapshot, overlays: Iterable[str], active: bool) -> None:
+        """Refuse to merge an image that has more in it than the guest sees, as the image goes afterwards."""
+        for path in overlays:
+            lost = _lost(path, _image_contents.RUNNING if active else _image_contents.CONVERTED)
+            if lost:
+                raise LibvirtProblem(
+                    f"the snapshot {snapshot.name} of {self._name} is not merged, as its image {path} {lost}, then run this again. Nothing was changed"
                 )
 
     def _merge(self, each: Mapping[str, Any], active: bool) -> None:
@@ -416,13 +442,29 @@ class Steps:
         if not self._params["discard"]:
             self.told["kept_files"] += [{"path": path, "reason": DISCARDED} for path in paths]
             return
-        self._remove([each for each in map(_candidate, paths) if each is not None])
+        kept = {path: lost for path in paths if (lost := _lost(path, _image_contents.CONVERTED))}
+        self.told["kept_files"] += [{"path": path, "reason": f"it {lost}"} for path, lost in kept.items()]
+        self._remove([each for path in paths if path not in kept and (each := _candidate(path)) is not None])
 
 
 def _candidate(path: str) -> Candidate | None:
     """An image that the domain has written to, as it is now; None where it is gone."""
     found = look(path)
     return None if found.status is None else Candidate(path, by_use=True, inode=found.inode)
+
+
+def _is_written(disk: Mapping[str, Any]) -> bool:
+    return disk["device"] == "disk" and not disk["readonly"] and disk["source"] is not None
+
+
+def _lost(path: str, way: str) -> str:
+    """What goes with an image besides what the guest sees, a clause about it; empty where nothing does.
+
+    :raises LibvirtProblem: the image cannot be read.
+    """
+    if look(path).status is None:
+        return ""
+    return "; ".join(_image_contents.left_out(_image_contents.read(path, "qcow2"), way))
 
 
 def _same(one: str | None, other: str | None) -> bool:

@@ -71,7 +71,7 @@ copies:
     why_whole: {description: "With O(incremental), why this is the whole disk; else empty.", type: str, returned: always}
   sample: [{uuid: 5f0c6a3e-7d0c-4c56-9f2e-0f6d5a9b1c01, name: web-1, target: vda, path: /srv/copies/web.qcow2, since: "", why_whole: ""}]
 lines:
-  description: The same in sentences.
+  description: The same in sentences, and what the copies lack.
   returned: always
   type: list
   elements: str
@@ -116,6 +116,7 @@ def _run(module: AnsibleModule, conn: Any, result: dict[str, Any]) -> None:
             with _orders.alone(Records(), uuid, name, _orders.LEAST_PATIENCE):
                 copies = _backup.copy(domain, folder, module.params["timeout"], module.params["incremental"])
         result["copies"] += [{"uuid": uuid, "name": name, **each} for each in copies]
+        result["lines"] += [f"{name} on {host_name()}: {each}." for each in _backup.not_copied(domain)]
         result["lines"] += [f"{name} on {host_name()}: {each['target']} {_said(each)}." for each in copies]
         result["changed"] = True
 

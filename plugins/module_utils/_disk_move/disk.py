@@ -31,6 +31,15 @@ _KINDS = {
 }
 
 
+#: What a copy of a disk, or the definition of the copy, would not have; elements of a disk, its source, or an image behind it.
+_LEFT_OUT = {
+    "transient": "transient: its changes are lost when the guest is off",
+    "encryption": "encrypted",
+    "slices": "a part (slice) of its file",
+    "dataStore": "an image with its data in another file",
+}
+
+
 class Disk:
     """A disk by its target, as libvirt has it now.
 
@@ -95,9 +104,10 @@ class Disk:
             raise LibvirtProblem(f"{name} is shareable: other guests may write to it, and would go on with the old one. It is not moved.")
         if facts["readonly"]:
             raise LibvirtProblem(f"{name} is read-only, and others may read it too. It is not moved: copy it, and attach the copy.")
-        for tag, why in (("transient", "transient: its changes are lost when the guest is off"), ("encryption", "encrypted")):
-            if self._defined().find(tag) is not None or self._defined().find(f"source/{tag}") is not None:
-                raise LibvirtProblem(f"{name} is {why}. It is not moved.")
+        for disk in (each for each in (self.live, self.config) if each is not None):
+            for tag, why in _LEFT_OUT.items():
+                if disk.find(tag) is not None or disk.find(f".//source/{tag}") is not None:
+                    raise LibvirtProblem(f"{name} is {why}. It is not moved.")
         if len(set(self.sources)) > 1:
             raise LibvirtProblem(
                 f"{name} is {self.sources[0]} in the running guest and {self.sources[1]} in the definition: shut it off and start it, then run this again."

@@ -417,9 +417,9 @@ class Storage:
 
     def _left_out(self, entry: Mapping[str, Any], live: bool) -> str | None:
         """What is in an image and would not be in its copy."""
-        if entry["kind"] != "disk":
+        if entry["kind"] not in ("disk", "media"):
             return None
-        filled = not live or entry.get("next_start")
+        filled = not live or entry["kind"] == "media" or entry.get("next_start")
         way = _image_contents.RUNNING if not filled else _image_contents.CONVERTED if entry["backing"] else _image_contents.WHOLE
         # A raw image has nothing but what the guest sees.
         info = {} if entry["format"] == "raw" else _image_contents.read(entry["path"], entry["format"])
@@ -497,7 +497,7 @@ class Storage:
             if size:
                 folder = os.path.dirname(entry["path"])
                 need[folder] = need.get(folder, 0) + size[1]
-        rooms = {folder: Folder(self.destination, folder).room() for folder in need}
+        rooms = {folder: self._room_of(folder) for folder in need}
         for folders in _by_file_system(rooms, self.move.get("file_systems_there") or {}):
             taken, free = sum(need[folder] for folder in folders), min(room[0] for folder in folders if (room := rooms[folder]) is not None)
             if taken > free:
@@ -506,6 +506,14 @@ class Storage:
                     where = f"{' and '.join(folders)} are on one file system of {self.where}, which has"
                 reasons.append(f"{where} {free // MIB} MiB free, but its disks take {taken // MIB} MiB")
         return reasons
+
+    def _room_of(self, folder: str) -> tuple[int, int] | None:
+        """Return the room of a folder there; one that the copy makes has that of the nearest folder above it."""
+        room = Folder(self.destination, folder).room()
+        while room is None and folder != "/":
+            folder = os.path.dirname(folder)
+            room = Folder(self.destination, folder).room()
+        return room
 
     def _room_in_pools(self) -> list[str]:
         need: dict[str, int] = {}
@@ -716,7 +724,7 @@ class Storage:
 
 
 def _by_file_system(rooms: Mapping[str, tuple[int, int] | None], known: Mapping[str, str]) -> list[list[str]]:
-    """Return folders that exist, in groups that are on one file system.
+    """Return folders whose room is known, in groups that are on one file system.
 
     :param rooms: dict folder -> bytes that are free and bytes in all. Where it is not known which file system a folder is on, two with equal numbers
         are on one.

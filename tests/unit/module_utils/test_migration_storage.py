@@ -663,3 +663,25 @@ def test_f22_room_is_added_up_by_file_system(place, monkeypatch, which):
         f"{folders[0]} and {folders[1]} are on one file system of kvm2, which has {min(free for free, _size in rooms)} MiB free, but its disks take "
         "28 MiB" in place.refused(**given)
     )
+
+
+@pytest.mark.parametrize("missing", [("two",), ("one", "two")])
+@pytest.mark.parametrize("free", [20, 60])
+def test_f22_a_folder_that_the_copy_makes_has_the_room_of_the_one_above(place, monkeypatch, missing, free):
+    devices = ""
+    for name, target in (("one", "vda"), ("two", "vdb")):
+        folder = place.local / name / "deep"
+        folder.mkdir(parents=True)
+        if name not in missing:
+            os.makedirs(place.far.real(str(folder)))
+        path = folder / "disk.raw"
+        with open(path, "wb") as file:
+            file.write(os.urandom(14 << 20))
+        devices += disk(path, target, kind="raw")
+    os.makedirs(place.far.real(str(place.local)), exist_ok=True)
+    monkeypatch.setattr(Pool, "info", lambda pool: [2, 80 << 20, 0, free << 20])
+    place.define(devices)
+    if free == 60:
+        place.moved()
+    else:
+        assert "are on one file system of kvm2, which has 20 MiB free, but its disks take 28 MiB" in place.refused()

@@ -8,6 +8,7 @@ tests/lab/test_before_drain.py."""
 from __future__ import annotations
 
 import os
+import subprocess
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils import _backup
-from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, domain
+from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, domain, qemu_img
 
 BACKUP, NONE, RUNS = libvirt.VIR_DOMAIN_JOB_OPERATION_BACKUP, libvirt.VIR_DOMAIN_JOB_NONE, libvirt.VIR_DOMAIN_JOB_UNBOUNDED
 UUID = "00000000-0000-4000-8000-000000000001"
@@ -142,3 +143,46 @@ def test_no_file_is_overwritten(run, job, monkeypatch):
 def test_a_folder_that_is_not_there(run, job, folder):
     result, dummy = run(folder=folder)
     assert result["failed"] and "does not exist on" in result["msg"] and job.files == []
+
+
+@pytest.fixture
+def copied(run_module, fake_host, job, monkeypatch, tmp_path):
+    """``copied(devices, next_start)`` -> the result for a running guest with these devices, and those of its next start."""
+    begun = []
+    monkeypatch.setattr(libvirt.virDomain, "backupBegin", lambda instance, text, *more: begun.append(text))
+    monkeypatch.setattr(_backup, "_rename", lambda part, path: None)
+
+    def call(devices, next_start=None):
+        uri, connection = fake_host(domain("web", 1, devices))
+        if next_start is not None:
+            connection.defineXML(domain("web", 1, devices + next_start))
+        return run_module("_domain_backup", uri=uri, folder=str(tmp_path)), begun
+
+    return call
+
+
+@pytest.mark.parametrize("place", ["disk", "source", "an image behind it"])
+def test_f1_an_encrypted_disk_has_no_copy_that_is_not(copied, tmp_path, place):
+    encryption = "<encryption format='luks'><secret type='passphrase' uuid='00000000-0000-4000-8000-00000000000a'/></encryption>"
+    text = disk(tmp_path / "a", more=encryption if place == "disk" else "")
+    if place != "disk":
+        behind = f"<backingStore type='file'><format type='qcow2'/><source file='/v/b'>{encryption}</source></backingStore>"
+        text = text.replace("/><target", f">{encryption}</source><target" if place == "source" else f"/>{behind}<target")
+    result, begun = copied(text)
+    assert result["copies"] == [] and begun == []
+    (left,) = result["left_out"]
+    assert "its disk vda is encrypted, and a copy of it by libvirt would not be" in left["reason"] and left["reason"] in result["lines"][0]
+
+
+def test_f1_what_no_copy_has_is_named(copied, tmp_path):
+    path = qemu_img(tmp_path / "a")
+    subprocess.run(["qemu-img", "snapshot", "-c", "before the upgrade", path], check=True)
+    result, begun = copied(disk(path))
+    assert len(result["copies"]) == 1 and len(begun) == 1 and result["left_out"] == []
+    assert any("its disk vda has snapshots inside (before the upgrade), which no copy has" in line for line in result["lines"])
+
+
+def test_f3_a_disk_of_the_next_start_alone_is_named(copied, tmp_path):
+    result, _begun = copied(disk(qemu_img(tmp_path / "a")), disk("/v/later", "vdb"))
+    assert [each["target"] for each in result["copies"]] == ["vda"]
+    assert any("its disk vdb (/v/later), which it has from its next start on, is not copied" in line for line in result["lines"])

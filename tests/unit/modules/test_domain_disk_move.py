@@ -442,3 +442,26 @@ def test_the_copy_that_another_host_has_made_is_named_when_the_domain_is_removed
     assert gone["rc"] == 0 and gone["removed_disks"] == [vm.old], gone
     (kept,) = gone["kept_disks"]
     assert kept["path"] == vm.new and "kvm9" in kept["reason"]
+
+
+ENCRYPTION = "<encryption format='luks'><secret type='passphrase' uuid='00000000-0000-4000-8000-00000000000a'/></encryption>"
+SLICE = "<slices><slice type='storage' offset='65536' size='65536'/></slices>"
+INSIDE = {
+    "encrypted": ("{source}>" + ENCRYPTION + "</source>", "is encrypted"),
+    "an encrypted image behind it": (
+        "{source}/><backingStore type='file'><format type='qcow2'/><source file='/v/base'>" + ENCRYPTION + "</source></backingStore>",
+        "is encrypted",
+    ),
+    "a part of its file": ("{source}>" + SLICE + "</source>", "is a part (slice) of its file"),
+}
+
+
+@pytest.mark.parametrize("which", INSIDE)
+def test_f1_a_source_of_which_a_copy_has_only_a_part_stays(make, which):
+    """qemu-img copies the whole file, and the definition of the copy would have none of what the source says."""
+    vm = make(running=False)
+    text, says = INSIDE[which]
+    source = f"<source file='{vm.old}'"
+    vm.connection.defineXML(vm.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE).replace(f"{source}/>", text.format(source=source)))
+    assert says in vm.refuses()
+    vm.is_as_before()

@@ -219,3 +219,59 @@ def test_internal_ones_are_libvirts(vm):
     assert (found["kind"], found["state"], found["current"]) == ("internal", "shutoff", True)
     assert vm.done("reverted", "inside")["changed"]
     assert vm.done("absent", "inside")["changed"] and vm.done()["snapshots"] == []
+
+
+def qemu_img_of(*words):
+    subprocess.run(["qemu-img", *map(str, words)], check=True)
+
+
+@pytest.mark.parametrize("inside", ["snapshot", "bitmap"])
+@pytest.mark.parametrize("newest", [True, False])
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_f1_a_merge_does_not_lose_what_is_in_the_image(vm, inside, newest, check_mode):
+    """A merge writes what the guest sees into the image below, and the image goes with all that is in it."""
+    vm.write(1)
+    vm.done("present", "one")
+    vm.write(2)
+    image = vm.active
+    if inside == "snapshot":
+        qemu_img_of("snapshot", "-c", "before the upgrade", image)
+    else:
+        qemu_img_of("bitmap", "--add", image, "nightly")
+    if not newest:
+        vm.done("present", "two")
+    why = vm.refuses("absent", "one", check_mode=check_mode)
+    name, command = ("before the upgrade", "qemu-img snapshot -d") if inside == "snapshot" else ("nightly", "qemu-img bitmap --remove")
+    assert image in why and name in why and command in why and os.path.exists(image)
+
+
+def test_f1_what_is_in_an_image_is_not_discarded_with_it(vm):
+    vm.done("present", "one")
+    vm.write(2)
+    old = vm.active
+    qemu_img_of("snapshot", "-c", "before the upgrade", old)
+    foreseen, done = (vm.done("reverted", "one", check_mode=check, discard=True) for check in (True, False))
+    for each in (foreseen, done):
+        (kept,) = each["kept_files"]
+        assert each["removed_files"] == [] and kept["path"] == old and "before the upgrade" in kept["reason"]
+    assert os.path.exists(old)
+
+
+def test_f1_the_bitmaps_of_drover_keep_no_image(vm):
+    """After a merge the next copy has the whole disk."""
+    vm.done("present", "one")
+    vm.write(2)
+    qemu_img_of("bitmap", "--add", vm.active, "drover-20261128T000000Z")
+    assert vm.done("absent", "one")["changed"]
+
+
+@pytest.mark.parametrize("only", ["running", "next start"])
+def test_f3_a_disk_of_one_definition_alone_gets_no_image_by_chance(vm, domain_xml, only):
+    """libvirt makes an image for each disk of the running guest, also for one that the request does not name."""
+    one = disk(vm.active)
+    both = one + disk(qemu_img(vm.folder / "vdb.qcow2"), "vdb")
+    vm.connection.defineXML(domain_xml("vm", 7, devices=both if only == "running" else one))
+    vm.domain.create()
+    vm.connection.defineXML(domain_xml("vm", 7, devices=one if only == "running" else both))
+    why = vm.refuses("present")
+    assert "the disk vdb of vm" in why.lower() and ("only as it runs" if only == "running" else "only from its next start on") in why
