@@ -11,10 +11,11 @@ A copy that shares blocks (reflink) is another file with a number of its own.
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _files
+from ansible_collections.drover.compute.plugins.module_utils import _block_devices, _files
 from ansible_collections.drover.compute.plugins.module_utils._mounts import Mount, mount_of
 from ansible_collections.drover.compute.plugins.module_utils._shared_storage import real_path_id
 
@@ -35,21 +36,26 @@ def file_system(real_path: str, mounts: Sequence[Mount]) -> str | None:
 
 
 def inode(real_path: str, mounts: Sequence[Mount]) -> str | None:
-    """Return a text for a file or folder, the same for all its names on all hosts; None where it is not known."""
+    """Return a text for a file or folder, the same for all its names on all hosts; None where it is not known.
+
+    A block device has none: each host makes nodes of its own for it.
+    """
     system = file_system(real_path, mounts)
     try:
-        return None if system is None else f"{system}/{_files.call(os.stat, real_path).st_ino}"
+        found = None if system is None else _files.call(os.stat, real_path)
     except (OSError, _files.Unresponsive):
         return None
+    return None if found is None or stat.S_ISBLK(found.st_mode) else f"{system}/{found.st_ino}"
 
 
 def names(path: str, mounts: Sequence[Mount]) -> dict[str, Any]:
     """Return the names of a file of this host.
 
-    :returns: a dict: path, real_path, shared_id, inode (None where they are not known), and mount, the mount point that it is below.
+    :returns: a dict: path, real_path, shared_id, inode, device, what tells a block device on all hosts (None where they are not known), and mount, the
+        mount point that it is below.
     """
     if not os.path.isabs(path):
-        return {"path": path, "real_path": None, "shared_id": None, "inode": None, "mount": None}
+        return {"path": path, "real_path": None, "shared_id": None, "inode": None, "device": None, "mount": None}
     real = _files.real_path(path) or os.path.normpath(path)
     mount = mount_of(real, mounts)
     return {
@@ -57,5 +63,6 @@ def names(path: str, mounts: Sequence[Mount]) -> dict[str, Any]:
         "real_path": real,
         "shared_id": real_path_id(real, mounts),
         "inode": inode(real, mounts),
+        "device": _block_devices.identity(real),
         "mount": mount[0] if mount is not None else None,
     }

@@ -14,7 +14,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.drover.compute.plugins.module_utils import _backing, _file_names, _files
+from ansible_collections.drover.compute.plugins.module_utils import _backing, _block_devices, _file_names, _files
 from ansible_collections.drover.compute.plugins.module_utils._mounts import Mount
 from ansible_collections.drover.compute.plugins.module_utils._needs import Needs, look
 from ansible_collections.drover.compute.plugins.module_utils._shared_storage import network_mounts, real_path_id
@@ -38,14 +38,14 @@ class FileUsers:
     def reason(self, file: Mapping[str, Any]) -> str | None:
         """Say who needs a file, or may need it; None where this host does not.
 
-        :param file: name; paths that it may have here; shared_id and inode, as _file_names has them on its own host; volume, its name where it is
+        :param file: name; paths that it may have here; shared_id, inode and device, as _file_names has them on its own host; volume, its name where it is
             a volume that QEMU reaches by the network; written, where only a domain counts that may write to the file.
         """
         if file.get("written"):
             return self._writer(file)
         if file.get("volume"):
             return self._needs.why_volume(file["volume"])
-        known = self._by_inode(file.get("inode"))
+        known = self._by_inode(file.get("inode")) or self._by_device(file.get("device"))
         if known is not None:
             return known
         doubt = None
@@ -58,6 +58,9 @@ class FileUsers:
                 continue
             if here is not None and file.get("inode") is not None and _number(here) != _number(file["inode"]):
                 # Another file. The number of the file system does not decide: a shared one may have another number on each host.
+                continue
+            device = file.get("device") and _block_devices.identity(found.real)
+            if device and device != file["device"]:
                 continue
             if found.status is None and path in file.get("paths", ()):
                 need = self._needs.user(path, found)
@@ -75,12 +78,25 @@ class FileUsers:
             name = self._needs.writer_by_inode(*place)
             if name is not None:
                 return f"the domain {name} writes to it"
+        for path in self._paths(file) if file.get("inode") is None else ():
+            try:
+                name = self._needs.writer(path)
+            except (OSError, _files.Unresponsive) as exc:
+                return f"{path} cannot be looked at ({_backing.reason_of(exc)}), and a domain may write to it"
+            if name is not None:
+                return f"the domain {name} writes to it"
         return None
 
     def _by_inode(self, inode: str | None) -> str | None:
         for place in self._inodes(inode):
             need = self._needs.by_inode(*place)
             if need is not None:
+                return " ".join(need)
+        return None
+
+    def _by_device(self, device: str | None) -> str | None:
+        for path, need in self._needs.block_devices.items() if device else ():
+            if _block_devices.identity(path) == device:
                 return " ".join(need)
         return None
 

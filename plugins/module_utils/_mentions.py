@@ -85,8 +85,9 @@ class Mentions:
             self.written.update([(pool, volume)] if writes else [])
         if tag == "source" and folder.startswith("/"):
             self.folders.add(folder)
-        for value in [*element.attrib.values(), element.text or ""]:
-            value = value.strip()
+        # A name may end with a blank. Of a text the blanks may be those of the lines around it.
+        text = element.text or ""
+        for value in dict.fromkeys([*element.attrib.values(), text, text.strip()]):
             if value.startswith("/"):
                 self._take(value, kind, writes and value != element.get("template"), meant)
         for child in element:

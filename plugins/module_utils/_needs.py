@@ -35,6 +35,9 @@ USES = "uses it"
 #: Who needs a file of which no more is known than that another hypervisor does.
 ELSEWHERE: Need = ("a domain of another hypervisor", USES)
 
+#: In place of the number of a file system: of a block device by its own number.
+DEVICE = -1
+
 #: What libvirt says of what is not there, by kind.
 _GONE = ("VIR_ERR_NO_DOMAIN", "VIR_ERR_NO_STORAGE_POOL", "VIR_ERR_NO_STORAGE_VOL")
 
@@ -49,7 +52,10 @@ class Sighting:
 
     @property
     def inode(self) -> tuple[int, int] | None:
-        """What is the same for all names of one file; None where nothing is there."""
+        """What is the same for all names of one file or block device; None where nothing is there."""
+        if self.status is not None and stat.S_ISBLK(self.status.st_mode):
+            # Each node of a device has an inode of its own.
+            return (DEVICE, self.status.st_rdev)
         return None if self.status is None else (self.status.st_dev, self.status.st_ino)
 
 
@@ -132,6 +138,8 @@ class Needs:
         self._inodes: dict[Any, Need] = {}
         #: A path on each device that has a needed file, by the number of the device.
         self.devices: dict[int, str] = {}
+        #: The block devices that are needed, by their real paths.
+        self.block_devices: dict[str, Need] = {}
         self._folders: dict[str, str] = {}
         self._followed: set[tuple[str, str]] = set()
         self._doubts: list[str] = []
@@ -231,6 +239,9 @@ class Needs:
                 continue
             if folders and stat.S_ISDIR(found.status.st_mode) and found.real != "/":
                 self._folders.setdefault(found.real, f"{need[0]} uses its folder {path}")
+            if stat.S_ISBLK(found.status.st_mode):
+                self._inodes.setdefault(found.inode, need)
+                self.block_devices.setdefault(found.real, need)
             if not stat.S_ISREG(found.status.st_mode):
                 continue
             self._inodes.setdefault(found.inode, need)

@@ -62,6 +62,7 @@ RETURN = r"""
 names:
   description:
     - The names of O(paths), as dictionaries. C(inode) is its number and that of its file system, the same for all names of a file on all hosts.
+    - C(device) is the worldwide name of a block device, which has no C(inode).
   returned: success
   type: list
   elements: dict
@@ -70,6 +71,7 @@ names:
       real_path: /srv/vms/web.qcow2
       shared_id: nfs:filer:/vms/web.qcow2
       inode: nfs:filer/1314
+      device: null
       mount: /srv/vms
 users:
   description: The reason, by name, for each of O(files) that a domain of this hypervisor needs or may need.

@@ -178,7 +178,7 @@ def _text(name: Mapping[str, Any], node: NodeStorage) -> str | None:
 def _question(name: Mapping[str, Any], text: str | None, there: NodeStorage) -> dict[str, Any]:
     """Return a file as the module takes it for another host."""
     path = name["path"]
-    asked: dict[str, Any] = {"name": path, "shared_id": name["shared_id"], "inode": name["inode"]}
+    asked: dict[str, Any] = {"name": path, "shared_id": name["shared_id"], "inode": name["inode"], "device": name.get("device")}
     if name["real_path"] is None:
         asked["volume"] = path.rpartition("/")[2]
         return asked

@@ -145,6 +145,16 @@ def test_one_file_by_several_names(tmp_path):
         assert gone == [] and "it is a link to" in kept[str(tmp_path / "link")]
 
 
+@pytest.mark.parametrize("name", ["vm.qcow2 ", "a, b.qcow2", 'it\'s <vm> & "co".qcow2', "json:{}", "a:b"])
+@pytest.mark.parametrize("running", [True, False])
+def test_b5_a_name_with_odd_characters_is_that_name(tmp_path, name, running):
+    """Another domain has the same disk. libvirt itself makes blanks of other white space."""
+    path = qemu_img(tmp_path / name)
+    other = domain("other", 8, disk(path))
+    with hypervisor(tmp_path, domain("vm", 7, disk(path)), (other, "running") if running else other) as conn:
+        assert own(conn) == ([], {path: "the domain other uses it"})
+
+
 def test_what_an_image_nearby_is_backed_by_stays(tmp_path):
     """In the same folder, in that of another disk, in that of a pool: a clone whose domain is defined elsewhere, or not yet."""
     for folder in ("a", "b", "c"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import stat
 import subprocess
 import sys
 
@@ -17,6 +18,8 @@ import pytest
 libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils import _power
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import SOURCE_ALIAS
+from ansible_collections.drover.compute.tests import parts
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, qcow2, qemu_img, volume
 
 UUID = "00000000-0000-4000-8000-000000000007"
@@ -217,3 +220,49 @@ def test_safety_20_no_password_of_a_console_in_a_difference_or_a_result(run_modu
         assert changed["changed"] and "S3CRT" not in json.dumps(changed)
     assert made["changed"] and "S3CRT" not in json.dumps(made) and "passwdValidTo" in made["domain"]["xml"]
     assert "S3CRT" in connection.lookupByName("vm").XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE), "it is kept where it belongs"
+
+
+def test_b5_two_nodes_of_one_device_are_one_disk(run_module, fake_host, domain_xml, tmp_path):
+    """A node may be made anywhere, and has a number of its own; what tells the device is another number."""
+    try:
+        for name in ("one", "two"):
+            os.mknod(tmp_path / name, stat.S_IFBLK | 0o600, os.makedev(7, 200))
+        os.mknod(tmp_path / "three", stat.S_IFBLK | 0o600, os.makedev(7, 201))
+    except PermissionError:
+        parts.leave_out("The tests of device nodes", "only root makes them")
+
+    def block(name):
+        return (
+            f"<disk type='block' device='disk'><driver name='qemu' type='raw'/><source dev='{tmp_path}/{name}'/><target dev='vda'/>"
+            f"<alias name='{SOURCE_ALIAS}vda'/></disk>"
+        )
+
+    uri, connection = fake_host(domain_xml("other", 8, devices=block("one")))
+    result = build(run_module, uri, domain_xml("vm", 7, devices=block("two")))
+    assert (
+        result["rc"] == 1 and f"The file {tmp_path}/two is in use by the domain other" in result["msg"] and names(connection) == ["other"]
+    )
+    assert build(run_module, uri, domain_xml("vm", 7, devices=block("three")))["rc"] == 0 and names(connection) == ["other", "vm"]
+
+
+@pytest.mark.parametrize("kind", ["qcow2", "luks"])
+@pytest.mark.parametrize("copied", [False, True])
+def test_f1_no_disk_is_made_of_an_encrypted_image(run_module, fake_host, domain_xml, tmp_path, kind, copied):
+    """The new disk has no key of it: neither as its backing file nor as a copy could a guest read it."""
+    image, prefix = tmp_path / "golden", "" if kind == "luks" else "encrypt."
+    encrypted = ["encrypt.format=luks"] if prefix else []
+    options = ",".join([*encrypted, f"{prefix}key-secret=s", f"{prefix}iter-time=10"])
+    subprocess.run(
+        ["qemu-img", "create", "-q", "-f", kind, "--object", "secret,id=s,data=x", "-o", options, image, "1M"],
+        check=True,
+        capture_output=True,
+    )
+    uri, connection = fake_host()
+    wanted = {"path": str(tmp_path / "vm.qcow2"), "backing_file": str(image)}
+    if copied:
+        pool = "<pool type='logical'><name>vg</name><source><name>vg</name></source><target><path>/dev/vg</path></target></pool>"
+        connection.storagePoolDefineXML(pool, 0).create(0)
+        wanted = {"pool": "vg", "volume": f"{UUID}-vda", "size_gb": 1, "backing_file": str(image)}
+    result = build(run_module, uri, domain_xml("vm", 7), wanted)
+    assert result["rc"] == 1 and f"The image {image}" in result["msg"] and "is encrypted" in result["msg"] and names(connection) == []
+    assert not result["begun"] and not (tmp_path / "vm.qcow2").exists()
