@@ -37,6 +37,8 @@ ADDRESS, PORT, FOLDER, FILE, SAME_FILE, UNIX, FILTER, CID, PAGES = (
     *("address", "port", "folder", "file", "same_file", "socket", "filter", "cid", "pages"),
 )
 
+TCP, UDP = "tcp", "udp"
+
 #: The definitions of a guest that runs.
 RUNNING, NEXT_START = "running", "next_start"
 
@@ -237,7 +239,7 @@ def _sockets(device: Element, element: Element, kind: str) -> Iterator[Binding]:
     if device.tag == "interface":
         place = element.find(table.NET_LISTENS.get(kind, "source"))
         if place is not None and kind in table.NET_LISTENS:
-            yield from _listens(device, place.get("address"), place.get("port"))
+            yield from _listens(device, place.get("address"), place.get("port"), UDP if kind == UDP else TCP)
         elif place is not None and is_here(place.get("address") or "localhost"):
             yield _judged(device, element, Verdict(NEVER, LOST, "goes to a program of its host by a local address", table.BY_HAND))
         return
@@ -245,7 +247,7 @@ def _sockets(device: Element, element: Element, kind: str) -> Iterator[Binding]:
         if kind == "unix":
             yield from _unix(device, source)
         elif source.get("mode") == "bind":
-            yield from _listens(device, source.get("host"), source.get("service"))
+            yield from _listens(device, source.get("host"), source.get("service"), UDP if kind == UDP else TCP)
         elif is_here(source.get("host") or "localhost"):
             yield _judged(device, element, Verdict(NEVER, LOST, "talks to a program of its host ({source})", table.BY_HAND))
 
@@ -260,7 +262,7 @@ def _unix(device: Element, source: Element) -> Iterator[Binding]:
         yield _judged(device, device, Verdict(NEVER, LOST, "talks to a program of its host ({source})", table.BY_HAND))
 
 
-def _listens(device: Element, address: str | None, port: str | None) -> Iterator[Binding]:
+def _listens(device: Element, address: str | None, port: str | None, protocol: str = TCP) -> Iterator[Binding]:
     """Yield the address, and the port, on which a device waits for connections."""
     if address and not is_here(address):
         yield _looked_up(
@@ -272,8 +274,15 @@ def _listens(device: Element, address: str | None, port: str | None) -> Iterator
         )
     number = integer(port, 0)
     if number > 0:
+        word = "port" if protocol == TCP else "UDP port"
         yield _looked_up(
-            device, PORT, address or "", number, what=f"has the fixed port {number}", way_out="give it another port, or autoport='yes'"
+            device,
+            PORT,
+            address or "",
+            number,
+            protocol,
+            what=f"has the fixed {word} {number}",
+            way_out="give it another port, or autoport='yes'",
         )
 
 
@@ -318,7 +327,9 @@ def _forwards(forward: Element) -> Iterator[Binding]:
         for number in range(start, min(integer(ports.get("end"), start), start + _PORTS - 1) + 1):
             if number > 0:
                 what = f"the port {number} of its host is forwarded to it"
-                yield Binding(LOOKED_UP, STARTS, what, "forward another port", kind=PORT, value=(address or "", number))
+                yield Binding(
+                    LOOKED_UP, STARTS, what, "forward another port", kind=PORT, value=(address or "", number, forward.get("proto") or TCP)
+                )
 
 
 # -- names ---------------------------------------------------------------------------------------
@@ -403,6 +414,14 @@ def _numbers(root: Element) -> Iterator[Binding]:
         size = size_bytes(_sized(page)) >> 10
         if size:
             yield Binding(LOOKED_UP, STARTS, f"its memory is in pages of {size} KiB", "reserve such pages there", kind=PAGES, value=(size,))
+    pages = root.find("memoryBacking/hugepages")
+    if pages is not None and pages.find("page") is None:
+        # Of the size that is usual on its host.
+        yield Binding(LOOKED_UP, STARTS, "its memory is in huge pages", "reserve such pages there", kind=PAGES, value=(None,))
+    for device in root.findall("devices/memory"):
+        size = size_bytes(device.find("source/pagesize")) >> 10
+        if size:
+            yield _looked_up(device, PAGES, size, what=f"is in pages of {size} KiB", way_out="reserve such pages there")
 
 
 def _jobs(root: Element) -> Iterator[Binding]:

@@ -36,7 +36,7 @@ class Taken:
     """
 
     def __init__(self, conn: Any, but: str) -> None:
-        self._ports: dict[int, list[tuple[str, str]]] = {}
+        self._ports: dict[tuple[str, int], list[tuple[str, str]]] = {}
         self._others: dict[tuple[str, Any], str] = {}
         for domain in conn.listAllDomains(libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE):
             try:
@@ -50,18 +50,19 @@ class Taken:
         for console in parse(text).findall("devices/graphics"):
             for key in ("port", "tlsPort", "websocket"):
                 if integer(console.get(key), 0) > 0:
-                    self._ports.setdefault(integer(console.get(key), 0), []).append((console.get("listen") or "", name))
+                    self._ports.setdefault((reading.TCP, integer(console.get(key), 0)), []).append((console.get("listen") or "", name))
         for each in reading.read(text):
             if each.kind == reading.PORT:
-                self._ports.setdefault(each.value[1], []).append((each.value[0], name))
+                address, number, protocol = each.value
+                self._ports.setdefault((protocol, number), []).append((address, name))
             elif each.kind in (reading.UNIX, reading.CID):
                 self._others[each.kind, each.value[0]] = name
 
     def user(self, binding: Binding) -> str | None:
         """Return the name of the guest that has what a binding needs; None where none has."""
         if binding.kind == reading.PORT:
-            address = binding.value[0]
-            return next((name for other, name in self._ports.get(binding.value[1], ()) if _overlap(address, other)), None)
+            address, number, protocol = binding.value
+            return next((name for other, name in self._ports.get((protocol, number), ()) if _overlap(address, other)), None)
         return self._others.get((binding.kind, binding.value[0])) if binding.value else None
 
 
@@ -117,7 +118,14 @@ def _lack_of_libvirt(conn: Any, binding: Binding, where: str) -> str | None:
         if binding.kind == reading.FILTER:
             conn.nwfilterLookupByName(binding.value[0])
         if binding.kind == reading.PAGES:
-            free = conn.getFreePages([binding.value[0]], 0, len(parse(conn.getCapabilities()).findall("host/topology/cells/cell")) or 1)
+            found = parse(conn.getCapabilities())
+            every = sorted({integer(each.get("size"), 0) for each in found.findall("host/cpu/pages")})
+            if not binding.value[0] and not every:
+                # libvirt does not tell.
+                return None
+            # The least are no huge ones.
+            sizes = [binding.value[0]] if binding.value[0] else every[1:]
+            free = conn.getFreePages(sizes, 0, len(found.findall("host/topology/cells/cell")) or 1) if sizes else {}
             if not any(count for cell in free.values() for count in cell.values()):
                 return f"none is free on {where}"
     except libvirt.libvirtError as exc:
@@ -149,7 +157,7 @@ def _lack_here(binding: Binding, where: str) -> str | None:
     if kind == reading.ADDRESS and value[0] not in _host_addresses.read():
         return f"{where} does not have it"
     if kind == reading.PORT:
-        return _port_here(value[0], value[1], where)
+        return _port_here(*value, where)
     path = os.path.dirname(value[0]) if kind == reading.UNIX else value[0]
     if kind in (reading.FOLDER, reading.UNIX, reading.FILE):
         try:
@@ -159,12 +167,14 @@ def _lack_here(binding: Binding, where: str) -> str | None:
     return None
 
 
-def _port_here(address: str, port: int, where: str) -> str | None:
-    """Try a TCP port of this machine."""
+def _port_here(address: str, port: int, protocol: str, where: str) -> str | None:
+    """Try a port of this machine."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
-        with socket.socket(family, socket.SOCK_STREAM) as tried:
-            tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with socket.socket(family, socket.SOCK_DGRAM if protocol == reading.UDP else socket.SOCK_STREAM) as tried:
+            if protocol != reading.UDP:
+                # A connection of before does not count; of UDP two programs would share the port.
+                tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             tried.bind((address, port))
     except OSError as exc:
         if exc.errno == errno.EADDRINUSE:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import types
 import xml.etree.ElementTree as ET
@@ -14,6 +15,8 @@ import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
+from ansible_collections.drover.compute.plugins.module_utils._bindings import reading
+from ansible_collections.drover.compute.plugins.module_utils._bindings.there import reasons_here
 from ansible_collections.drover.compute.plugins.module_utils._disk_facts import DiskFacts
 from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_disk
 from ansible_collections.drover.compute.tests.unit.module_utils.images import disk, domain, qemu_img
@@ -71,6 +74,17 @@ def test_f01_a_cold_move_that_makes_an_image_flat_is_refused(place, change, word
     change(path)
     place.define(disk(path))
     assert words in place.refused()
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_f01_a_disk_that_is_only_read_is_looked_at_too(place, running):
+    """Its file is named by the instance, so that it would go at the source."""
+    base = qemu_img(place.local / "base.qcow2")
+    path = qemu_img(place.local / f"{UUID}-tools.qcow2", backing=base)
+    place.far.write(base, open(base, "rb").read())
+    with_snapshot(path)
+    place.define(disk(path, more="<readonly/>"), running=running)
+    assert "has snapshots inside (before)" in place.refused()
 
 
 def test_f01_a_running_guest_takes_its_bitmaps_along(place):
@@ -203,6 +217,64 @@ def test_f11_a_character_device_that_listens(place, kind):
     text = place.refused(addresses_there=["192.0.2.8"])
     assert "listens on 192.0.2.7" in text and "has the fixed port 4555" not in text.partition("192.0.2.7")[0]
     assert "other has that on kvm2" in place.refused(addresses_there=["192.0.2.7"])
+
+
+UDP_SERIAL = "<serial type='udp'><source mode='bind' host='127.0.0.1' service='{port}'/><source mode='connect' host='192.0.2.9' service='9'/></serial>"
+
+
+def test_f11_a_port_of_udp_is_another_port(place):
+    """A guest there has the TCP port of that number."""
+    another(place, "<serial type='tcp'><source mode='bind' host='127.0.0.1' service='4555'/><protocol type='raw'/></serial>")
+    place.define(UDP_SERIAL.format(port=4555), running=True)
+    place.moved()
+
+
+def test_f11_a_port_of_udp_that_is_taken(place):
+    another(place, UDP_SERIAL.format(port=4555))
+    place.define(UDP_SERIAL.format(port=4555), running=True)
+    assert "has the fixed UDP port 4555, and other has that on kvm2" in place.refused()
+
+
+@pytest.mark.parametrize("protocol", ["tcp", "udp"])
+def test_f11_a_start_tries_the_port_of_its_protocol(protocol):
+    """As an evacuation does on the new host: another program has the port."""
+    kinds = {"tcp": socket.SOCK_STREAM, "udp": socket.SOCK_DGRAM}
+    taken = socket.socket(socket.AF_INET, kinds[protocol])
+    with taken:
+        taken.bind(("127.0.0.1", 0))
+        if protocol == "tcp":
+            taken.listen()
+        number = taken.getsockname()[1]
+        for each in ("tcp", "udp"):
+            device = f"<serial type='{each}'><source mode='bind' host='127.0.0.1' service='{number}'/></serial>"
+            found = reasons_here(libvirt.open("test:///default"), reading.read(domain("vm", 1, device)), "kvm2", UUID)
+            assert bool(found) is (each == protocol) and all("that is taken on kvm2" in why for why in found), found
+
+
+HUGE = {
+    "of the usual size": ("<memoryBacking><hugepages/></memoryBacking>", "", "its memory is in huge pages"),
+    "of a memory device": (
+        "",
+        "<memory model='dimm'><source><pagesize unit='KiB'>2048</pagesize></source><target><size unit='KiB'>524288</size><node>0</node></target></memory>",
+        "is in pages of 2048 KiB",
+    ),
+}
+
+
+@pytest.mark.parametrize("which", HUGE)
+@pytest.mark.parametrize("free", [0, 8])
+def test_f12_huge_pages_that_the_destination_does_not_have(which, free):
+    extra, device, words = HUGE[which]
+    text = domain("vm", 1, device).replace("<devices>", f"{extra}<devices>")
+    host = types.SimpleNamespace(
+        getCapabilities=lambda: (
+            "<capabilities><host><cpu><pages unit='KiB' size='4'/><pages unit='KiB' size='2048'/></cpu></host></capabilities>"
+        ),
+        getFreePages=lambda sizes, start, count, flags=0: {0: {size: free if size == 2048 else 1000 for size in sizes}},
+        listAllDomains=lambda flags: [],
+    )
+    found = reasons_here(host, reading.read(text), "kvm2", UUID)
+    assert bool(found) is not bool(free) and all(words in why and "none is free on kvm2" in why for why in found), found
 
 
 def test_f11_a_socket_whose_folder_is_not_there(place):
