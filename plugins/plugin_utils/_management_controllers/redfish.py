@@ -23,7 +23,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers import identity
 from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers.address import Address
@@ -58,7 +58,7 @@ _TRIES = 3
 class _AsIs(urllib.request.HTTPRedirectHandler):
     """Follows no redirect: Python's own follows a POST with a GET, which is another wish, and sends the password anywhere."""
 
-    def http_error_302(self, *_given: Any) -> None:
+    def http_error_302(self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: http.client.HTTPMessage) -> None:
         return None
 
     http_error_301 = http_error_303 = http_error_307 = http_error_308 = http_error_302
@@ -188,7 +188,7 @@ class Redfish:
                 if members
                 else f"its list of systems is empty{self._said or ': see on its own page that it manages a machine'}"
             )
-        return self._member(*members.values(), members.values())
+        return self._member(next(iter(members.values())), members.values())
 
     def _member(self, path: str, members: Collection[str]) -> dict[str, Any]:
         """Read a system that is in the list.
