@@ -65,6 +65,14 @@ def shares_in(path: str, node: Mapping[str, Any]) -> list[tuple[str, str]]:
     return sorted(each for each in found if each[0].startswith(within) and each[0] != within)
 
 
+def all_disks(facts: Mapping[str, Any]) -> list[Any]:
+    """Return the disks of a domain by both of its definitions: as it starts next time, and those that only the running guest has.
+
+    :param facts: of the domain, or an instance of a plan.
+    """
+    return [*(facts.get("disks") or ()), *(facts.get("running_disks") or ())]
+
+
 def local_disks(disks: Iterable[Mapping[str, Any]], node: Mapping[str, Any]) -> list[str]:
     """Return the sources of disks that a host alone has, as far as is known.
 

@@ -22,7 +22,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._migrations import 
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.evacuation import RAN, blind_nodes, why_lost
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.fencing import OPEN_DISK_CHANGE, UNREAD_HOSTS
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import NodeStorage, Sighting, StorageOfNode
-from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import Binding, EvacuatedInstance
+from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import Binding, Disk, EvacuatedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import HostMigration
 from ansible_collections.drover.compute.plugins.plugin_utils._store import evacuations, files, orders, services
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection, Rehearsal, Transactions
@@ -145,7 +145,7 @@ def why_not_cut(instance: EvacuatedInstance, node: NodeStorage, cut: Collection[
     :param cut: the texts of the disks that the host was seen to be cut off from.
     """
     host = instance["host"]
-    written = [disk for disk in instance["disks"] or () if disk.get("source") and is_written(disk)]
+    written = [disk for disk in storage_identity.all_disks(instance) if disk.get("source") and is_written(disk)]
     advice = f"confirm that {host} is off, or cut that storage off too"
     if not written:
         return f"it has no disk that {host} could be cut off from, so it may still run there: confirm that {host} is off"
@@ -161,11 +161,21 @@ def _why_unknown(instance: EvacuatedInstance) -> str | None:
     A disk that is copied has all its data in its old file until the guest is switched over; nobody writes to the disks of one that is off. A
     snapshot that was made is seen at its new host, by the image that is backed by the disk.
     """
+    if instance["state"] not in RAN:
+        return None
+    for now in instance.get("running_disks") or ():
+        later = next((each for each in instance["disks"] if each.get("target") == now.get("target") and each.get("source")), None)
+        if later is not None and has_data(now) and has_data(later) and not _is_same(now, later):
+            return (
+                f"its disk {now['target']} was {now['source']} in the running guest and is {later['source']} in its definition, from which it would start, "
+                f"and it is not known which of them has the newest data. Look at both. If the right one is {later['source']}: -e drover_evacuate_force="
+                f"{OPEN_DISK_CHANGE}, which lifts just this rule; else put the right data there first, or bring {instance['host']} back, and run this again"
+            )
     does = {
         orders.SWITCHING_DISK: "was just switched over to the copy of a disk",
         orders.DELETING_SNAPSHOT: "had a snapshot merged into one of its images",
     }.get(instance["task_state"] or "")
-    if does is None or instance["state"] not in RAN:
+    if does is None:
         return None
     disks = some([source for disk in instance["disks"] if (source := disk.get("source")) and is_written(disk)])
     return (
@@ -173,6 +183,16 @@ def _why_unknown(instance: EvacuatedInstance) -> str | None:
         f"right ones are {disks}: -e drover_evacuate_force={OPEN_DISK_CHANGE}, which lifts just this rule; else put the right data there first, or bring "
         f"{instance['host']} back, and run this again"
     )
+
+
+def has_data(disk: Disk) -> bool:
+    """Whether a guest keeps data of its own on a disk."""
+    return disk.get("device", "disk") in ("disk", "lun") and is_written(disk)
+
+
+def _is_same(one: Disk, other: Disk) -> bool:
+    """Whether two disks are one file by two names."""
+    return bool(one.get("real_path")) and one.get("real_path") == other.get("real_path")
 
 
 def _why_used(connection: Connection, instance: EvacuatedInstance, host: str, node: NodeStorage) -> str | None:

@@ -15,12 +15,20 @@ from ansible_collections.drover.compute.plugins.module_utils._migration import p
 from ansible_collections.drover.compute.plugins.module_utils._migration.rebinding import rebound
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import starting
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import ARRIVED, LEAVE, LOST, RESTART, RESUME, DeadHost
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import (
+    ARRIVED,
+    LEAVE,
+    LOST,
+    RESTART,
+    RESUME,
+    DeadHost,
+    has_data,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_settling import looked_at
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.scheduling import columns_for_moves, read_all_columns
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, some
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claimed_cells, claimed_devices
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.evacuation import RAN, files_of, images_of, plan_evacuation
@@ -82,14 +90,27 @@ class EvacuationRestarts:
         return result
 
     def open_orders(self) -> list[str]:
-        """Say what was under way of the instances when their host died."""
+        """Say what was under way of the instances when their host died, and what they had that their definitions do not have."""
         with self._store.read() as connection:
             found = evacuations.instances(connection, self._host)
-        return [
+        said = [
             f"{each['name']}: it {orders.was_doing(each['task_state'])} when {self._host} died; its restart ends that."
             for each in found
             if each["task_state"] in orders.ENDED_BY_EVACUATION
         ]
+        for each in found:
+            known = {disk.get("target") for disk in each["disks"]}
+            lost = [
+                f"{disk['target']} ({disk['source']})"
+                for disk in each["running_disks"]
+                if each["state"] in RAN and has_data(disk) and disk.get("target") not in known
+            ]
+            if lost:
+                said.append(
+                    f"{each['name']}: its disk {some(lost)}, which only the running guest had, is not in its definition, from which it restarts: attach it "
+                    "with drover.compute.instance_disk afterwards."
+                )
+        return said
 
     def found(self) -> list[FoundInstance]:
         """Return the instances that other hosts show already."""

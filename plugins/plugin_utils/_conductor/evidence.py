@@ -11,6 +11,7 @@ import urllib.parse
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, Late, Unreachable
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing, host_answer
@@ -162,7 +163,7 @@ def _disks(connection: Connection, host: str, with_images: bool) -> list[str]:
     instances = evacuations.instances(connection, host)
     elsewhere = set(evacuations.shown(connection, [each["uuid"] for each in instances], host))
     elsewhere |= {each["instance_uuid"] for each in evacuations.open_migrations(connection, host)}
-    disks = [disk for each in instances if each["uuid"] not in elsewhere for disk in each["disks"] or []]
+    disks = [disk for each in instances if each["uuid"] not in elsewhere for disk in storage_identity.all_disks(each)]
     return sorted(
         {
             place

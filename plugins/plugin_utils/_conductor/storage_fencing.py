@@ -135,7 +135,7 @@ class StorageFencing:
         return {
             text
             for each in evacuations.instances(connection, self.host)
-            for disk in each["disks"] or ()
+            for disk in storage_identity.all_disks(each)
             if disk.get("source") and is_written(disk) and (text := storage_identity.anywhere(disk, nodes[each["node"]]))
         }
 

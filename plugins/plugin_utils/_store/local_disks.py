@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import Disk, PlannedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import DiskMove, LocalDisks
 from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, files, tables
@@ -16,11 +17,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import C
 def read(connection: Connection, instances: Sequence[PlannedInstance]) -> dict[str, LocalDisks]:
     """Read what is copied of the disks of instances, by uuid, as far as the store knows."""
     names = files.of_instances(connection, [each["uuid"] for each in instances])
-    found = {
-        each["uuid"]: _of_files([*each["disks"], *each.get("running_disks", ())], names[each["uuid"]])
-        for each in instances
-        if each["disks"]
-    }
+    found = {each["uuid"]: _of_files(storage_identity.all_disks(each), names[each["uuid"]]) for each in instances if each["disks"]}
     # Of hosts that are recorded as data there may be sizes only.
     found.update(_of_sizes(connection, [each for each in instances if not each["disks"] and each["disk_gb"]]))
     return found

@@ -70,7 +70,7 @@ def describe(facts: Any) -> DomainReport:
         },
         "resources": {
             **resource_classes.of_domain(facts),
-            "DISK_GB": _disk_gb([*(facts.get("disks") or ()), *(facts.get("running_disks") or ())], facts.get("disk_gb")),
+            "DISK_GB": _disk_gb(storage_identity.all_disks(facts), facts.get("disk_gb")),
             **{
                 name: facts[each.key]
                 for name, each in resource_classes.DISCOVERED.items()

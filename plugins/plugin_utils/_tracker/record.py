@@ -592,7 +592,7 @@ def record_seen(connection: Connection, uuid: str, host: str, domain: DomainRepo
 
 def _note_local_disks(domain: DomainReport, node: Mapping[str, Any]) -> None:
     """:param node: the facts of the node that shows it."""
-    domain["columns"]["local_disks"] = bool(storage_identity.local_disks(domain["columns"]["facts"].get("disks") or (), node))
+    domain["columns"]["local_disks"] = bool(storage_identity.local_disks(storage_identity.all_disks(domain["columns"]["facts"]), node))
 
 
 def _write_domain(connection: Connection, node: Any, domain: DomainReport, now: float) -> None:

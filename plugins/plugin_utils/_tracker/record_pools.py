@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from ansible_collections.drover.compute.plugins.plugin_utils import _storage_identity as storage_identity
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import discovered_children, provider_uuids, providers, sharing
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Resources
@@ -145,7 +146,7 @@ class Pools:
         :param held: what the instance has by now, by class: where the size of a disk is not known, it keeps that.
         :param attaching: it keeps what was claimed for a disk that its host does not show yet.
         """
-        disks = domain["columns"]["facts"].get("disks") or ()
+        disks = storage_identity.all_disks(domain["columns"]["facts"])
         if node not in self._facts or not disks:
             return {}, domain["resources"]["DISK_GB"], []
         shown, rest = storage_pools.divide(disks, self._facts[node])

@@ -682,3 +682,46 @@ def test_walk_f31_the_last_line_is_what_was_restarted(world):
     request = EvacuationRequest("kvm1", ["kvm2", "kvm3"], Policy.from_mapping({}), unmovable=SKIP)
     Evacuation(Ports(Store.open(world.url), Hosts(world), world.leasing(), said.append, time), request).restart(["kvm2", "kvm3"])
     assert [line for line in said if "is to be restarted" in line] == [] and said[-1].endswith(" there"), said
+
+
+def running_disk(path, target="vda", **more):
+    """A disk that a guest has only as it runs."""
+    return {**disk(path), "target": target, "only": "running", **more}
+
+
+def test_f3_a_guest_that_ran_on_another_file_is_not_restarted_from_that_of_its_definition(prepared_url):
+    """Which of the two has the newest data only a person knows."""
+    world = World(prepared_url, instance("web", running_disks=[running_disk("/nfs/web-new.qcow2")]))
+    (left,) = world.run()["left"]
+    assert (
+        world.calls == []
+        and "its disk vda was /nfs/web-new.qcow2 in the running guest and is /nfs/web.qcow2 in its definition" in left["reason"]
+    )
+    assert "drover_evacuate_force=open_disk_change" in left["reason"]
+    assert not world.run(lifted=["open_disk_change"])["left"] and world.where() == {"web": "running"}
+
+
+def test_f3_one_file_by_two_names_is_one(prepared_url):
+    names = {"real_path": "/exports/web.qcow2"}
+    one = domain("web", xml="<domain>web</domain>", disks=[{**disk("/nfs/web.qcow2"), **names}])
+    one["running_disks"] = [running_disk("/nfs/link.qcow2", **names)]
+    world = World(prepared_url, one)
+    assert not world.run()["left"] and world.where() == {"web": "running"}
+
+
+@pytest.mark.parametrize("more", [{"readonly": True}, {"device": "cdrom"}])
+def test_f3_another_medium_in_the_running_guest_has_no_data_of_it(prepared_url, more):
+    world = World(prepared_url, instance("web", running_disks=[running_disk("/nfs/tools.iso", **more)]))
+    assert not world.run()["left"] and world.where() == {"web": "running"}
+
+
+def test_f3_a_disk_that_only_the_running_guest_had_is_named(prepared_url):
+    world = World(prepared_url, instance("web", running_disks=[running_disk("/nfs/hot.qcow2", "vdb")]))
+    world.leasing().take("kvm1", "evacuate")
+    world.switched_off("kvm1", time.time())
+    said = []
+    ports = Ports(Store.open(prepared_url), Hosts(world), world.leasing(), said.append, time)
+    request = EvacuationRequest("kvm1", ["kvm2", "kvm3"], Policy.from_mapping({}), unmovable=SKIP)
+    Evacuation(ports, request).restart(("kvm2", "kvm3"))
+    assert world.where() == {"web": "running"}
+    assert any("vdb (/nfs/hot.qcow2)" in line and "only the running guest had" in line for line in said), said

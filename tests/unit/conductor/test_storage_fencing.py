@@ -98,6 +98,16 @@ def test_what_is_on_the_storage_that_was_cut_off_is_restarted(prepared_url):
     assert "it has no disk that kvm1 could be cut off from" in left["db"]
 
 
+def test_f3_a_disk_that_only_the_running_guest_has_is_cut_off_too(prepared_url):
+    """The guest may run on with it, whatever its next start has."""
+    hot = {**rbd("db", "vdb"), "only": "running"}
+    world = Fenced(prepared_url, instance("web", rbd("web"), running_disks=[hot]))
+    assert set(world.cut(ORIGINS["web"])["disks"]) == set(ORIGINS.values())
+    assert "its disk rbd:vms/db is on no storage that kvm1 was cut off from" in world.restarted()[1]["web"]
+    world.cut()
+    assert world.restarted()[0] == {"web"}
+
+
 def test_nothing_is_started_before_the_cut_is_verified(prepared_url):
     world = Fenced(prepared_url, WEB)
     world.leasing().take("kvm1", "evacuate")

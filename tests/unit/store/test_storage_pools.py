@@ -525,6 +525,13 @@ SYSTEMS = {
 }
 
 
+def test_f3_a_disk_that_only_the_running_guest_has_takes_room_too(prepared_url):
+    """Of its pool as of the instances' storage."""
+    hot = disk("/srv/ssd/hot", 7, target="vdb", only="running")
+    fleets.discover(prepared_url, machine("kvm1", guest("web", disk("/srv/ssd/a", 10), running_disks=[hot])))
+    assert held(prepared_url)["web"]["kvm1_pool_ssd"] == {SSD: 17}
+
+
 @pytest.mark.parametrize("which", SYSTEMS)
 def test_f22_space_that_counts_twice_is_said(which):
     (ssd, hdd, own), words = SYSTEMS[which]
