@@ -28,7 +28,8 @@ options:
     - C(images.name) (text, required). Its name.
     - 'C(images.source) (text). Where the image comes from: a URL, or a path.'
     - 'C(images.checksum) (text). Of the source: C(sha256:) or C(sha512:) and the digits.'
-    - C(images.disk_format) (text). The format of its file, for a pre-filter of the scheduler.
+    - C(images.disk_format) (C(qcow2), C(raw), C(vdi), C(vhd), C(vhdx), C(vmdk), C(iso), C(ploop), C(aki), C(ami), C(ari)).
+      The format of its file, for a pre-filter of the scheduler.
     - C(images.properties) (mapping). Its properties by Nova's names, for host filters such as ImagePropertiesFilter. In the
       store, a key with the value null is removed, and keys that are not named stay.
     - C(aggregates) is a list of mappings. Host aggregates. C(place) keeps them in the store.
@@ -60,7 +61,8 @@ options:
     - 'C(disks.size_gb) (GiB, or a size). Its size in GiB, or a size such as C(2T). The first disk may do without it: then
       C(disk_gb) or the flavor says it.'
     - 'C(disks.image) (text). What backs the disk: the path of a file on the hypervisor, or the name of an image with a C(source).'
-    - C(disks.image_format) (text). The format of C(image). The default is C(qcow2).
+    - C(disks.image_format) (C(qcow2), C(raw), C(qed), C(vdi), C(vhdx), C(vmdk), C(vpc)). The format of C(image). The default
+      is C(qcow2).
     - C(disks.path) (text). The path of its file. By default it is a file in the folder C(drover_instances_path).
     - C(disks.pool) (text). The storage pool in which it is made, one of C(drover_storage_pools). By default the disk is a
       file in the folder C(drover_instances_path).
@@ -112,7 +114,10 @@ options:
       function itself. C(macvtap): a card of the guest''s model that takes all of the virtual function. C(direct-physical):
       the physical function itself.'
     - C(networks.mac) (text). The MAC address [a new one].
-    - 'C(networks.model) (text). The model of the card (Nova: C(hw_vif_model)) [C(virtio)].'
+    - 'C(networks.model) (C(virtio), C(virtio-transitional), C(virtio-non-transitional), C(e1000), C(e1000e), C(igb), C(rtl8139),
+      C(vmxnet3), C(pcnet), C(ne2k_pci), C(ne2k_isa), C(i82550), C(i82551), C(i82557a), C(i82557b), C(i82557c), C(i82558a),
+      C(i82558b), C(i82559a), C(i82559b), C(i82559c), C(i82559er), C(i82562), C(i82801), C(tulip), C(spapr-vlan), C(lan9118),
+      C(smc91c111)). The model of the card (Nova: C(hw_vif_model)) [C(virtio)].'
     - C(networks.vlan) (mapping). The VLANs of the interface. On a bridge of Linux this needs libvirt 11.0; else the bridge
       is of Open vSwitch, or the libvirt network allows it.
     - C(networks.vlan.tag) (whole number from 0 to 4095). The VLAN of the interface.
@@ -129,7 +134,8 @@ options:
       disk has an C(image) of its own.'
     - C(image.name) (text). Its name.
     - C(image.id) (text). Its id, for IsolatedHostsFilter.
-    - C(image.disk_format) (text). The format of its file, for a pre-filter of the scheduler.
+    - C(image.disk_format) (C(qcow2), C(raw), C(vdi), C(vhd), C(vhdx), C(vmdk), C(iso), C(ploop), C(aki), C(ami), C(ari)).
+      The format of its file, for a pre-filter of the scheduler.
     - C(image.properties) (mapping). Its properties by Nova's names, for host filters such as ImagePropertiesFilter.
     - C(extra_specs) (mapping). Requirements by Nova's names, such as C(trait:CUSTOM_SSD), C(resources:VGPU) or C(aggregate_instance_extra_specs:ssd).
       They override those of the flavor.

@@ -9,7 +9,7 @@ CONTRIBUTING.md lists the files that a new one touches.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 
@@ -49,14 +49,23 @@ UNITS = {name: each.unit for name, each in DISCOVERED.items() if each.unit}
 POOL_PREFIX = "CUSTOM_DISK_GB_"
 
 
+#: Class of a pool -> its name as hosts have declared it, of the pools that this process has read.
+_POOLS: dict[str, str] = {}
+
+
 def pool_class(name: str) -> str:
     """Return the resource class of a further storage pool by the name of the pool."""
     return POOL_PREFIX + re.sub("[^A-Z0-9_]", "_", name.upper())
 
 
+def remember_pools(names: Iterable[str]) -> None:
+    """Keep the names of storage pools for pool_of(): their classes do not keep small letters and signs."""
+    _POOLS.update({pool_class(name): name for name in names})
+
+
 def pool_of(name: str) -> str:
-    """Return the name of a storage pool for people by its class, in small letters; the class does not keep more of it."""
-    return name.removeprefix(POOL_PREFIX).lower()
+    """Return the name of a storage pool for people by its class: as hosts have declared it, else in small letters."""
+    return _POOLS.get(name) or name.removeprefix(POOL_PREFIX).lower()
 
 
 def words_of(name: str) -> str:

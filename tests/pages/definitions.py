@@ -80,7 +80,7 @@ A key at the top of the file that begins with `x-` is your own and is ignored. W
 (`x-login: &login`), and each instance names it (`cloud_init: *login`).
 
 What a host could not build is refused before anything is placed, with `--check` too: an image without a checksum, a storage pool that no host has
-declared, a network or a bridge that no host has, data that cloud-init would ignore.
+declared, a network or a bridge that no host has, a format or a model that does not exist, data that cloud-init would ignore.
 
 What belongs to a section stays in the store when it is taken out of the file. Remove it with the modules `drover.compute.flavor`,
 `drover.compute.image`, `drover.compute.aggregate` and `drover.compute.server_group`.

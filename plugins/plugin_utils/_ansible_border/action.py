@@ -21,7 +21,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.rem
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
-from ansible_collections.drover.compute.plugins.plugin_utils._validation import shown
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import MOST, shown
 
 STORE_SPEC: dict[str, dict[str, Any]] = {"store_url": {"type": "str", "no_log": True}}
 
@@ -121,6 +121,7 @@ class DroverAction(ActionBase):
         known = {option: variable for option, variable in pairs if option in self.ARGUMENT_SPEC}
         options.add_variables(given, known, self.variables(task_vars), self._templar)
         self._task.args = given
+        options.refuse_odd(given, self.ARGUMENT_SPEC)
         try:
             dummy, args = self.validate_argument_spec(argument_spec=self.ARGUMENT_SPEC, **self.REQUIREMENTS)
         except AnsibleActionFail as problem:
@@ -133,6 +134,8 @@ class DroverAction(ActionBase):
                 args[name] = [each.strip() if isinstance(each, str) else each for each in args[name] if each != ""]
             if spec.get("type") in ("int", "float") and args[name] is not None and args[name] < 0:
                 raise DroverError(f"{name} must be 0 or more, not {args[name]}.")
+            if spec.get("type") == "int" and args[name] is not None and args[name] > MOST:
+                raise DroverError(f"{name} must be a whole number from 0 to {MOST}, not {args[name]}.")
         return args
 
     def _typed(self, message: str, task_vars: Mapping[str, Any]) -> str:
@@ -180,7 +183,13 @@ _TYPES = {
 def _without_types(message: str, given: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
     """Say what a value of a wrong type must be, where Ansible names the types of Python."""
     found = re.search(r"argument '(\w+)' is of type \S+ and we were unable to convert to (\w+): ", message)
-    if found is None or found[2] not in _TYPES or spec.get(found[1], {}).get("no_log"):
+    if found is None:
+        # The same for the items of a list.
+        found = re.search(r"^Elements value for option '?(\w+)'? is of type \S+ and we were unable to convert to (\w+): ", message)
+        if found is not None and found[2] in _TYPES and not spec.get(found[1], {}).get("no_log"):
+            return f"argument '{found[1]}' must be a list of which each item is {_TYPES[found[2]]}, not {shown(to_plain(given.get(found[1])))}."
+        return message
+    if found[2] not in _TYPES or spec.get(found[1], {}).get("no_log"):
         return message
     return f"argument '{found[1]}' must be {_TYPES[found[2]]}, not {shown(to_plain(given.get(found[1])))}."
 

@@ -39,6 +39,7 @@ class DroverLookup(LookupBase):
     def run(self, terms: Any, variables: Mapping[str, Any] | None = None, **kwargs: Any) -> list[Any]:
         try:
             self._collect(variables or {}, to_plain(kwargs))
+            options.refuse_odd({"A term of this lookup": to_plain(terms)})
             return [to_plain(each) for each in self.answer(to_plain(terms))]
         except DroverError as problem:
             raise AnsibleError(str(problem)) from None
@@ -62,6 +63,7 @@ class DroverLookup(LookupBase):
     def _collect(self, variables: Mapping[str, Any], given: dict[str, Any]) -> None:
         known = sorted({*self.VARIABLES, "store_url", *self.OPTIONS})
         validation.check_keys("This lookup", given, known, "option")
+        options.refuse_odd(given)
         self._playbook_folder, self._variables = variables.get("playbook_dir"), variables
         self._store_url = options.store_url(given, variables, self._templar)
         # Ansible does not template a value that it takes from a variable.

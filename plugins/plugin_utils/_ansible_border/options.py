@@ -10,11 +10,14 @@ default.
 from __future__ import annotations
 
 import configparser
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible import constants as C
+
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 
 STORE_ENVIRONMENT = "DROVER_STORE_URL"
 
@@ -38,6 +41,37 @@ def add_variables(args: dict[str, Any], options: Mapping[str, str], variables: M
             value = from_variable(variable, variables, templar)
             if value is not None:
                 args[option] = value
+
+
+def refuse_odd(args: Mapping[str, Any], spec: Mapping[str, Mapping[str, Any]] | None = None) -> None:
+    """Refuse values on which Ansible, a database or the file system would fail with an error of Python.
+
+    :param spec: of the arguments, as Ansible has it.
+    :raises DroverError: a text has a character that no file and no database takes, a number is infinite, or a key is no text.
+    """
+    for name, value in args.items():
+        odd = next((letter for text in _texts(value) for letter in text if letter == "\0" or "\ud800" <= letter <= "\udfff"), None)
+        if odd is not None:
+            raise DroverError(f"{name} has the character {ascii(odd)}, which no file and no database takes. Take it out.")
+        wanted = (spec or {}).get(name, {})
+        if wanted.get("type") == "int" and isinstance(value, float) and not math.isfinite(value):
+            raise DroverError(f"{name} must be a whole number, not {value}.")
+        items = value if isinstance(value, list) else [value]
+        keys = [key for each in items if isinstance(each, Mapping) for key in each]
+        if wanted.get("options") and not all(isinstance(key, str) for key in keys):
+            raise DroverError(f"{name} must have keys that are texts: {', '.join(sorted(wanted['options']))}.")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _texts(key)
+            yield from _texts(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _texts(item)
 
 
 def store_url(args: Mapping[str, Any], variables: Mapping[str, Any], templar: Any) -> str:

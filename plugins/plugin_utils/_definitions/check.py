@@ -45,6 +45,7 @@ def instances(items: Any, where: Where) -> list[dict[str, Any]]:
     names: dict[str, str] = {}
     uuids: dict[str, str] = {}
     paths: dict[str, str] = {}
+    macs: dict[str, str] = {}
     for item, place in _read("instances", items, where):
         for name in names_of(item):
             _unique(names, name, place, "name")
@@ -62,6 +63,9 @@ def instances(items: Any, where: Where) -> list[dict[str, Any]]:
                 _unique(paths, disk_files.normal(disk["path"]), f"{place}, disk {number}", "path")
         for number, network in enumerate(item.get("networks", []), 1):
             hardware_fields.network(network, f"{place}, network {number}")
+            if network.get("mac") and item.get("state") != "absent":
+                plug = network.get("bridge") or network.get("network") or network.get("physical_network")
+                _unique(macs, f"{network['mac']} on {plug}", f"{place}, network {number}", "mac")
         hardware.refuse({"disks": [], "networks": [], **item}, None, None, place)
         if isinstance(item.get("server_group"), dict):
             _group(item["server_group"], f"{place}, server_group")

@@ -36,7 +36,19 @@ def by_default(path: str, target: str) -> str:
 
 def targets(disks: Iterable[Any]) -> list[tuple[str, Any]]:
     """The disks with their targets: (vda, first disk) and so on."""
-    return list(zip((f"vd{letter}" for letter in string.ascii_lowercase), disks))
+    return [(f"vd{letters(number)}", disk) for number, disk in enumerate(disks)]
+
+
+def letters(number: int) -> str:
+    """Return the letters behind the name of a device, as Linux and libvirt count: a to z, then aa.
+
+    :param number: from 0.
+    """
+    found = ""
+    while number >= 0:
+        number, letter = divmod(number, len(string.ascii_lowercase))
+        found, number = string.ascii_lowercase[letter] + found, number - 1
+    return found
 
 
 def refuse_borrowed(instances: Sequence[Mapping[str, Any]]) -> None:

@@ -14,7 +14,16 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils._sources import is_here
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions.fields import LIST, MAPPING, TEXT, WHOLE, Field, Table, absolute
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions.fields import (
+    LIST,
+    LONGEST_PATH,
+    MAPPING,
+    TEXT,
+    WHOLE,
+    Field,
+    Table,
+    absolute,
+)
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 
 #: By protocol the form of its name, an example, and libvirt's word for its secrets.
@@ -44,6 +53,7 @@ SOURCE: Table = {
         "Its name on the network: `POOL/IMAGE` for rbd, `TARGET/UNIT` for iscsi, `VOLUME/FILE` for gluster, `/EXPORT/FILE` for nfs, the name of "
         "the export for nbd.",
         "vms/db-data",
+        longest=LONGEST_PATH,
     ),
     "hosts": Field(
         LIST,
@@ -82,6 +92,7 @@ SOURCE: Table = {
         "A file, or a block device below `/dev`, that each of its hosts has.",
         "/dev/disk/by-id/wwn-0x5000c500a1b2c3d4",
         check=absolute,
+        longest=LONGEST_PATH,
     ),
     "format": Field(TEXT, "The format of what is there [`raw`].", "qcow2", choices=FORMATS),
 }

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import posixpath
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -18,6 +20,8 @@ _WORDS = {TEXT: "a text", WHOLE: "a whole number", SWITCH: "true or false", LIST
 _CLASSES: dict[str, type] = {TEXT: str, WHOLE: int, SWITCH: bool, LIST: list, MAPPING: dict}
 _UNITS = {MIB: sizes.MIB, GIB: sizes.GIB}
 _SCHEMA_TYPES = {TEXT: "string", WHOLE: "integer", SWITCH: "boolean", LIST: "array", MAPPING: "object"}
+#: The most characters that the store keeps of a name, and of a path.
+LONGEST, LONGEST_PATH = 255, 1024
 
 
 class Field(NamedTuple):
@@ -32,6 +36,7 @@ class Field(NamedTuple):
     fields: the table of a mapping, or of each item of a list of mappings. A mapping without a table takes any keys.
     items: of a list of other things, the field of one item.
     check: makes of a value what the rest of the program works with; called with the value and the place.
+    longest: the most characters of a text, which is one line; None for a text with rules of its own, or of several lines.
     """
 
     kind: str | tuple[str, ...]
@@ -44,6 +49,7 @@ class Field(NamedTuple):
     fields: Mapping[str, Field] | None = None
     items: Field | None = None
     check: Callable[[Any, str], Any] | None = None
+    longest: int | None = LONGEST
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -55,9 +61,16 @@ Table = Mapping[str, Field]
 
 
 def absolute(value: str, place: str) -> str:
-    """Check that a path is absolute; the ``check`` of a field."""
+    """Check that a path is absolute and of a file; the ``check`` of a field."""
     if not value.startswith("/"):
         raise DroverError(f"{place} must be absolute, not {validation.shown(value)}.")
+    return of_file(value, place)
+
+
+def of_file(value: str, place: str) -> str:
+    """Check that an absolute path may be that of a file."""
+    if value.startswith("/") and posixpath.basename(value) in ("", ".", ".."):
+        raise DroverError(f"{place} must be the path of a file, and {validation.shown(value)} is a folder. Add the name of the file.")
     return value
 
 
@@ -88,6 +101,8 @@ def _value(field: Field, value: Any, key: str, place: str) -> Any:
         raise DroverError(f"{place}: {key} must be {words}, not {validation.shown(value)}.")
     elif WHOLE in field.kinds and isinstance(value, int) and (field.least is not None or field.most is not None):
         validation.check_whole(f"{place}: {key}", value, field.least, field.most if field.most is not None else validation.MOST)
+    if TEXT in field.kinds and isinstance(value, str) and field.longest is not None:
+        _refuse_text(value, field.longest, f"{place}: {key}")
     if field.choices and isinstance(value, str) and value not in field.choices:
         meant = validation.did_you_mean(value, field.choices)
         raise DroverError(f"{place}: {key} must be {either(field.choices)}, not {validation.shown(value)}{meant}.")
@@ -96,6 +111,20 @@ def _value(field: Field, value: Any, key: str, place: str) -> Any:
     elif isinstance(value, list):
         value = list(_items(field, value, key, place))
     return value if field.check is None else field.check(value, f"{place}: {key}")
+
+
+def _refuse_text(value: str, longest: int, what: str) -> None:
+    """Refuse a text that neither the store nor the XML of a domain takes."""
+    if len(value) > longest:
+        raise DroverError(f"{what} has {len(value)} characters, and can have {longest}.")
+    odd = odd_character(value)
+    if odd is not None:
+        raise DroverError(f"{what} must be one line without control characters, and has {ascii(odd)}. Take that out.")
+
+
+def odd_character(text: str) -> str | None:
+    """Return the first character that cannot stand in a line of XML: control characters, halves of surrogate pairs, the last two of a plane."""
+    return next((each for each in text if unicodedata.category(each) in ("Cc", "Cs") or ord(each) & 0xFFFE == 0xFFFE), None)
 
 
 def no_text(key: str, value: Any) -> str:

@@ -8,11 +8,11 @@ A key of the definition goes before all else. Below it the rules of Nova decide 
 
 from __future__ import annotations
 
-import string
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import disk_files
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import hardware_fields as known
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, InvalidSpecs, either
 from ansible_collections.drover.compute.plugins.plugin_utils._numa.cpu_topology import guest_cpu_topology
@@ -119,7 +119,7 @@ def hardware(
         "cdroms": [dict(each) for each in definition.get("cdroms") or ()],
         "disk_bus": given.chosen("hw_disk_bus", given.of_image("hw_disk_bus"), known.DISK_BUSES) or "virtio",
         "cdrom_bus": given.chosen("hw_cdrom_bus", given.of_image("hw_cdrom_bus"), known.CDROM_BUSES) or _cdrom_bus(machine, arch),
-        "scsi_model": given.of_image("hw_scsi_model") or "virtio-scsi",
+        "scsi_model": given.chosen("hw_scsi_model", given.of_image("hw_scsi_model"), known.SCSI_MODELS) or "virtio-scsi",
         "iotune": _quotas(given),
         "vif_model": _vif_model(given),
         "queues": _queues(given, vcpus),
@@ -149,6 +149,12 @@ def drives(
         bus = drive.get("bus") or found["cdrom_bus"]
         _refuse_ide(bus, found["machine"], f"{where}, CD-ROM drive {number}")
         cdroms.append({"path": drive.get("path"), "bus": bus, "target": targets.following(bus)})
+    of_ide = sum(each["bus"] == "ide" for each in (*disks, *cdroms))
+    if of_ide > known.MOST_IDE:
+        raise DroverError(
+            f"{where}: {of_ide} of its disks and CD-ROM drives, that of cloud_init among them, have the bus ide, and a guest can have {known.MOST_IDE} "
+            "there. Take bus: virtio or sata for the others."
+        )
     has_scsi = any(each["bus"] == "scsi" for each in (*disks, *cdroms))
     return {"disks": disks, "cdroms": cdroms, "scsi_model": found["scsi_model"] if has_scsi else None}
 
@@ -181,7 +187,9 @@ def refuse(
     :raises DroverError: no host could build it.
     """
     found = hardware(definition, extra_specs, properties, where=where, vcpus=vcpus)
-    drives(found, [{} for _disk in definition["disks"]], definition["disks"], None, where)
+    drives(
+        found, [{} for _disk in definition["disks"]], definition["disks"], disk_files.SEED if definition.get("cloud_init") else None, where
+    )
     networks(found, definition["networks"], where)
 
 
@@ -211,8 +219,7 @@ class _Targets:
         """Return the next free name on a bus: sda to sdz, then sdaa."""
         prefix = _PREFIXES.get(bus, "sd")
         number = self._used[prefix] = self._used.get(prefix, -1) + 1
-        tens, ones = divmod(number, len(string.ascii_lowercase))
-        return prefix + (string.ascii_lowercase[tens - 1] if tens else "") + string.ascii_lowercase[ones]
+        return prefix + disk_files.letters(number)
 
 
 def _is_pc(machine: str | None) -> bool:
@@ -364,7 +371,7 @@ def _quotas(given: Sources) -> dict[str, int]:
 
 def _vif_model(given: Sources) -> str:
     model = (given.of_image("hw_vif_model") or "virtio").lower()
-    return _OLD_MODELS.get(model, model)
+    return given.chosen("hw_vif_model", _OLD_MODELS.get(model, model), known.NETWORK_MODELS) or model
 
 
 def _queues(given: Sources, vcpus: int) -> int | None:

@@ -18,6 +18,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils import _validation 
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions.fields import (
     ANY,
     LIST,
+    LONGEST_PATH,
     MAPPING,
     SWITCH,
     TEXT,
@@ -40,6 +41,18 @@ WATCHDOG_ACTIONS = ("none", "pause", "poweroff", "reset", "shutdown", "dump", "i
 DISK_BUSES = ("virtio", "scsi", "sata", "ide", "usb")
 CDROM_BUSES = ("sata", "scsi", "ide", "usb")
 INPUT_BUSES = ("usb", "virtio")
+#: The cards that libvirt or QEMU knows, of any architecture. Another name fails when the guest is started, on each host.
+NETWORK_MODELS = (
+    "virtio", "virtio-transitional", "virtio-non-transitional", "e1000", "e1000e", "igb", "rtl8139", "vmxnet3", "pcnet", "ne2k_pci", "ne2k_isa",
+    "i82550", "i82551", "i82557a", "i82557b", "i82557c", "i82558a", "i82558b", "i82559a", "i82559b", "i82559c", "i82559er", "i82562", "i82801",
+    "tulip", "spapr-vlan", "lan9118", "smc91c111",
+)  # fmt: skip
+SCSI_MODELS = (
+    "virtio-scsi", "virtio-transitional", "virtio-non-transitional", "lsilogic", "lsisas1068", "lsisas1078", "vmpvscsi", "ibmvscsi", "buslogic",
+    "ncr53c90", "dc390", "am53c974",
+)  # fmt: skip
+#: The drives of the one IDE controller that the machine type pc has.
+MOST_IDE = 4
 CACHES = ("none", "writeback", "writethrough", "directsync", "unsafe")
 #: QEMU has four serial ports of the ISA bus.
 MOST_SERIAL_PORTS = 4
@@ -111,7 +124,9 @@ def cpu(value: Mapping[str, Any] | str, place: str) -> dict[str, Any]:
 
 def _listen(value: str, place: str) -> str:
     try:
-        ipaddress.ip_address(value)
+        # libvirt takes no zone, and nobody listens on a group.
+        if "%" in value or ipaddress.ip_address(value).is_multicast:
+            raise ValueError
     except ValueError:
         raise DroverError(
             f"{place} must be an IP address of the host, such as 127.0.0.1, or 0.0.0.0 for all, not {validation.shown(value)}."
@@ -169,6 +184,8 @@ def disk(value: dict[str, Any], place: str) -> dict[str, Any]:
 
 
 def _vlan(value: dict[str, Any], place: str) -> dict[str, Any]:
+    if value.get("trunk") == []:
+        raise DroverError(f"{place}: trunk has no VLAN. Name one at least, or take it out.")
     if ("tag" in value) == ("trunk" in value):
         raise DroverError(f"{place} has either tag, one VLAN, or trunk, a list of VLANs.")
     if "native" in value and value["native"] not in value.get("trunk", ()):
@@ -300,7 +317,9 @@ RNG_FIELDS = {
 }
 
 CDROM_FIELDS = {
-    "path": Field(TEXT, "An ISO image on the host. Without it the drive is empty.", "/srv/isos/virtio-win.iso", check=absolute),
+    "path": Field(
+        TEXT, "An ISO image on the host. Without it the drive is empty.", "/srv/isos/virtio-win.iso", check=absolute, longest=LONGEST_PATH
+    ),
     "bus": Field(
         TEXT, "The bus of the drive [`sata`; `ide` with the machine type `pc`; `scsi` on other architectures].", "sata", choices=CDROM_BUSES
     ),
@@ -405,12 +424,12 @@ OPENVSWITCH_FIELDS = {
     "interfaceid": Field(
         TEXT, "The uuid of the port, `iface-id` in Open vSwitch [a new one].", "09b11c53-8b5c-4eeb-8f00-d84eaa0aaa4f", check=_interface_id
     ),
-    "profileid": Field(TEXT, "The profile of the port.", "web", check=_word),
+    "profileid": Field(TEXT, "The profile of the port.", "web", check=_word, longest=39),
 }
 
 NETWORK_FIELDS = {
     "mac": Field(TEXT, "The MAC address [a new one].", "52:54:00:12:34:56", check=_mac),
-    "model": Field(TEXT, "The model of the card (Nova: `hw_vif_model`) [`virtio`].", "e1000e", check=_word),
+    "model": Field(TEXT, "The model of the card (Nova: `hw_vif_model`) [`virtio`].", "e1000e", choices=NETWORK_MODELS),
     "vlan": Field(
         MAPPING,
         "The VLANs of the interface. On a bridge of Linux this needs libvirt 11.0; else the bridge is of Open vSwitch, or the libvirt network allows it.",

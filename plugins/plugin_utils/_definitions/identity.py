@@ -12,7 +12,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils import _labels as labels
 from ansible_collections.drover.compute.plugins.plugin_utils import _spec_names as spec_names
 from ansible_collections.drover.compute.plugins.plugin_utils import _validation as validation
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import cloud_init, disk_files, guest, hardware, requests
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import cloud_init, disk_files, guest, hardware, requests, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural, some
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import policy as move_policy
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
@@ -20,6 +20,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import order
 
 #: The file says where it is, and the store has never seen it: it was placed with another store, or this one came back from a backup.
 UNSEEN = "unseen"
+#: Glance's names of formats that QEMU calls otherwise.
+_QEMU_NAMES = {"vhd": "vpc"}
 
 
 def resolve(
@@ -76,7 +78,7 @@ def resolve(
         if found is None:
             found = {"uuid": definition.get("uuid") or str(uuid.uuid4()), "host": None, "node": None, "state": "new"}
         place = f"{places[name]}: instance {name}" if places else f"Instance {name}"
-        instance = {**_with_image(definition, images or {}), **{key: found[key] for key in ("uuid", "host", "node", "state")}}
+        instance = {**_with_image(definition, images or {}, place), **{key: found[key] for key in ("uuid", "host", "node", "state")}}
         asked = _request(instance, named)
         spec = RequestSpec.from_request(asked, flavors or {}, images or {}, place)
         if found["state"] in ("new", "building"):
@@ -107,13 +109,22 @@ def ignored_hosts(pairs: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) 
     ]
 
 
-def _with_image(definition: Mapping[str, Any], images: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return a definition whose first disk is made from its image, if the image has a source."""
+def _with_image(definition: Mapping[str, Any], images: Mapping[str, Mapping[str, Any]], place: str) -> Mapping[str, Any]:
+    """Return a definition whose first disk is made from its image, if the image has a source.
+
+    :raises DroverError: no disk is made of an image of this format.
+    """
     name, disks = definition.get("image"), definition["disks"]
     image = images.get(name) if isinstance(name, str) else None
     if not (image and image.get("source") and disks) or disks[0].get("image") or disks[0].get("source"):
         return definition
-    image_format = {"image_format": image["disk_format"]} if image.get("disk_format") else {}
+    kind = _QEMU_NAMES.get(image.get("disk_format"), image.get("disk_format"))
+    if kind and kind not in tables.BACKING_FORMATS:
+        raise DroverError(
+            f"{place}: its first disk is made from the image {name}, of which QEMU makes none: its disk_format is {kind}. Correct disk_format under images "
+            f"({', '.join(tables.BACKING_FORMATS)}), or name an ISO image under cdroms. Nothing was placed."
+        )
+    image_format = {"image_format": kind} if kind else {}
     return {**definition, "disks": [{**disks[0], "image": name, **image_format}, *disks[1:]]}
 
 

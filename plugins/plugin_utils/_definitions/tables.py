@@ -9,7 +9,6 @@ between keys. The keys of a request have the names of the lookup schedule.
 
 from __future__ import annotations
 
-import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
@@ -21,6 +20,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._definitions import
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions.fields import (
     GIB,
     LIST,
+    LONGEST_PATH,
     MAPPING,
     MIB,
     SWITCH,
@@ -29,22 +29,28 @@ from ansible_collections.drover.compute.plugins.plugin_utils._definitions.fields
     Field,
     Table,
     absolute,
+    odd_character,
+    of_file,
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, either
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import policy as move_policy
 from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests import VNICS
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import classes_and_traits
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import server_groups as placement_groups
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import MAX_INSTANCES
 
 STATES = ("present", "absent")
+#: What QEMU can take as the backing file of a disk.
+BACKING_FORMATS = ("qcow2", "raw", "qed", "vdi", "vhdx", "vmdk", "vpc")
+#: The formats of images in Glance.
+DISK_FORMATS = ("qcow2", "raw", "vdi", "vhd", "vhdx", "vmdk", "iso", "ploop", "aki", "ami", "ari")
 
 
 def _name(value: str, place: str) -> str:
-    # libvirt refuses / and line breaks; other control characters, halves of surrogate pairs and the
-    # last two characters of a plane cannot stand in XML at all.
+    # libvirt refuses / and line breaks; others cannot stand in XML at all.
     # libvirt names files after the domain, NAME_VARS.fd being the longest, in at most 255 bytes. A count adds up to six.
     odd = len(value.encode("utf-8", "surrogatepass")) > 240
-    odd |= any(unicodedata.category(character) in ("Cc", "Cs") or ord(character) & 0xFFFE == 0xFFFE for character in value)
+    odd |= odd_character(value) is not None
     if "/" in value or value in (".", "..") or odd or not value.strip() or len(value) > 200:
         raise DroverError(
             f"{place}: a name has 1 to 200 characters, at most 240 bytes in UTF-8, no / and no control characters, and is not . or .."
@@ -74,7 +80,30 @@ def _labels(value: Any, place: str) -> dict[str, Any]:
     return labels.checked(value, place.removesuffix(": labels"))
 
 
+def _one_name(value: str, place: str) -> str:
+    if "," in value:
+        raise DroverError(
+            f"{place} must name one in each item, and {validation.shown(value)} has a comma. Write a list, such as [kvm1, kvm2]."
+        )
+    return value
+
+
+def _names(value: Any, place: str) -> Any:
+    return _one_name(value, place) if isinstance(value, str) else value
+
+
+def _trait(value: str, place: str) -> str:
+    known = classes_and_traits.standard(classes_and_traits.TRAIT)
+    if value not in known and not classes_and_traits.is_custom(value):
+        meant = validation.did_you_mean(value, known)
+        raise DroverError(
+            f"{place}: there is no trait {validation.shown(value)}{meant}. One of your own is CUSTOM_ and capital letters, digits and _."
+        )
+    return value
+
+
 _NAMES = Field(TEXT, "The name of one.", "kvm1")
+_HOSTS = _NAMES._replace(check=_one_name)
 
 _MIGRATION_KINDS = {"int": WHOLE, "bool": SWITCH, "str": TEXT}
 
@@ -118,13 +147,16 @@ DISK: Table = {
         TEXT,
         "What backs the disk: the path of a file on the hypervisor, or the name of an image with a `source`.",
         "/var/lib/libvirt/images/debian-12.qcow2",
+        check=of_file,
+        longest=LONGEST_PATH,
     ),
-    "image_format": Field(TEXT, "The format of `image`. The default is `qcow2`.", "raw"),
+    "image_format": Field(TEXT, "The format of `image`. The default is `qcow2`.", "raw", choices=BACKING_FORMATS),
     "path": Field(
         TEXT,
         "The path of its file. By default it is a file in the folder `drover_instances_path`.",
         "/srv/vms/data.qcow2",
         check=_disk_path,
+        longest=LONGEST_PATH,
     ),
     "pool": Field(
         TEXT,
@@ -136,7 +168,7 @@ DISK: Table = {
         LIST,
         "Traits that the pool must have. Give `pool` with it.",
         ["STORAGE_DISK_SSD"],
-        items=Field(TEXT, "A trait.", "STORAGE_DISK_SSD"),
+        items=Field(TEXT, "A trait.", "STORAGE_DISK_SSD", check=_trait),
     ),
     "source": Field(
         MAPPING,
@@ -170,9 +202,11 @@ NETWORK: Table = {
 _SEED = "A mapping, or a text as cloud-init reads it."
 
 CLOUD_INIT: Table = {
-    "user_data": Field((TEXT, MAPPING), f"The user data. {_SEED}", {"packages": ["qemu-guest-agent"]}),
-    "meta_data": Field((TEXT, MAPPING), f"The meta data. {_SEED}", {"local-hostname": "web1.example.com"}),
-    "network_config": Field((TEXT, MAPPING), f"The network configuration. {_SEED}", {"version": 2, "ethernets": {"all": {"dhcp4": True}}}),
+    "user_data": Field((TEXT, MAPPING), f"The user data. {_SEED}", {"packages": ["qemu-guest-agent"]}, longest=None),
+    "meta_data": Field((TEXT, MAPPING), f"The meta data. {_SEED}", {"local-hostname": "web1.example.com"}, longest=None),
+    "network_config": Field(
+        (TEXT, MAPPING), f"The network configuration. {_SEED}", {"version": 2, "ethernets": {"all": {"dhcp4": True}}}, longest=None
+    ),
 }
 
 SERVER_GROUP: Table = {
@@ -227,14 +261,18 @@ FLAVOR: Table = {
 IMAGE: Table = {
     "name": Field(TEXT, "Its name.", "debian-12"),
     "id": Field(TEXT, "Its id, for IsolatedHostsFilter.", "debian-12-2026"),
-    "disk_format": Field(TEXT, "The format of its file, for a pre-filter of the scheduler.", "qcow2"),
+    "disk_format": Field(TEXT, "The format of its file, for a pre-filter of the scheduler.", "qcow2", choices=DISK_FORMATS),
     "properties": PROPERTIES,
 }
 
 IMAGES: Table = {
-    "name": Field(TEXT, "Its name.", "debian-12", required=True, check=_name),
+    "name": Field(TEXT, "Its name.", "debian-12", required=True, check=_name, longest=None),
     "source": Field(
-        TEXT, "Where the image comes from: a URL, or a path.", "https://cloud.debian.org/images/cloud/bookworm/latest/debian-12.qcow2"
+        TEXT,
+        "Where the image comes from: a URL, or a path.",
+        "https://cloud.debian.org/images/cloud/bookworm/latest/debian-12.qcow2",
+        check=of_file,
+        longest=LONGEST_PATH,
     ),
     "checksum": Field(TEXT, "Of the source: `sha256:` or `sha512:` and the digits.", "sha256:" + "0123456789abcdef" * 4, check=_checksum),
     "disk_format": IMAGE["disk_format"],
@@ -243,8 +281,8 @@ IMAGES: Table = {
 
 AGGREGATES: Table = {
     "name": Field(TEXT, "Its name.", "ssd", required=True),
-    "hosts": Field(LIST, "Hosts that are in it. Hosts that are not named stay.", ["kvm1", "kvm2"], items=_NAMES),
-    "remove_hosts": Field(LIST, "Hosts that are taken out of it.", ["kvm3"], items=_NAMES),
+    "hosts": Field(LIST, "Hosts that are in it. Hosts that are not named stay.", ["kvm1", "kvm2"], items=_HOSTS),
+    "remove_hosts": Field(LIST, "Hosts that are taken out of it.", ["kvm3"], items=_HOSTS),
     "metadata": Field(
         MAPPING,
         f"Its metadata, which host filters read. `availability_zone` is the zone of its hosts. {_KEPT}",
@@ -253,14 +291,18 @@ AGGREGATES: Table = {
 }
 
 TRAITS: Table = {
-    "required": Field(LIST, "Traits that its host must have.", ["HW_CPU_X86_AVX2"], items=Field(TEXT, "A trait.", "CUSTOM_SSD")),
-    "forbidden": Field(LIST, "Traits that its host must not have.", ["CUSTOM_SLOW"], items=Field(TEXT, "A trait.", "CUSTOM_SSD")),
+    "required": Field(
+        LIST, "Traits that its host must have.", ["HW_CPU_X86_AVX2"], items=Field(TEXT, "A trait.", "CUSTOM_SSD", check=_trait)
+    ),
+    "forbidden": Field(
+        LIST, "Traits that its host must not have.", ["CUSTOM_SLOW"], items=Field(TEXT, "A trait.", "CUSTOM_SSD", check=_trait)
+    ),
 }
 
 HINTS: Table = {
     "same_host": Field((TEXT, LIST), "The host of one of these instances, each a name or a uuid.", ["db1"], items=_NAMES),
     "different_host": Field((TEXT, LIST), "Another host than these instances have, each a name or a uuid.", ["db1", "db2"], items=_NAMES),
-    "query": Field((TEXT, LIST), "A JSON query, for JsonFilter.", [">=", "$free_ram_mb", 1024]),
+    "query": Field((TEXT, LIST), "A JSON query, for JsonFilter.", [">=", "$free_ram_mb", 1024], longest=None),
     "build_near_host_ip": Field((TEXT, LIST), "An IP address: a host near it, for SimpleCIDRAffinityFilter.", "192.0.2.1"),
     "cidr": Field((TEXT, LIST), "The network of `build_near_host_ip`. The default is `/24`.", "/28"),
     "group": Field((TEXT, LIST, MAPPING), "As `server_group`.", "web"),
@@ -281,6 +323,7 @@ INSTANCE: Table = {
         "web1",
         required=True,
         check=_name,
+        longest=None,
     ),
     "count": Field(
         WHOLE,
@@ -326,12 +369,20 @@ INSTANCE: Table = {
     "availability_zone": Field(TEXT, "The availability zone of its host.", "rack1"),
     "hints": Field(MAPPING, "Hints for the scheduler.", {"different_host": ["db1"]}, fields=HINTS),
     "requested_destination": Field(MAPPING, "Where it shall be.", {"host": "kvm1"}, fields=DESTINATION),
-    "ignore_hosts": Field((TEXT, LIST), "Hosts that it must not be on.", ["kvm3"], items=_NAMES),
+    "ignore_hosts": Field((TEXT, LIST), "Hosts that it must not be on.", ["kvm3"], items=_HOSTS, check=_names),
     "force_hosts": Field(
-        (TEXT, LIST), "The only hosts that it may be on. Only room, zone and the status of the host are checked.", ["kvm1"], items=_NAMES
+        (TEXT, LIST),
+        "The only hosts that it may be on. Only room, zone and the status of the host are checked.",
+        ["kvm1"],
+        items=_HOSTS,
+        check=_names,
     ),
     "force_nodes": Field(
-        (TEXT, LIST), "The only compute nodes that it may be on. Only room, zone and the status are checked.", ["kvm1"], items=_NAMES
+        (TEXT, LIST),
+        "The only compute nodes that it may be on. Only room, zone and the status are checked.",
+        ["kvm1"],
+        items=_HOSTS,
+        check=_names,
     ),
     "scheduler": Field(MAPPING, "Keys of the [policy](scheduler.md#policy) for this instance only.", {"weighers": {"RAMWeigher": -1.0}}),
     "project": Field(TEXT, "Its project. It is recorded, and some host filters read it.", "shop"),

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -57,11 +58,15 @@ def guest_cpu_topology(vcpus: int, extra_specs: Mapping[str, Any], properties: M
     """
     preferred, limits = read_cpu_topology(extra_specs, properties)
     sockets_most, cores_most, threads_most = (min(vcpus, most) for most in limits)
+    parts = _divisors(vcpus)
     possible = [
         CpuTopology(sockets, vcpus // sockets // threads, threads)
-        for sockets in range(1, sockets_most + 1)
-        for threads in range(1, threads_most + 1)
-        if vcpus % (sockets * threads) == 0 and vcpus // sockets // threads <= cores_most
+        for sockets in parts
+        for threads in parts
+        if sockets <= sockets_most
+        and threads <= threads_most
+        and vcpus % (sockets * threads) == 0
+        and vcpus // sockets // threads <= cores_most
     ]
     if not possible:
         raise InvalidSpecs(
@@ -75,6 +80,12 @@ def guest_cpu_topology(vcpus: int, extra_specs: Mapping[str, Any], properties: M
         return matches, each.sockets * each.cores, each.sockets
 
     return max(possible, key=merit)
+
+
+def _divisors(number: int) -> list[int]:
+    """Return the divisors of a number, the least first, in the time of its root."""
+    low = [each for each in range(1, math.isqrt(number) + 1) if number % each == 0]
+    return sorted({*low, *(number // each for each in low)})
 
 
 def _read(specs: Specs, prefix: str) -> tuple[CpuTopology, CpuTopology]:

@@ -19,7 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._placement.host_roo
 from ansible_collections.drover.compute.plugins.plugin_utils._placement.inventory import Amounts, InventoryKey, ProviderInventory
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, ClaimRequest, Mappings, Resources
 from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import words_of
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, services, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, pool_names, services, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row
 
 
@@ -121,6 +121,7 @@ class ClaimDestinations:
         if not self.held:
             self._hold(self.places, _names(resources, places))
         refusals, data = [], []
+        pool_names.learn(self.connection, _names(resources, places))
         for place in places:
             try:
                 self._check_host(uuid, place, group, leaving)

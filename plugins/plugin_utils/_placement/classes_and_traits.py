@@ -56,6 +56,11 @@ def standard(kind: Kind) -> frozenset[str]:
     return frozenset(os_resource_classes.STANDARDS)
 
 
+def is_custom(name: str) -> bool:
+    """Tell whether a name can be that of a custom resource class or trait."""
+    return len(name) <= MAX_LENGTH and _CUSTOM.fullmatch(name) is not None
+
+
 def check_known(connection: Connection, kind: Kind, names: Iterable[str], where: str) -> None:
     """Refuse names that are neither standard nor in the store.
 

@@ -17,7 +17,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils import _resource_cl
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import allocations
 from ansible_collections.drover.compute.plugins.plugin_utils._records.claims import Allocations, ClaimRequest
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, quotas, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, pool_names, quotas, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.migrations_open import EVACUATION, RESIZE
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, sa
 
@@ -76,6 +76,7 @@ def refuse(connection: Connection, wanted: Mapping[str, Mapping[str, int]], besi
                 others = counted(name, use[project].resizing) - counted(name, beside or {})
                 refused.append((project, name, limit, use[project].of(name) - more, more, others))
     if refused:
+        pool_names.learn(connection, [name for _project, name, *_figures in refused])
         raise DroverError(
             f"{' '.join(map(_sentence, refused))} Nothing was claimed. {_advice(refused)}",
             cause="quota",
@@ -85,8 +86,10 @@ def refuse(connection: Connection, wanted: Mapping[str, Mapping[str, int]], besi
 
 def _sentence(refused: tuple[str, str, int, int, int, int]) -> str:
     project, name, limit, used, more, dummy = refused
+    is_pool = name.startswith(resource_classes.POOL_PREFIX)
+    what = f"the storage pool {resource_classes.pool_of(name)}" if is_pool else name
     return (
-        f"Project {project} has a limit of {text(name, limit)} for {name}. It uses {text(name, used)}, and {text(name, more)} more "
+        f"Project {project} has a limit of {text(name, limit)} for {what}. It uses {text(name, used)}, and {text(name, more)} more "
         f"{'is' if more == 1 else 'are'} wanted."
     )
 

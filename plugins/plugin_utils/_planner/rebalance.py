@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ansible_collections.drover.compute.plugins.plugin_utils._arrays import np
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import PlanError
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import PlanError, counted
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.destinations import may_step_aside, packing_state_of
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.imbalance import BestMove, Score
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.movability import is_live
@@ -98,7 +98,7 @@ def plan_rebalance(
         score = score_of.now()
     if reason is None:
         full = len(moves) >= max_moves and score > threshold
-        reason = f"{max_moves} moves are as many as are allowed" if full else "no further move gains more than it costs"
+        reason = f"the limit of {counted(max_moves, 'move')} is reached" if full else "no further move gains more than it costs"
         if score <= threshold:
             reason = f"the score is not above the threshold of {threshold:g}"
     waves = plan_waves(moves, fleet, limits)

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
 
 COMPARE = {"=": operator.eq, "<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
+_TOO_DEEP = "its lists are nested too deeply"
 OPERATORS = (*COMPARE, "in", "not", "or", "and")
 
 
@@ -41,12 +42,17 @@ def parse(value: Any) -> list[Any]:
             value = json.loads(value) if value.strip() else []
         except ValueError as problem:
             raise ValueError(f"it is not JSON ({problem})") from None
+        except RecursionError:
+            raise ValueError(_TOO_DEEP) from None
     if value is None:
         return []
     if not isinstance(value, list):
         raise ValueError('a query is a list, such as [">=", "$free_ram_mb", 8192]')
     if value:
-        _check(value)
+        try:
+            _check(value)
+        except RecursionError:
+            raise ValueError(_TOO_DEEP) from None
     return value
 
 

@@ -25,6 +25,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import (
     column_reader,
     devices,
     numa,
+    pool_names,
     provider_arrays,
     resource_columns,
     services,
@@ -77,6 +78,7 @@ def _read(connection: Connection, now: float, service_down_time: float, wanted: 
     size = len(ids)
     place_of = _places(ids)
     names = (*RESOURCE_CLASSES, *sorted(wanted.classes - set(RESOURCE_CLASSES)))
+    pool_names.learn(connection, names)
     arrays = provider_arrays.read(connection, names, sorted(wanted.provider_traits), figures=True)
     provider_of = dict(zip(arrays.uuids, range(arrays.size)))
     providers = np.array([provider_of.get(uuid, -1) for uuid in nodes["uuid"]], dtype=np.int64)

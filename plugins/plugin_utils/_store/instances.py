@@ -13,7 +13,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._records.instances import ListedInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._records.labels import Selector
 from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import POOL_PREFIX, pool_of
-from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, devices, labels, numa, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk, devices, labels, numa, pool_names, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, Row, Select, sa
 
 
@@ -160,8 +160,10 @@ def pool_disks(connection: Connection, uuids: Iterable[str] | None = None) -> di
         .where(classes.c.name.startswith(POOL_PREFIX, autoescape=True))
         .order_by(consumers.c.uuid, classes.c.name)
     )
+    rows = list(connection.execute(query) if uuids is None else bulk.among(connection, query, consumers.c.uuid, uuids))
+    pool_names.learn(connection, {name for _uuid, name, _used in rows})
     found: dict[str, dict[str, int]] = {}
-    for uuid, name, used in connection.execute(query) if uuids is None else bulk.among(connection, query, consumers.c.uuid, uuids):
+    for uuid, name, used in rows:
         pools = found.setdefault(uuid, {})
         pools[pool_of(name)] = pools.get(pool_of(name), 0) + int(used)
     return found

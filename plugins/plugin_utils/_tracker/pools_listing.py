@@ -10,7 +10,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import inventory, providers
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FurtherPool, ListedPool
 from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import POOL_PREFIX, pool_of
-from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes
+from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes, pool_names
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_pools
 
@@ -50,6 +50,7 @@ def of_host(connection: Connection, host: str) -> list[ListedPool]:
 def of_fleet(connection: Connection) -> list[FurtherPool]:
     """Return what is promised in all pools of each name, by name; a pool that several hosts share counts once."""
     found: dict[str, FurtherPool] = {}
+    pool_names.learn(connection, [POOL_PREFIX])
     for row in providers.inventories_of_classes(connection, POOL_PREFIX):
         reserved = inventory.reserved_of(row)
         each = found.setdefault(row.name, {"name": pool_of(row.name), "pools": 0, "total_gb": 0, "capacity_gb": 0, "used_gb": 0})

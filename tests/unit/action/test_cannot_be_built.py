@@ -184,3 +184,78 @@ def test_a_file_that_cannot_be_written_is_refused_before(read, monkeypatch):
     # A dry run writes nothing, and what is there is not placed.
     assert run("_definitions", None, check=True, **given)["instances"]
     assert run("_definitions", **read.given({"instances": [{"name": "old", "memory_mb": 64}]}))["instances"]
+
+
+def disk(**more):
+    return {"disks": [{"size_gb": 1, **more}]}
+
+
+def network(**more):
+    return {"networks": [{"bridge": "br0", **more}]}
+
+
+@pytest.mark.parametrize(
+    "definition, sentence",
+    [
+        (disk(image="/srv/tiny.img", image_format="qcow"), "image_format must be qcow2, raw, qed, vdi, vhdx, vmdk or vpc, not 'qcow' (did you mean qcow2?)."),
+        (disk(image="/srv/images/"), "image must be the path of a file, and '/srv/images/' is a folder. Add the name of the file."),
+        (disk(path="/srv/vms/"), "path must be the path of a file, and '/srv/vms/' is a folder."),
+        (disk(source={"path": "/srv/.."}), "path must be the path of a file, and '/srv/..' is a folder."),
+        ({"cdroms": [{"path": "/srv/isos/"}]}, "cdrom 1: path must be the path of a file, and '/srv/isos/' is a folder."),
+        ({"cdroms": [{"path": "/srv/a\nb.iso"}]}, r"path must be one line without control characters, and has '\n'. Take that out."),
+        (disk(path="/" + "x" * 1024), "path has 1025 characters, and can have 1024."),
+        (network(model="e100"), "network 1: model must be virtio, virtio-transitional,"),
+        (network(vlan={"trunk": []}), "network 1: vlan: trunk has no VLAN." ),
+        (network(bridge="br\0"), r"network 1: bridge must be one line without control characters, and has '\x00'."),
+        (network(openvswitch={"profileid": "p" * 40}), "profileid has 40 characters, and can have 39."),
+        ({"networks": [{"bridge": "br0", "mac": "52:54:00:00:00:01"}] * 2}, "network 2: the mac 52:54:00:00:00:01 on br0 stands twice"),
+        ({"machine": "pc", "disks": [{"size_gb": 1, "bus": "ide"}] * 5}, "5 of its disks and CD-ROM drives, that of cloud_init among them, have the bus ide"),
+        ({"machine": "pc", "disks": [{"size_gb": 1, "bus": "ide"}] * 4, "cloud_init": {"user_data": {}}}, "5 of its disks and CD-ROM drives"),
+        ({"project": "p" * 256}, "project has 256 characters, and can have 255."),
+        ({"availability_zone": "z" * 256}, "availability_zone has 256 characters, and can have 255."),
+        ({"server_group": {"name": "g" * 256, "policy": "affinity"}}, "name has 256 characters, and can have 255."),
+        ({"graphics": {"type": "vnc", "listen": "fe80::1%eth0"}}, "listen must be an IP address of the host"),
+        ({"graphics": {"type": "vnc", "listen": "224.0.0.1"}}, "listen must be an IP address of the host"),
+        ({"image": {"properties": {"hw_vif_model": "e100"}}, **network()}, "hw_vif_model must be virtio,"),
+        ({"image": {"properties": {"hw_scsi_model": "buslogix"}}, **disk(bus="scsi")}, "hw_scsi_model must be virtio-scsi,"),
+        ({"image": {"disk_format": "qcow3"}}, "disk_format must be qcow2, raw,"),
+        ({"ignore_hosts": "kvm1,kvm2"}, "ignore_hosts must name one in each item, and 'kvm1,kvm2' has a comma. Write a list, such as [kvm1, kvm2]."),
+        ({"force_hosts": ["kvm1,kvm2"]}, "has a comma."),
+        ({"traits": {"forbidden": ["custom_slow"]}}, "there is no trait 'custom_slow'"),
+        ({"traits": {"required": ["HW_CPU_X86_AVX22"]}}, "there is no trait 'HW_CPU_X86_AVX22' (did you mean HW_CPU_X86_AVX2?)."),
+    ],
+)  # fmt: skip
+def test_walk_f12_what_each_host_would_refuse(read, definition, sentence):
+    """Each was taken, and failed at each host in the words of libvirt, QEMU or the database."""
+    said = read.refused(instance(**definition))
+    assert said.startswith(f"{read.path} line 2: instance web") and sentence in said
+
+
+@pytest.mark.parametrize("kind, given", [("vhd", "vpc"), ("raw", "raw"), ("iso", None), ("ami", None)])
+def test_walk_f12_an_image_of_a_format_of_which_no_disk_is_made(read, kind, given):
+    definitions = {
+        "images": [{"name": "tiny", "source": "/srv/tiny", "checksum": DIGITS, "disk_format": kind}],
+        **instance(image="tiny", disk_gb=1),
+    }
+    if given is None:
+        assert f"the image tiny, of which QEMU makes none: its disk_format is {kind}." in read.refused(definitions)
+    else:
+        assert read(definitions)["instances"][0]["disks"][0]["image_format"] == given
+
+
+def test_the_name_of_an_instance_may_have_a_comma(read):
+    assert read(instance(hints={"different_host": ["web,1"]}))["instances"]
+
+
+@pytest.mark.parametrize("vcpus", [2**31 - 1, 2**30, 65536, 9973])
+def test_walk_f12_any_number_of_vcpus_is_judged_at_once(read, vcpus):
+    """Each number of sockets and threads was tried: beyond some ten thousand vCPUs it did not end."""
+    if vcpus == 2**31 - 1:
+        assert "vCPUs do not fit into 65536 sockets" in read.refused(instance(vcpus=vcpus))
+    else:
+        assert read(instance(vcpus=vcpus))["instances"][0]["vcpus"] == vcpus
+
+
+def test_walk_f12_a_query_that_is_nested_too_deeply(read):
+    deep = '["not",' * 100000 + "1" + "]" * 100000
+    assert "the hint 'query' cannot be read: its lists are nested too deeply" in read.refused(instance(hints={"query": deep}))

@@ -433,3 +433,13 @@ def test_sockets_cores_and_threads_of_a_guest_with_the_default_cpu():
 def test_a_topology_that_cannot_be_is_refused_before_a_host_is_chosen():
     with pytest.raises(DroverError, match="web1: 3 vCPUs do not fit into 2 sockets of 1 cores with 1 threads"):
         claim_of({"vcpus": 3, "extra_specs": {"hw:cpu_max_sockets": "2", "hw:cpu_max_cores": "1", "hw:cpu_max_threads": "1"}})
+
+
+def test_more_disks_than_letters():
+    """The 27th and all after it were left out in silence, and at 703 on one bus it failed with a traceback."""
+    for number, last in ((27, "vdaa"), (53, "vdba")):
+        root = made({"disks": [{"size_gb": 1}] * number})
+        targets = [each.get("dev") for each in root.findall("devices/disk/target")]
+        assert len(targets) == number and targets[25:27] == ["vdz", "vdaa"] and targets[-1] == last
+    many = claim_of({"disks": [{"size_gb": 1, "bus": "scsi"}] * 703})
+    assert [each["target"] for each in guest(many, disks=disk_layout(many["disks"], "/images/web1"))["disks"]][-2:] == ["sdzz", "sdaaa"]

@@ -12,13 +12,15 @@ import sqlalchemy as sa
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims as claims_of_new
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, orders, tables
-from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node, node_data, record_device
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, instances, orders, quotas, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node, node_data, pools_listing, record_device
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import NOW, host, selection, uuid_of
 from ansible_collections.drover.compute.tests.unit.store.test_sharing import again, at_hand, counted, held
@@ -540,3 +542,27 @@ def test_f22_space_that_counts_twice_is_said(which):
     reported = {"hypervisor_hostname": "kvm1", "cpu": {"count": 4}, "memory_mb": 4096, "domains": [], "storage": storage, "pools": pools}
     warnings = node.describe(reported, {"host": "kvm1", "storage_pools": ["ssd", "hdd"]})["warnings"]
     assert len(warnings) == len(words) and all(each in warnings[number] for number, each in enumerate(words)), warnings
+
+
+def test_a_pool_is_named_as_people_have_written_it(prepared_url):
+    """Its class keeps capital letters and digits only, so that Fast-SSD was called fast_ssd."""
+    found = "CUSTOM_DISK_GB_FAST_SSD"
+    guests = [guest("web", disk("/srv/Fast-SSD/web.qcow2", 100))]
+    fleets.discover(prepared_url, machine("kvm1", *guests, wanted=["Fast-SSD"], pools=[pool("Fast-SSD", 500)]), machine("kvm2", wanted=[]))
+    store = Store.open(prepared_url)
+    with store.read() as connection:
+        assert instances.pool_disks(connection) == {uuid_of("web"): {"Fast-SSD": 100}}
+        assert [each["name"] for each in pools_listing.of_fleet(connection)] == ["Fast-SSD"]
+        request = {"name": "big", "uuid": uuid_of("big"), "vcpus": 1, "memory_mb": 64, "extra_specs": {f"resources:{found}": "900"}}
+        with pytest.raises(DroverError, match=r"storage pool Fast-SSD \(GiB\)"):
+            scheduling.decide(connection, [request], Policy.from_mapping({}), NOW)
+    chosen = selection("big", "kvm1")
+    chosen["resources"][found] = 900
+    with pytest.raises(DroverError, match=r"storage pool Fast-SSD \(GiB\): asked 900"), store.write() as connection:
+        claims_of_new.claim(connection, [chosen], NOW)
+    with store.write() as connection:
+        quotas.ensure(connection, "shop", {found: 10})
+    chosen = selection("small", "kvm1", project="shop")
+    chosen["resources"][found] = 20
+    with pytest.raises(DroverError, match=r"a limit of 10 GiB for the storage pool Fast-SSD\."), store.write() as connection:
+        claims_of_new.claim(connection, [chosen], NOW)
