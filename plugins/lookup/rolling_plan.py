@@ -75,6 +75,8 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lookup import DroverLookup, flat
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import RollingQuestion, naming_own
+from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import shown
 
 
 class LookupModule(DroverLookup):
@@ -90,7 +92,11 @@ class LookupModule(DroverLookup):
     def answer(self, terms: list[Any]) -> list[Any]:
         names = ("spare_hosts", "batch_size", "back", "unmovable", "service_down_time")
         question = RollingQuestion(self.policy(), **{name: self.get_option(name) for name in names})
+        hosts = flat(terms) if terms else None
+        odd = next((each for each in hosts or () if not isinstance(each, str)), "")
+        if odd != "":
+            raise DroverError(f"A term of this lookup must be the name of a host, not {shown(odd)}.")
         store = self.store()
         with store.read() as connection:
-            plan = question.plan(connection, flat(terms) if terms else None, self.get_option("empty"))
+            plan = question.plan(connection, hosts, self.get_option("empty"))
         return [naming_own(plan, self.own(store))]

@@ -18,6 +18,7 @@ from typing import Any
 from ansible import constants as C
 
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._validation import MOST
 
 STORE_ENVIRONMENT = "DROVER_STORE_URL"
 
@@ -46,7 +47,7 @@ def add_variables(args: dict[str, Any], options: Mapping[str, str], variables: M
 def refuse_odd(args: Mapping[str, Any], spec: Mapping[str, Mapping[str, Any]] | None = None) -> None:
     """Refuse values on which Ansible, a database or the file system would fail with an error of Python.
 
-    :param spec: of the arguments, as Ansible has it.
+    :param spec: of the arguments, as Ansible has it; lookups have none.
     :raises DroverError: a text has a character that no file and no database takes, a number is infinite, or a key is no text.
     """
     for name, value in args.items():
@@ -54,8 +55,10 @@ def refuse_odd(args: Mapping[str, Any], spec: Mapping[str, Mapping[str, Any]] | 
         if odd is not None:
             raise DroverError(f"{name} has the character {ascii(odd)}, which no file and no database takes. Take it out.")
         wanted = (spec or {}).get(name, {})
-        if wanted.get("type") == "int" and isinstance(value, float) and not math.isfinite(value):
-            raise DroverError(f"{name} must be a whole number, not {value}.")
+        if (spec is None or wanted.get("type") == "int") and isinstance(value, float) and not math.isfinite(value):
+            raise DroverError(f"{name} must be a number, not {value}.")
+        if spec is None and isinstance(value, int) and value > MOST:
+            raise DroverError(f"{name} must be a number of at most {MOST}, not {value}.")
         items = value if isinstance(value, list) else [value]
         keys = [key for each in items if isinstance(each, Mapping) for key in each]
         if wanted.get("options") and not all(isinstance(key, str) for key in keys):

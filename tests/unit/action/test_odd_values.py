@@ -10,6 +10,7 @@ from ansible.errors import AnsibleError
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 
+from ansible_collections.drover.compute.plugins.lookup import rolling_plan
 from ansible_collections.drover.compute.plugins.lookup.schedule import LookupModule
 from ansible_collections.drover.compute.tests.unit.action.running import failure, run
 
@@ -24,8 +25,8 @@ MOST = 2**31 - 1
         ("history_info", {"instances": ["web", "\0"]}, r"instances has the character '\x00'"),
         ("metrics", {"path": "\0"}, "path has the character"),
         ("image", {"name": "i", "properties": {"a": {"b": ["\ud800"]}}}, "properties has the character"),
-        ("capacity_info", {"vcpus": 1, "memory_mb": 64, "service_down_time": float("inf")}, "service_down_time must be a whole number, not inf."),
-        ("flavor", {"name": "f", "vcpus": float("nan"), "memory_mb": 64}, "vcpus must be a whole number, not nan."),
+        ("capacity_info", {"vcpus": 1, "memory_mb": 64, "service_down_time": float("inf")}, "service_down_time must be a number, not inf."),
+        ("flavor", {"name": "f", "vcpus": float("nan"), "memory_mb": 64}, "vcpus must be a number, not nan."),
         ("flavor", {"name": "f", "vcpus": 2**63, "memory_mb": 64}, f"vcpus must be a whole number from 0 to {MOST}, not {2**63}."),
         ("history_info", {"rows": 2**63}, f"rows must be a whole number from 0 to {MOST}, not {2**63}."),
         ("compute_node", {"host": "kvm1", "ip_pools": [{5: 5}]}, "ip_pools must have keys that are texts:"),
@@ -43,6 +44,17 @@ def test_walk_f15_an_odd_value_of_a_lookup_is_a_sentence(prepared_url):
     found = LookupModule(loader=loader, templar=Templar(loader=loader))
     with pytest.raises(AnsibleError, match="has the character"):
         found.run([{"name": "\ud800", "vcpus": 1, "memory_mb": 64}], {}, store_url=prepared_url)
+    for number, words in ((float("inf"), "must be a number, not inf"), (2**63, f"must be a number of at most {MOST}, not {2**63}")):
+        with pytest.raises(AnsibleError, match=f"service_down_time {words}"):
+            found.run([{"name": "web", "vcpus": 1, "memory_mb": 64}], {}, store_url=prepared_url, service_down_time=number)
+
+
+@pytest.mark.parametrize("term", [None, {}, 5])
+def test_walk_f15_an_odd_term_of_a_rolling_plan_is_a_sentence(prepared_url, term):
+    loader = DataLoader()
+    found = rolling_plan.LookupModule(loader=loader, templar=Templar(loader=loader))
+    with pytest.raises(AnsibleError, match="A term of this lookup must be the name of a host"):
+        found.run([term], {}, store_url=prepared_url)
 
 
 def test_texts_of_other_languages_are_no_odd_values(prepared_url):
