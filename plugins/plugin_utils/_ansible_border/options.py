@@ -12,6 +12,7 @@ from __future__ import annotations
 import configparser
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -20,6 +21,8 @@ from ansible import constants as C
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import MOST
 
+#: What no file and no database takes: the character 0, and halves of surrogate pairs.
+_ODD = re.compile("[\0\ud800-\udfff]")
 STORE_ENVIRONMENT = "DROVER_STORE_URL"
 
 
@@ -51,9 +54,9 @@ def refuse_odd(args: Mapping[str, Any], spec: Mapping[str, Mapping[str, Any]] | 
     :raises DroverError: a text has a character that no file and no database takes, a number is infinite, or a key is no text.
     """
     for name, value in args.items():
-        odd = next((letter for text in _texts(value) for letter in text if letter == "\0" or "\ud800" <= letter <= "\udfff"), None)
+        odd = next(filter(None, map(_ODD.search, _texts(value))), None)
         if odd is not None:
-            raise DroverError(f"{name} has the character {ascii(odd)}, which no file and no database takes. Take it out.")
+            raise DroverError(f"{name} has the character {ascii(odd[0])}, which no file and no database takes. Take it out.")
         wanted = (spec or {}).get(name, {})
         if (spec is None or wanted.get("type") == "int") and isinstance(value, float) and not math.isfinite(value):
             raise DroverError(f"{name} must be a number, not {value}.")

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import posixpath
-import unicodedata
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -20,6 +20,9 @@ _WORDS = {TEXT: "a text", WHOLE: "a whole number", SWITCH: "true or false", LIST
 _CLASSES: dict[str, type] = {TEXT: str, WHOLE: int, SWITCH: bool, LIST: list, MAPPING: dict}
 _UNITS = {MIB: sizes.MIB, GIB: sizes.GIB}
 _SCHEMA_TYPES = {TEXT: "string", WHOLE: "integer", SWITCH: "boolean", LIST: "array", MAPPING: "object"}
+_ODD = re.compile(
+    "[\0-\x1f\x7f-\x9f\ud800-\udfff" + "".join(chr(plane << 16 | last) for plane in range(17) for last in (0xFFFE, 0xFFFF)) + "]"
+)
 #: The most characters that the store keeps of a name, and of a path.
 LONGEST, LONGEST_PATH = 255, 1024
 
@@ -124,7 +127,8 @@ def _refuse_text(value: str, longest: int, what: str) -> None:
 
 def odd_character(text: str) -> str | None:
     """Return the first character that cannot stand in a line of XML: control characters, halves of surrogate pairs, the last two of a plane."""
-    return next((each for each in text if unicodedata.category(each) in ("Cc", "Cs") or ord(each) & 0xFFFE == 0xFFFE), None)
+    found = _ODD.search(text)
+    return None if found is None else found[0]
 
 
 def no_text(key: str, value: Any) -> str:
