@@ -103,6 +103,8 @@ class Evacuation:
     def _judge(self, power_state: str) -> dict[str, Any]:
         answer = self._hosts.answer(self.host)
         self._refuse_alive(self._answers())
+        if power_state != "off":
+            self._ports.own.refuse_dead(self.host)
         known = evidence.collect(self._ports, self.host, self.request.others, power_state, bool(self.request.said), answer)
         decision = self._decide(known)
         if self.request.plan_only:

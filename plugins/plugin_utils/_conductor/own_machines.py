@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from ansible_collections.drover.compute.plugins.module_utils import _machine
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
-from ansible_collections.drover.compute.plugins.plugin_utils._store import own_places
+from ansible_collections.drover.compute.plugins.plugin_utils._store import evacuations, own_places
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection, Store
 
 CONTROLLER, STORE = "the controller", "the database server of the store"
@@ -25,6 +25,8 @@ CONTROLLER, STORE = "the controller", "the database server of the store"
 VARIABLES = {CONTROLLER: "drover_controller", STORE: "drover_store_machine"}
 #: The value of such a variable for a machine that is not in this fleet.
 OUTSIDE = "none"
+#: Before the words for a machine that is not the only one of its kind.
+PERHAPS = "perhaps "
 Place = tuple[str | None, str | None]
 
 
@@ -89,7 +91,7 @@ class OwnMachines:
         is_apart = self._known.addresses is not None or STORE in self._known.said
         store = self._of(connection, STORE, self._servers) if is_apart else controller
         both = {f"{CONTROLLER} and its store": controller} if controller == store else {CONTROLLER: controller, STORE: store}
-        return [(f"perhaps {what}" if len(found) > 1 else what, *place) for what, found in both.items() for place in found]
+        return [(f"{PERHAPS}{what}" if len(found) > 1 else what, *place) for what, found in both.items() for place in found]
 
     def _of(self, connection: Connection, what: str, seen: Callable[[Connection], tuple[list[str], list[str]]]) -> list[Place]:
         """Return each place that may be it: (host, None) or (None, uuid of an instance). None where it is not in this fleet, or not known."""
@@ -138,7 +140,7 @@ class OwnMachines:
     def sentences(self) -> list[str]:
         """Name them, for a plan, a check and a report."""
         found = self.read()
-        variables = sorted({_variable(each.what) for each in found if each.what.startswith("perhaps ")})
+        variables = sorted({_variable(each.what) for each in found if each.what.startswith(PERHAPS)})
         return [
             f"{each.host} is {each.what}: it is maintained last, and not rebooted or switched off by a run from there."
             if each.uuid is None
@@ -183,6 +185,27 @@ class OwnMachines:
                 f"{host}: {not_done}, because {why}. {way}. If that is wrong, say what is: -e {_variable(each.what)}=NAME (or {OUTSIDE})"
             )
 
+    def refuse_dead(self, host: str) -> None:
+        """Refuse to take a host for dead on which such a machine works for this run. Of several that may be it, another one may work for it.
+
+        :raises DroverError: the host is one, or its last report has a guest that is one, and no other host shows that running.
+        """
+        for each in self.read():
+            if each.host != host or each.what.startswith(PERHAPS) or (each.uuid is not None and self._runs_elsewhere(each.uuid, host)):
+                continue
+            name, place = (host, "") if each.uuid is None else (each.name, ", which ran there when the store last heard of it,")
+            other = f", or {name} runs on another host: run drover.compute.discover, which finds it there" if each.uuid is not None else ""
+            raise DroverError(
+                f"{host} is not evacuated, and its power is not cut: {name}{place} is {each.what}, which works for this run. So {host} is not dead{other}. "
+                f"If something else is {each.what} by now, say what: -e {_variable(each.what)}=NAME (or {OUTSIDE}). Nothing was changed."
+            )
+
+    def _runs_elsewhere(self, uuid: str, host: str) -> bool:
+        if self._store is None:
+            return False
+        with self._store.read() as connection:
+            return any(each["state"] != "shutoff" for each in evacuations.shown(connection, [uuid], host).get(uuid, ()))
+
 
 def _variable(what: str) -> str:
-    return next(variable for key, variable in VARIABLES.items() if what.removeprefix("perhaps ").startswith(key))
+    return next(variable for key, variable in VARIABLES.items() if what.removeprefix(PERHAPS).startswith(key))

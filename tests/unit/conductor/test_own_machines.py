@@ -13,6 +13,9 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import own_known
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lease_holder import Actor
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_state
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation import Evacuation
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_request import EvacuationRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.host_moves import HostMoves
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_operations import InstanceOperations
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_snapshots import InstanceSnapshots, SnapshotRequest
@@ -23,10 +26,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports im
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize import Resize, ResizeRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings, ResizeSettings
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
+from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
 from ansible_collections.drover.compute.plugins.plugin_utils._records.orders import MigrationLimits, NewSize
 from ansible_collections.drover.compute.plugins.plugin_utils._report.attention import attention
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, leases
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node_data, record
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
@@ -305,3 +309,66 @@ def test_issue_44_check_and_report_name_it(ports):
     overview = {"went_down": [], "leases": [], "migrations": [], "power_events": [], "rolling": []}
     (look,) = attention([], [], {**overview, "own": [each._asdict() for each in ports.own.read()]}, [])
     assert (look["name"], look["kind"]) == ("pg", "calm") and "is the database server of the store" in look["text"]
+
+
+class Silent(Hosts):
+    """kvm1 is silent here, as where its sshd and its libvirt hang."""
+
+    def discover(self, name, limit=None):
+        raise DroverError("it does not answer")
+
+    def answer(self, name, limit=None):
+        return host_answer.Answer(host_answer.SILENT, "it does not answer")
+
+    def at_once(self, work, limit):
+        return dict.fromkeys(work, {"reached": False, "storage": "unknown"})
+
+
+def evacuation(ports, own=None, **more):
+    request = EvacuationRequest("kvm1", ["kvm2", "kvm3"], Policy.from_mapping({}), **more)
+    return Evacuation(ports._replace(hosts=Silent(), own=own or ports.own), request)
+
+
+def taken_for_dead(ports, own=None, power="on", **more):
+    """What evacuate says before it looks for evidence, or of that."""
+    with ports.store.write() as connection:
+        host_state.change(connection, "kvm1", forced_down=True)
+    try:
+        return evacuation(ports, own, **more).judge(power)["message"]
+    except DroverError as problem:
+        return str(problem)
+
+
+OFF = {"said": "kvm1 is powered off"}
+
+
+@pytest.mark.parametrize("more", [{}, OFF, {"plan_only": True}], ids=["by its driver", "by word", "dry run"])
+@pytest.mark.parametrize("power", ["on", "unknown", "none"])
+def test_issue_44_a_host_whose_guest_works_for_the_run_is_not_dead(ports, more, power):
+    """The power of the store would be cut, and the run would end with it, before anything is started elsewhere."""
+    said = taken_for_dead(ports, power=power, **more)
+    assert said.startswith(
+        "kvm1 is not evacuated, and its power is not cut: pg, which ran there when the store last heard of it, is the database server"
+    )
+    assert "drover_store_machine=NAME (or none)" in said
+    with ports.store.read() as connection:
+        assert leases.read(connection) == []
+
+
+def test_issue_44_a_host_that_is_the_controller_itself_is_not_dead(url, ports):
+    controller = own(url, machine=machine(uuids=["5b0a3c1e-0000-4000-8000-000000000001"]))
+    assert "kvm1 is the controller and its store, which works for this run. So kvm1 is not dead." in taken_for_dead(ports, controller)
+
+
+@pytest.mark.parametrize("case", ["it is off", "the guest runs elsewhere", "it is said to be outside", "two servers"])
+def test_issue_44_a_host_that_may_be_dead_all_the_same(url, ports, case):
+    found, power = None, "on"
+    if case == "it is off":
+        power = "off"
+    elif case == "the guest runs elsewhere":
+        fleets.discover(url, host("kvm2", guest("pg", "192.0.2.10"), guest("ctl"), pools=[POOL]), now=time.time())
+    elif case == "two servers":
+        found = own(url, machine=machine(), addresses=frozenset({"192.0.2.10", "192.0.2.11"}))
+    else:
+        found = own(url, machine=machine(), addresses=frozenset({"192.0.2.10"}), said={STORE: "none"})
+    assert "works for this run" not in taken_for_dead(ports, found, power)
