@@ -83,6 +83,7 @@ class Growth(Attachable):
             why = "the instance is off, and no running storage pool of the host has it: start the instance or the pool first"
         elif element.find("encryption") is not None or element.find("source/encryption") is not None:
             why = "it is encrypted: make it larger with virsh blockresize while the guest runs"
+        why = why or _resize.why_split(self._measure())
         if why:
             raise LibvirtProblem(f"The disk {self.target} of {self.where} is not made larger: {why}.")
 

@@ -161,7 +161,20 @@ def growth(facts: Mapping[str, Any], disk_gb: int) -> tuple[dict[str, Any], int]
     if not disks or disks[0]["type"] != "file":
         what = "is no image file" if disks else "does not exist"
         raise LibvirtProblem(f"The first disk of {name} on {host_name()} {what}: make it larger yourself, then run this again.")
+    why = why_split(disks[0])
+    if why:
+        raise LibvirtProblem(f"The disk {disks[0]['target']} of {name} on {host_name()} is not made larger: {why}.")
     return disks[0], disks[0]["capacity_bytes"] + disk_gb * GIB - have
+
+
+def why_split(disk: Mapping[str, Any]) -> str | None:
+    """Return why the size of a disk says nothing of the running guest, which would get it: that has another file there; None where it has not.
+
+    :param disk: as the facts of its domain have it. A size that is less than that of the other file would cut that off.
+    """
+    if not disk.get("only"):
+        return None
+    return f"{disk['source']} is in its definition, and the running guest has another file there, or none: shut it off and start it, then run this again"
 
 
 def grow(module: AnsibleModule, domain: Any, disk: Mapping[str, Any], size: int) -> None:

@@ -106,6 +106,24 @@ def test_a_disk_grows_and_never_shrinks(run_module, vm, disk):
     assert size_of(disk) == 3
 
 
+@pytest.mark.parametrize("way", ["domain", "_domain_device"])
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_f3_a_size_is_not_given_to_another_file_of_the_running_guest(run_module, vm, disk, domain_xml, monkeypatch, way, check_mode):
+    """The file of the definition has 1 GiB, and that of the guest 5: with 3 GiB it would lose what is behind them."""
+    uri, connection = vm
+    other, resized = f"{disk}.new", []
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", other, "5G"], check=True)
+    devices = "<disk type='file' device='disk'><driver name='qemu' type='qcow2'/><source file='{}'/><target dev='vda'/></disk>"
+    connection.lookupByName("vm").destroy()
+    connection.defineXML(domain_xml("vm", 7, devices=devices.format(other))).create()
+    connection.defineXML(domain_xml("vm", 7, devices=devices.format(disk)))
+    monkeypatch.setattr(libvirt.virDomain, "blockResize", lambda domain, target, size, flags: resized.append(size))
+    given = {"state": "present", "disk_gb": 3} if way == "domain" else {"growth": {"target": "vda", "size_gb": 3}}
+    result = run_module(way, check_mode=check_mode, uri=uri, uuid=UUID, **given)
+    assert result["rc"] == 1 and "is not made larger" in result["msg"] and "the running guest has another file there" in result["msg"]
+    assert resized == [] and (size_of(disk), size_of(other)) == (1, 5)
+
+
 def test_images_that_others_need_are_kept(run_module, fake_host, domain_xml, tmp_path):
     """What another domain here is backed by, what one of another hypervisor uses, and what is not its own."""
     names = ("own", "base", "far", "top", "clone")
