@@ -157,7 +157,8 @@ def _lack_here(binding: Binding, where: str) -> str | None:
     if kind == reading.ADDRESS and value[0] not in _host_addresses.read():
         return f"{where} does not have it"
     if kind == reading.PORT:
-        return _port_here(*value, where)
+        address, port, protocol = value
+        return _port_here(address, port, protocol, where)
     path = os.path.dirname(value[0]) if kind == reading.UNIX else value[0]
     if kind in (reading.FOLDER, reading.UNIX, reading.FILE):
         try:
