@@ -28,7 +28,7 @@ RUN = "drover_run"
 LONGEST = 1000
 # The user and password of an address, and passwords among its options.
 _LOGIN = re.compile(r"(?<=://)[^/\s@]*(?:@[^/\s@]*)*@")
-_PASSWORD = re.compile(r"((?:password|passwd|token)=)[^&\s]+", re.IGNORECASE)
+_PASSWORD = re.compile(r"((?:pass(?:word|wd|phrase)?|pwd|token|secret|(?:api|access|secret)[_-]?key)=)[^&\s]+", re.IGNORECASE)
 
 
 def note(

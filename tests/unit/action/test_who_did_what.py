@@ -115,6 +115,17 @@ def test_power_events_hosts_and_leases(url, tmp_path):
     assert [each["reason"] for each in told(url)] == ["", "fans", "", ""]
 
 
+@pytest.mark.parametrize(
+    "name", ["password", "sslpassword", "passwd", "passphrase", "pass", "PWD", "token", "secret", "client_secret", "api_key", "apikey"]
+)
+def test_a_secret_among_the_options_of_an_address_is_not_written_down(url, name):
+    store = Store.open(url, run=Run("bob", "ctl1", "ansible-playbook x.yml", f"see https://bmc1/x?{name}={SECRET}&a=1"))
+    with store.write() as connection:
+        actions.note(connection, "run", f"postgresql://db/drover?user=x&{name}={SECRET}: refused")
+    (row,) = told(url)
+    assert SECRET not in json.dumps(row) and row["reason"].endswith(f"{name}=***&a=1")
+
+
 def test_a_check_writes_nothing(url, tmp_path):
     tasks = [{"drover.compute.host": {"name": "kvm1", "state": "disabled", "store_url": url}}]
     assert play(tmp_path, tasks, options=["--check"])[0] == 0
