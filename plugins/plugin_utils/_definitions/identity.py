@@ -118,7 +118,8 @@ def _with_image(definition: Mapping[str, Any], images: Mapping[str, Mapping[str,
     image = images.get(name) if isinstance(name, str) else None
     if not (image and image.get("source") and disks) or disks[0].get("image") or disks[0].get("source"):
         return definition
-    kind = _QEMU_NAMES.get(image.get("disk_format"), image.get("disk_format"))
+    kind = str(image.get("disk_format") or "")
+    kind = _QEMU_NAMES.get(kind, kind)
     if kind and kind not in tables.BACKING_FORMATS:
         raise DroverError(
             f"{place}: its first disk is made from the image {name}, of which QEMU makes none: its disk_format is {kind}. Correct disk_format under images "
