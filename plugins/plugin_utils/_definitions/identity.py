@@ -78,7 +78,10 @@ def resolve(
         if found is None:
             found = {"uuid": definition.get("uuid") or str(uuid.uuid4()), "host": None, "node": None, "state": "new"}
         place = f"{places[name]}: instance {name}" if places else f"Instance {name}"
-        instance = {**_with_image(definition, images or {}, place), **{key: found[key] for key in ("uuid", "host", "node", "state")}}
+        instance = {
+            **_with_image(definition, images or {}, place, found["state"] not in ("new", "building")),
+            **{key: found[key] for key in ("uuid", "host", "node", "state")},
+        }
         asked = _request(instance, named)
         spec = RequestSpec.from_request(asked, flavors or {}, images or {}, place)
         if found["state"] in ("new", "building"):
@@ -109,7 +112,7 @@ def ignored_hosts(pairs: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) 
     ]
 
 
-def _with_image(definition: Mapping[str, Any], images: Mapping[str, Mapping[str, Any]], place: str) -> Mapping[str, Any]:
+def _with_image(definition: Mapping[str, Any], images: Mapping[str, Mapping[str, Any]], place: str, is_built: bool) -> Mapping[str, Any]:
     """Return a definition whose first disk is made from its image, if the image has a source.
 
     :raises DroverError: no disk is made of an image of this format.
@@ -120,7 +123,7 @@ def _with_image(definition: Mapping[str, Any], images: Mapping[str, Mapping[str,
         return definition
     kind = str(image.get("disk_format") or "")
     kind = _QEMU_NAMES.get(kind, kind)
-    if kind and kind not in tables.BACKING_FORMATS:
+    if kind and kind not in tables.BACKING_FORMATS and not is_built:
         raise DroverError(
             f"{place}: its first disk is made from the image {name}, of which QEMU makes none: its disk_format is {kind}. Correct disk_format under images "
             f"({', '.join(tables.BACKING_FORMATS)}), or name an ISO image under cdroms. Nothing was placed."

@@ -241,6 +241,9 @@ def test_walk_f12_an_image_of_a_format_of_which_no_disk_is_made(read, kind, give
         assert f"the image tiny, of which QEMU makes none: its disk_format is {kind}." in read.refused(definitions)
     else:
         assert read(definitions)["instances"][0]["disks"][0]["image_format"] == given
+    # What is there was built.
+    definitions["instances"][0]["name"] = "old"
+    assert read(definitions)["instances"][0]["state"] == "running"
 
 
 def test_the_name_of_an_instance_may_have_a_comma(read):
