@@ -63,6 +63,11 @@ def remember_pools(names: Iterable[str]) -> None:
     _POOLS.update({pool_class(name): name for name in names})
 
 
+def known_pools() -> set[str]:
+    """Return the classes of the pools whose names are known."""
+    return set(_POOLS)
+
+
 def pool_of(name: str) -> str:
     """Return the name of a storage pool for people by its class: as hosts have declared it, else in small letters."""
     return _POOLS.get(name) or name.removeprefix(POOL_PREFIX).lower()

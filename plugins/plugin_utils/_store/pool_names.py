@@ -7,15 +7,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import POOL_PREFIX, remember_pools
+from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes import POOL_PREFIX, known_pools, remember_pools
 from ansible_collections.drover.compute.plugins.plugin_utils._store import tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
 
 
+#: How many nodes are read at a time: most declare the same pools.
+PAGE = 100
+
+
 def learn(connection: Connection, classes: Iterable[str]) -> None:
-    """Read the names of the pools that hosts have declared, for the sentences of this process, if one of some classes is of a pool."""
-    if not any(each.startswith(POOL_PREFIX) for each in classes):
-        return
-    table = tables.compute_nodes
-    for pools in connection.execute(sa.select(table.c.facts["storage_pools"]).where(table.c.reported)).scalars():
-        remember_pools(each["name"] for each in pools or ())
+    """Read the names of pools that hosts have declared, for the sentences of this process.
+
+    :param classes: the resource classes that a sentence may name; those of no pool, and those that are known, cost nothing.
+    """
+    wanted = {each for each in classes if each.startswith(POOL_PREFIX)} - known_pools()
+    table, last = tables.compute_nodes, 0
+    query = sa.select(table.c.id, table.c.facts["storage_pools"].label("pools")).where(table.c.reported).order_by(table.c.id).limit(PAGE)
+    while wanted:
+        rows = connection.execute(query.where(table.c.id > last)).all()
+        if not rows:
+            return
+        remember_pools(each["name"] for row in rows for each in row.pools or ())
+        last, wanted = rows[-1].id, wanted - known_pools()

@@ -50,8 +50,9 @@ def of_host(connection: Connection, host: str) -> list[ListedPool]:
 def of_fleet(connection: Connection) -> list[FurtherPool]:
     """Return what is promised in all pools of each name, by name; a pool that several hosts share counts once."""
     found: dict[str, FurtherPool] = {}
-    pool_names.learn(connection, [POOL_PREFIX])
-    for row in providers.inventories_of_classes(connection, POOL_PREFIX):
+    rows = providers.inventories_of_classes(connection, POOL_PREFIX)
+    pool_names.learn(connection, {row.name for row in rows})
+    for row in rows:
         reserved = inventory.reserved_of(row)
         each = found.setdefault(row.name, {"name": pool_of(row.name), "pools": 0, "total_gb": 0, "capacity_gb": 0, "used_gb": 0})
         each["pools"] += 1
