@@ -11,7 +11,6 @@ from ansible_collections.drover.compute.plugins.plugin_utils._resource_classes i
 from ansible_collections.drover.compute.plugins.plugin_utils._store import tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import Connection, sa
 
-
 #: How many nodes are read at a time: most declare the same pools.
 PAGE = 100
 
