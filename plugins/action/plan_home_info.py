@@ -24,5 +24,7 @@ class ActionModule(PlanInfo):
 
     def answer(self, connection: Connection, policy: Policy, args: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         migration_limits.of_options(args)
-        plan = plan_home(connection, homes_of(args["instances"]), policy, args["max_migrations"], args["service_down_time"])
+        plan = plan_home(
+            connection, homes_of(args["instances"]), policy, args["max_migrations"], args["service_down_time"], self.own.guests()
+        )
         return {"plan": plan}, plan["lines"]

@@ -34,7 +34,7 @@ class ActionModule(PlanInfo):
     def answer(self, connection: Connection, policy: Policy, args: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
         saved = plan_file.read_moves(args["plan_file"]) if args["plan_file"] else None
         names = (*SAME_SPEC, "service_down_time")
-        plan = RebalanceQuestion(policy, **{name: args[name] for name in names}).plan(connection)
+        plan = RebalanceQuestion(policy, **{name: args[name] for name in names}, own=self.own.guests()).plan(connection)
         result: dict[str, Any] = {"plan": plan}
         if saved is not None:
             result["same"] = plan_file.is_same(saved, plan["moves"])

@@ -100,5 +100,7 @@ class LookupModule(DroverLookup):
         policy, most = self.policy(), self.get_option("max_migrations")
         migration_limits.of_options({"max_migrations": most})
         homes = homes_of(flat(terms))
-        with self.store().read() as connection:
-            return [plan_home(connection, homes, policy, most, self.get_option("service_down_time"))]
+        store = self.store()
+        own = self.own(store).guests()
+        with store.read() as connection:
+            return [plan_home(connection, homes, policy, most, self.get_option("service_down_time"), own)]

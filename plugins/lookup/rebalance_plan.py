@@ -94,6 +94,7 @@ class LookupModule(DroverLookup):
         if terms:
             raise DroverError("rebalance_plan takes no terms: it plans for the whole fleet.")
         names = (*REBALANCE_VARIABLES, "service_down_time")
-        question = RebalanceQuestion(self.policy(), **{name: self.get_option(name) for name in names})
-        with self.store().read() as connection:
+        store = self.store()
+        question = RebalanceQuestion(self.policy(), **{name: self.get_option(name) for name in names}, own=self.own(store).guests())
+        with store.read() as connection:
             return [question.plan(connection)]

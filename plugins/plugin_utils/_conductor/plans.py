@@ -238,7 +238,7 @@ class RebalanceQuestion:
 
     max_moves: the most moves. threshold, margin, cost_per_gib, weights: see plan_rebalance(). cooldown: seconds after a move in which an
     instance stays. despite_maintenance: whether a drained host does not keep the others from moving. max_migrations: most migrations at a
-    time from and to one host. service_down_time: seconds.
+    time from and to one host. service_down_time: seconds. own: as of DrainQuestion.
     """
 
     policy: Policy
@@ -251,6 +251,7 @@ class RebalanceQuestion:
     despite_maintenance: bool = False
     max_migrations: int = 2
     service_down_time: int = 0
+    own: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, least in (("max_migrations", 1), ("cooldown", 0)):
@@ -261,6 +262,7 @@ class RebalanceQuestion:
         """Plan the moves that even out the load."""
         now = clock.now(connection)
         columns, instances = read_whole_fleet(connection, self.policy, now, self.service_down_time)
+        instances = live_and_last(instances, self.own)
         moved = moved_since(connection, now - self.cooldown)
         drained = [] if self.despite_maintenance else services.drained_hosts(connection)
         plan: RebalancePlan = plan_rebalance(
@@ -307,15 +309,22 @@ def homes_of(instances: Iterable[Any]) -> dict[str, tuple[str, str]]:
 
 
 def plan_home(
-    connection: Connection, homes: Mapping[str, tuple[str, str]], policy: Policy, max_migrations: int | None, service_down_time: int = 0
+    connection: Connection,
+    homes: Mapping[str, tuple[str, str]],
+    policy: Policy,
+    max_migrations: int | None,
+    service_down_time: int,
+    own: Mapping[str, str],
 ) -> HomePlan:
     """Plan the moves that bring instances back to their compute nodes.
 
     :param homes: {instance uuid: (host, node)}.
     :param max_migrations: most migrations at a time from and to one host; None for no limit.
     :param service_down_time: seconds.
+    :param own: as of DrainQuestion.
     """
     columns, instances = read_whole_fleet(connection, policy, clock.now(connection), service_down_time)
+    instances = live_and_last(instances, own)
     plan: HomePlan = plan_return(columns, instances, policy, homes, {"per_source": max_migrations, "per_destination": max_migrations})
     estimate(connection, plan, instances)
     return {**plan, "lines": home_lines(plan)}

@@ -378,8 +378,9 @@ class Rolling:
         for source in sorted(left_open):
             # An earlier run had begun to bring them back.
             staged.settle(source)
+        own = self._own.guests()
         with self._store.read() as connection:
-            plan = plan_home(connection, wanted, question.policy, moves.limits.per_source, question.service_down_time)
+            plan = plan_home(connection, wanted, question.policy, moves.limits.per_source, question.service_down_time, own)
         for line in plan["lines"]:
             self._say(line)
         moved = staged.run(plan["moves"], "bringing instances back")

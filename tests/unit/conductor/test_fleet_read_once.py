@@ -45,7 +45,7 @@ def test_what_is_read_once_is_what_is_read_twice(url):
     "plan",
     [
         lambda connection: plans.RollingQuestion(POLICY).plan(connection, None),
-        lambda connection: plans.plan_home(connection, {uuid_of("web"): ("kvm3", "kvm3")}, POLICY, 2),
+        lambda connection: plans.plan_home(connection, {uuid_of("web"): ("kvm3", "kvm3")}, POLICY, 2, 0, {}),
     ],
     ids=["rolling", "home"],
 )

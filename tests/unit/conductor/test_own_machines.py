@@ -21,7 +21,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_snapshots import InstanceSnapshots, SnapshotRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.own_machines import CONTROLLER, STORE, Known, Own, OwnMachines
-from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.plans import DrainQuestion, plan_home
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.resize import Resize, ResizeRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.settings import MoveSettings, ResizeSettings
@@ -281,6 +281,16 @@ def test_issue_44_in_a_drain_it_is_moved_live_and_last_whatever_its_policy(url, 
     assert [each["name"] for each in before["shutdowns"]] == ["pg"], "without it the policy holds"
     assert [(each["name"], each["live"]) for each in plan["moves"]] == [("web", True), ("pg", True)] and plan["shutdowns"] == []
     assert "pg is the database server of the store: it is moved live and last, and never stopped." in plan["lines"]
+
+
+def test_issue_44_on_its_way_home_it_is_moved_live_whatever_its_policy(url, ports):
+    pg = guest("pg", "192.0.2.10", metadata={"on_drain": "shutdown"})
+    fleets.discover(url, host("kvm1", pg, pools=[POOL]), now=time.time())
+    homes, policy = {uuid_of("pg"): ("kvm2", "kvm2")}, Policy.from_mapping({})
+    with ports.store.read() as connection:
+        assert plan_home(connection, homes, policy, None, 0, {})["moves"] == [], "without it the policy holds"
+        plan = plan_home(connection, homes, policy, None, 0, ports.own.guests())
+    assert [(each["name"], each["live"]) for each in plan["moves"]] == [("pg", True)], plan
 
 
 def test_issue_44_in_a_drain_it_stays_where_it_cannot_move_live(url, ports):

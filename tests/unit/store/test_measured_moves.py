@@ -194,6 +194,6 @@ def test_what_is_not_known_is_named_until_the_hypervisors_know_it(prepared_url):
 def test_the_way_home_counts_disks(prepared_url):
     fleets.discover(prepared_url, host("kvm1", domain("a", disk_gb=30)), host("kvm2"))
     with Store.open(prepared_url).read() as connection:
-        plan = plan_home(connection, {uuid_of("a"): ("kvm2", "kvm2")}, POLICY, None)
+        plan = plan_home(connection, {uuid_of("a"): ("kvm2", "kvm2")}, POLICY, None, 0, {})
     assert plan["moves"][0]["copies_disk_mib"] == 30 * 1024 and plan["seconds"] > 250
     assert plan["lines"][-2] == "Expected to take about 5 min."
