@@ -10,9 +10,9 @@ from ansible.errors import AnsibleError
 from ansible.parsing.dataloader import DataLoader
 from ansible.template import Templar
 
-from ansible_collections.drover.compute.plugins.lookup import rolling_plan
 from ansible_collections.drover.compute.plugins.lookup.schedule import LookupModule
 from ansible_collections.drover.compute.tests.unit.action.running import failure, run
+from ansible_collections.drover.compute.tests.unit.lookup.test_lookups import plugin_named
 
 MOST = 2**31 - 1
 
@@ -51,8 +51,7 @@ def test_walk_f15_an_odd_value_of_a_lookup_is_a_sentence(prepared_url):
 
 @pytest.mark.parametrize("term", [None, {}, 5])
 def test_walk_f15_an_odd_term_of_a_rolling_plan_is_a_sentence(prepared_url, term):
-    loader = DataLoader()
-    found = rolling_plan.LookupModule(loader=loader, templar=Templar(loader=loader))
+    found = plugin_named("rolling_plan", Templar(loader=DataLoader()))
     with pytest.raises(AnsibleError, match="A term of this lookup must be the name of a host"):
         found.run([term], {}, store_url=prepared_url)
 
