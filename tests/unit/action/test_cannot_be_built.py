@@ -205,7 +205,7 @@ def network(**more):
         ({"cdroms": [{"path": "/srv/a\nb.iso"}]}, r"path must be one line without control characters, and has '\n'. Take that out."),
         (disk(path="/" + "x" * 1024), "path has 1025 characters, and can have 1024."),
         (network(model="e100"), "network 1: model must be virtio, virtio-transitional,"),
-        (network(vlan={"trunk": []}), "network 1: vlan: trunk has no VLAN." ),
+        (network(vlan={"trunk": []}), "network 1: vlan: trunk has no VLAN."),
         (network(bridge="br\0"), r"network 1: bridge must be one line without control characters, and has '\x00'."),
         (network(openvswitch={"profileid": "p" * 40}), "profileid has 40 characters, and can have 39."),
         ({"networks": [{"bridge": "br0", "mac": "52:54:00:00:00:01"}] * 2}, "network 2: the mac 52:54:00:00:00:01 on br0 stands twice"),
