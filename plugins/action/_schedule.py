@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
@@ -35,7 +35,8 @@ class ActionModule(ConductorAction):
 
     def conduct(self, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Mapping[str, Any]:
         now, store = time.time(), self.store(args, task_vars)
-        requests, looked_at = self._look(args["requests"], args, task_vars)
+        proofs = Starting(self.ports(args, task_vars))
+        requests, looked_at = self._look(proofs, args["requests"], args, task_vars)
         policy = policy_of(args, task_vars)
         # In check mode the task before this one has kept nothing: what it would keep is kept here and rolled back.
         sections = args["sections"] if self._task.check_mode else {}
@@ -44,26 +45,40 @@ class ActionModule(ConductorAction):
             connection = stack.enter_context(store.write() if any(sections.values()) else store.read())
             keeping.keep(connection, sections, now)
             found = scheduling.decide(connection, requests, policy, now, args["service_down_time"])
+        if looked_at is not None and not proofs.reads_all():
+            # Only now it is known of which cells the looks count.
+            self._see_none(proofs, args["requests"], {place["host"] for each in found for place in (each, *(each.get("alternates") or ()))})
         return {"changed": False, "selections": found, "lines": schedule_lines(found), "looked_at": looked_at}
 
+    def _see_none(
+        self,
+        proofs: Starting,
+        requests: Sequence[Mapping[str, Any]],
+        hosts: Collection[str] = (),
+        plugs: Mapping[str, Collection[str]] | None = None,
+    ) -> tuple[list[str], dict[str, dict[str, str]]]:
+        """See that no host has what is new already, and say which do not answer, see Starting.refuse_namesakes()."""
+        names = {str(each["name"]): each.get("uuid") for each in requests if each.get("name")}
+        silent, lacking = proofs.refuse_namesakes(names, plugs, hosts)
+        if silent:
+            self.show(f"Not read, as they do not answer: {some(silent)}. What is new is not looked for there.")
+        return silent, lacking
+
     def _look(
-        self, requests: Sequence[Mapping[str, Any]], args: dict[str, Any], task_vars: Mapping[str, Any]
+        self, proofs: Starting, requests: Sequence[Mapping[str, Any]], args: dict[str, Any], task_vars: Mapping[str, Any]
     ) -> tuple[Sequence[Mapping[str, Any]], float | None]:
         """See that no host has what is new already, and which of them have the networks that it plugs into.
 
         :returns: the requests, without hosts that lack a network; and when the hosts were read.
         """
-        names = {str(each["name"]): each.get("uuid") for each in requests if each.get("name")}
-        if not names:
+        if not any(each.get("name") for each in requests):
             return requests, None
         ports, began = self.ports(args, task_vars), time.time()
         plugs = {
             f"{kind}s": {each[kind] for networks in args["networks"] for each in networks if each.get(kind)}
             for kind in ("network", "bridge")
         }
-        silent, lacking = Starting(ports).refuse_namesakes(names, plugs)
-        if silent:
-            self.show(f"Not read, as they do not answer: {some(silent)}. What is new is not looked for there.")
+        silent, lacking = self._see_none(proofs, requests, plugs=plugs)
         every = set(lacking) if len(lacking) + len(silent) >= len(ports.hosts.names()) else {*lacking, *ports.hosts.names()}
         pairs = zip(requests, args["networks"] or [()] * len(requests))
         return [self._with_networks(request, networks, lacking, every) for request, networks in pairs], began

@@ -258,7 +258,11 @@ def sort_out(
         if ours is not None and known and (begun or migration["destination"] not in closed):
             return RESUME, None, ""
     if instance["task_state"] == orders.DELETING:
-        return LEAVE, None, "it is being removed: run drover.compute.instance_delete again when its host is back"
+        why = (
+            "it is being removed: run drover.compute.instance_delete again when its host is back; if that never is, release it: ansible localhost -m "
+            f'drover.compute.allocation -a \'{{"state": "released", "instances": ["{instance["uuid"]}"]}}\''
+        )
+        return LEAVE, None, why
     if instance.get("bindings") is None and instance["xml"]:
         # Its host was last read by a drover that did not tell them.
         found = cast(list[Binding], reading.as_facts(reading.read(instance["xml"])))

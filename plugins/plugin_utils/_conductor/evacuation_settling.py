@@ -70,7 +70,8 @@ class EvacuationSettling:
             found = self._dead.verdicts(connection)
             resized = {each["instance_uuid"]: each for each in evacuations.finished_resizes(connection, self._host)}
         for instance, migration, act, place, _why in found:
-            if act in (RESTART, FOUND) and instance["uuid"] in resized:
+            # Of one that is lost nobody else could end it either, and it could not be released.
+            if act in (RESTART, FOUND, LOST) and instance["uuid"] in resized:
                 said.append(self._end_resize(instance["name"], resized[instance["uuid"]]))
             if act == ARRIVED and migration is not None and place is not None:
                 said.append(self._take_over(instance, place, migration))

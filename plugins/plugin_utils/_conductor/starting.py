@@ -205,17 +205,23 @@ class Starting:
             return certainty.is_new(host, uuid)
         return self.prove(host, uuid, name, f"Instance {name}: It is not built", silent=False)
 
+    def reads_all(self) -> bool:
+        """Return whether a look reads every host of the fleet, whatever it is for."""
+        with self._store.read() as connection:
+            return len({*looks.hosts(connection), *self._hosts.names()}) <= asking.ALL
+
     def refuse_namesakes(
-        self, names: Mapping[str, str | None], plugs: Mapping[str, Collection[str]] | None = None
+        self, names: Mapping[str, str | None], plugs: Mapping[str, Collection[str]] | None = None, hosts: Collection[str] = ()
     ) -> tuple[list[str], dict[str, dict[str, str]]]:
         """Refuse to place what hosts have already: a domain of such a name or uuid that the store does not know.
 
         :param names: dict name -> uuid, None where it gets a new one.
         :param plugs: "networks" and "bridges" that they need.
+        :param hosts: where they are to be built: of a large fleet those are read, and what was read long ago of their cells.
         :returns: the hosts that do not answer; and what each other host lacks of the plugs, see _Look.
         """
         by_uuid = {uuid: name for name, uuid in names.items() if uuid}
-        look = self.look(by_uuid, (), names, plugs)
+        look = self.look(by_uuid, hosts, names, plugs)
         found = {(host, by_uuid[uuid], uuid) for host, domains in look.seen.items() for uuid in domains}
         found |= {(host, name, uuid) for host, domains in look.named.items() for name, uuid in domains.items()}
         with self._store.read() as connection:

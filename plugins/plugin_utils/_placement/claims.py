@@ -272,8 +272,7 @@ def release(connection: Connection, uuids: Collection[str], proof: certainty.Pro
     table = tables.instances
     rows = bulk.hold(connection, table, "uuid", uuids)
     _refuse_moving(connection, uuids)
-    orders.refuse_open(rows.values())
-    _refuse_shown(connection, rows)
+    _refuse_in_use(connection, list(rows.values()))
     holdings = allocations.Holdings(connection, {}, now, drop=uuids)
     holdings.write({uuid: {} for uuid in holdings.ids})
     bulk.delete(connection, table, table.c.id, [row.id for row in rows.values()])
@@ -289,15 +288,17 @@ def release(connection: Connection, uuids: Collection[str], proof: certainty.Pro
     return sorted(set(holdings.ids) | set(rows))
 
 
-def _refuse_shown(connection: Connection, rows: Mapping[str, Row]) -> None:
-    """Refuse instances that a host shows, unless that is the last report of a host that was seen to be off since: they were lost with it."""
-    active = [row for row in rows.values() if row.state == "active"]
-    if not active:
+def _refuse_in_use(connection: Connection, rows: Sequence[Row]) -> None:
+    """Refuse instances that a host shows or that have an open order, unless their host was seen to be off since: they were lost with it."""
+    doubtful = [row for row in rows if row.state == "active" or row.order_uuid is not None]
+    if not doubtful:
         return
     off = {host for host, known in looks.hosts(connection).items() if known.is_off}
-    for row, host in zip(active, _hosts(connection, active)):
+    for row, host in zip(doubtful, _hosts(connection, doubtful)):
+        if host not in off:
+            orders.refuse_open([row])
         elsewhere = [place["host"] for place in evacuations.shown(connection, [row.uuid], host or "").get(row.uuid, ())]
-        if host not in off or elsewhere:
+        if elsewhere or (host not in off and row.state == "active"):
             where = elsewhere[0] if elsewhere else host or "a hypervisor"
             raise DroverError(
                 f"Instance {row.name} ({row.uuid}) has a domain on {where}, so its room is in use. Undefine the domain first and run "

@@ -35,7 +35,13 @@ def report_lines(view: Mapping[str, Any], now: float) -> list[str]:
         return [EMPTY]
     counts = ", ".join(
         f"{formatting.number(summary[key])} {word}"
-        for key, word in (("up", "up"), ("down", "down"), ("maintenance", "in maintenance"), ("disabled", "disabled"))
+        for key, word in (
+            ("up", "up"),
+            ("down", "down"),
+            ("maintenance", "in maintenance"),
+            ("disabled", "disabled"),
+            ("left", "no longer reported"),
+        )
         if summary[key] or key == "up"
     )
     lines = [f"{formatting.count(summary['hosts'], 'host')}: {counts}; {formatting.count(summary['instances'], 'instance')}"]

@@ -93,15 +93,17 @@ def hosts_map(hosts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def kind(host: Mapping[str, Any]) -> str:
     """Return the one of KINDS that decides the place and the colour of a host.
 
-    A host that is down in a maintenance and has no instances is only in maintenance.
+    A host that is down in a maintenance and has no instances is only in maintenance. One that has left is nothing else, however it left.
     """
+    if host["state"] == "unreported":
+        return "unreported"
     if host["state"] == "down" and (host["instances"] or not host["maintenance"]):
         return "down"
     if host["maintenance"]:
         return "maintenance"
     if host["status"] == "disabled":
         return "disabled"
-    return "well" if host["state"] != "unreported" and all(node["reported"] for node in host["nodes"]) else "unreported"
+    return "well" if all(node["reported"] for node in host["nodes"]) else "unreported"
 
 
 def takes_instances(host: Mapping[str, Any]) -> bool:
@@ -129,13 +131,22 @@ def _host(host: Mapping[str, Any], number: int) -> dict[str, Any]:
 
 
 def _seen(hosts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return when the hosts were discovered: newest (seconds since 1970), oldest (a host of the view), never (how many hosts)."""
+    """Return when the hosts were discovered: newest (seconds since 1970), oldest (a host of the view), never (how many hosts).
+
+    Those that have left are not discovered any more.
+    """
+    hosts = [host for host in hosts if not _has_left(host)]
     seen = [host for host in hosts if host["last_seen_up"] is not None]
     return {
         "newest": max((host["last_seen_up"] for host in seen), default=None),
         "oldest": min(seen, key=lambda host: (host["last_seen_up"], natural(host["host"])), default=None),
         "never": len(hosts) - len(seen),
     }
+
+
+def _has_left(host: Mapping[str, Any]) -> bool:
+    """Tell whether a host reports nothing any more of what the store has of it."""
+    return bool(host["nodes"]) and not any(node["reported"] for node in host["nodes"])
 
 
 def _reasons(host: Mapping[str, Any]) -> list[str]:
@@ -255,7 +266,8 @@ def _summary(
 ) -> dict[str, Any]:
     return {
         "hosts": len(hosts),
-        "up": sum(not host["down"] for host in hosts),
+        "left": sum(_has_left(host) for host in hosts),
+        "up": sum(not host["down"] and not _has_left(host) for host in hosts),
         "down": sum(host["down"] for host in hosts),
         "disabled": sum(host["disabled"] and not host["maintenance"] for host in hosts),
         "maintenance": sum(bool(host["maintenance"]) for host in hosts),

@@ -70,8 +70,14 @@ def read_hosts(connection: Connection, now: float, service_down_time: float, col
 
 def _physical(connection: Connection) -> dict[str, dict[str, int | None]]:
     table = tables.compute_nodes
-    query = sa.select(table.c.uuid, table.c.memory_mb_used, table.c.local_gb_used)
-    return {row[0]: {"memory_mb_physical": row[1], "disk_gb_physical": row[2]} for row in connection.execute(query)}
+    query = sa.select(table.c.uuid, table.c.reported, table.c.memory_mb_used, table.c.local_gb_used)
+    return {
+        # Nobody knows what is in use there now.
+        row.uuid: {"memory_mb_physical": row.memory_mb_used, "disk_gb_physical": row.local_gb_used}
+        if row.reported
+        else {"memory_mb_physical": None, "disk_gb_physical": None}
+        for row in connection.execute(query)
+    }
 
 
 def _days(connection: Connection) -> list[dict[str, Any]]:

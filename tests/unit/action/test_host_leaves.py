@@ -15,6 +15,8 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 
 pytest.importorskip("libvirt")
 
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import report_data
+from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import node
 from ansible_collections.drover.compute.tests.unit import hypervisors
@@ -148,6 +150,23 @@ def test_f08_a_host_that_is_not_reported_any_more_takes_nothing(fleet):
     fleets.discover(fleet, host("kvm1", hypervisor_hostname="kvm1.new"))
     claimed = run("allocation", store_url=fleet, selections=[wanted("new", host="kvm1")])["claims"][0]
     assert (claimed["host"], claimed["node"]) == ("kvm1", "kvm1.new")
+
+
+def test_f08_the_report_has_a_host_that_has_left_as_that_alone(fleet):
+    """However it left: here it was disabled before. What was in use there, and when it was seen, is of no machine of today."""
+    discover(fleet, "kvm1")
+    run("host", store_url=fleet, host="kvm1", state="disabled", reason="old")
+    run("compute_node", GROUPS, host="kvm1", nodes=[], store_url=fleet)
+    with Store.open(fleet).write() as connection:
+        connection.execute(sa.update(tables.compute_nodes).values(memory_mb_used=1000, local_gb_used=10))
+        connection.execute(sa.update(tables.services).where(tables.services.c.host == "kvm1").values(last_seen_up=1000))
+    with Store.open(fleet).read() as connection:
+        found = report_data.read(connection, Policy.from_mapping({}), time.time())
+    by_name = {each["host"]: each for each in found["hosts"]}
+    assert by_name["kvm1"]["kind"] == "unreported" and found["seen"]["oldest"]["host"] != "kvm1"
+    assert (found["summary"]["up"], found["summary"]["left"]) == (2, 1)
+    (gone,) = by_name["kvm1"]["nodes"]
+    assert (gone["memory_mb_physical"], gone["disk_gb_physical"]) == (None, None)
 
 
 # host_remove and its module.

@@ -6,10 +6,15 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 libvirt = pytest.importorskip("libvirt")
 
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import asking
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, tables
+from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import sa
 from ansible_collections.drover.compute.tests.unit.action.running import failure, run
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
@@ -25,6 +30,20 @@ def test_hostile_c2_a_name_that_a_host_has_and_the_store_does_not_know(fleet_url
 def test_hostile_c2_a_uuid_that_a_host_has(fleet_url, there):
     there.hosts["kvm2"].define("old-name", uuid_of("new"))
     assert "kvm2 has new" in failure("_schedule", None, store_url=fleet_url, requests=[{**NEW, "uuid": uuid_of("new")}])
+
+
+@pytest.mark.parametrize("what", [{"name": "new"}, {"name": "old-name", "uuid": "new"}], ids=["name", "uuid"])
+def test_c2_in_a_large_fleet_old_looks_of_the_cell_are_made_anew(fleet_url, there, monkeypatch, what):
+    monkeypatch.setattr(asking, "ALL", 2)
+    there.hosts["kvm3"].define(what["name"], uuid_of(what.get("uuid", "other")), "shutoff")
+    request = {**NEW, "uuid": uuid_of("new"), "force_hosts": ["kvm2"]}
+    for age in (0, 1000):
+        with Store.open(fleet_url).write() as connection:
+            connection.execute(sa.update(tables.services).values(last_seen_up=time.time()))
+            connection.execute(sa.update(tables.services).where(tables.services.c.host == "kvm3").values(last_seen_up=time.time() - age))
+        if age == 0:
+            assert run("_schedule", None, store_url=fleet_url, requests=[request])["selections"]
+    assert "kvm3 has" in failure("_schedule", None, store_url=fleet_url, requests=[request])
 
 
 def test_an_instance_of_the_store_may_have_the_name(fleet_url, there):

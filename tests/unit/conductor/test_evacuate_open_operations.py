@@ -15,6 +15,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor import e
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation import Evacuation
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._migrations import claims as migration_claims
+from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, orders, tables
 from ansible_collections.drover.compute.tests.unit.conductor.test_evacuate import Hosts, Killed, World, host, instance
 from ansible_collections.drover.compute.tests.unit.store import fleets
@@ -267,5 +268,21 @@ def test_c1_a_part_of_it_is_at_a_living_host_as_its_live_move_was_under_way(worl
     if given_up:
         assert looked == ["kvm2"] and not left and world.where() == {"web": "running"}
     else:
-        ((reason,),) = ([each["reason"]] for each in left)
+        (reason,) = [each["reason"] for each in left]
         assert "never resume it" in reason and world.there == {"kvm2": {"web": "paused"}, "kvm3": {}}
+
+
+@pytest.mark.parametrize("opened", ["resize", *orders.ENDED_BY_EVACUATION, orders.DELETING])
+def test_c1_what_is_lost_with_its_host_can_be_released_whatever_was_open(prepared_url, opened):
+    """Nobody else could end what was open of it."""
+    world = World(prepared_url, instance("web", path="/local"))
+    if opened == "resize":
+        resize(world, "kvm1", arrived=True)
+    else:
+        order(world, opened, "shutoff")
+    left = world.run()
+    (reason,) = [each["reason"] for each in left["lost"] + left["left"]]
+    assert world.where() == {} and (opened != orders.DELETING or WEB in reason)
+    with Store.open(world.url).write() as connection:
+        assert claims.release(connection, [WEB], certainty.word("somebody"), time.time()) == [WEB]
+    assert not fleets.holdings(world.url)
