@@ -216,9 +216,9 @@ class EvacuationSettling:
                 if migration is not None and proof is not None:
                     migration_claims.undo(connection, migration["uuid"], proof, f"{self._host} died; found on {host}", now)
                 if opened is None:
-                    opened = migration_claims.begin(connection, uuid, host, place["node"], migration_claims.EVACUATION, now, self._host)[
-                        "uuid"
-                    ]
+                    opened = migration_claims.begin(
+                        connection, uuid, host, place["node"], migration_claims.EVACUATION, now, self._host, shown=True
+                    )["uuid"]
                 migration_claims.finish(connection, opened, certainty.is_shown(host, state), state, now)
         except DroverError as problem:
             return self._refused(instance, f"it is {state} on {host} already, but cannot be recorded there: {problem}")

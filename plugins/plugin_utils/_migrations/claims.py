@@ -43,6 +43,7 @@ def begin(
     source_host: str | None = None,
     notes: Mapping[str, Any] | None = None,
     allocations: Allocations | None = None,
+    shown: bool = False,
 ) -> OpenedMigration:
     """Open a migration: give it the allocations at the source and claim the destination, in one transaction.
 
@@ -52,9 +53,10 @@ def begin(
         for_hosts (the hosts that it makes room for).
     :param allocations: that the plan chose at the destination. If there is no room for them by now, or the instance's
         amounts have changed, the destination's first providers with room are taken.
+    :param shown: the destination shows the instance already: it is recorded there, whether the host is enabled and has room or not.
     :raises DroverError: unknown instance, no room, a migration to elsewhere is open.
     """
-    return _begin(connection, instance_uuid, host, node, move_type, now, source_host, notes=notes, given=allocations)
+    return _begin(connection, instance_uuid, host, node, move_type, now, source_host, notes=notes, given=allocations, shown=shown)
 
 
 def begin_within(
@@ -107,6 +109,7 @@ def _begin(
     target: ResizeTarget | None = None,
     notes: Mapping[str, Any] | None = None,
     given: Allocations | None = None,
+    shown: bool = False,
 ) -> OpenedMigration:
     found = server_groups.of_instance(connection, instance_uuid)
     instance = bulk.hold(connection, tables.instances, "uuid", [instance_uuid]).get(instance_uuid)
@@ -129,7 +132,7 @@ def _begin(
     if instance.state in UNMOVABLE:
         raise DroverError(f"Instance {instance.name} ({instance_uuid}) {UNMOVABLE[instance.state]}.")
     uuid = bulk.new_uuid()
-    details = holdings.swap(connection, uuid, move_type, instance, (source, destination), found, now, target, given)
+    details = holdings.swap(connection, uuid, move_type, instance, (source, destination), found, now, target, given, shown)
     connection.execute(
         sa.insert(tables.migrations).values(
             uuid=uuid,

@@ -45,6 +45,7 @@ def swap(
     now: float,
     target: ResizeTarget | None = None,
     given: Allocations | None = None,
+    shown: bool = False,
 ) -> dict[str, Any]:
     """Write the allocations of a move that is opened.
 
@@ -53,6 +54,7 @@ def swap(
     :param groups: the server group of the instance, if it has one.
     :param target: of a resize.
     :param given: the allocations that the plan chose at the destination.
+    :param shown: the destination shows the instance already.
     :returns: the details of the migration; empty if the allocations of each end have a uuid of their own.
     """
     source, destination = ends
@@ -66,7 +68,7 @@ def swap(
     # On a provider that is not in the source's own tree, and may serve the destination too.
     shared = {key: amount for key, amount in old.items() if key[0] not in tree}
     places = [Place(destination, given)] if given and allocations.total(given) == resources else []
-    places.append(Place(destination))
+    places.append(Place(destination, shown=shown))
     request, made = _host_request(connection, source, destination, instance, target)
     requests = {} if request.is_empty else {instance.uuid: request}
     destinations = ClaimDestinations(connection, places, {each.name: each for each in groups}, shared, requests)
@@ -77,7 +79,7 @@ def swap(
         amounts = {instance.uuid: {**_added(old, new), **both, **dead}}
     else:
         amounts = {instance.uuid: {**new, **both, **dead}, uuid: {key: n for key, n in old.items() if key not in both}}
-    holdings.write(amounts, limited=True)
+    holdings.write(amounts, limited=not shown)
     if source.id == destination.id:
         numa.hand_over(connection, source.id, instance.uuid, uuid)
     else:

@@ -30,13 +30,16 @@ class Place:
     :param given: what the scheduler chose to allocate there; None if any provider of the node will do.
     :param number: its place among those that are tried.
     :param mappings: which providers of that are for which PCI device; None if that was not said.
+    :param shown: its host shows the instance already, so it has it whatever the store says of that host.
     :ivar amounts: what is allocated there once the place is chosen.
     """
 
-    __slots__ = ("node", "given", "number", "mappings", "amounts")
+    __slots__ = ("node", "given", "number", "mappings", "shown", "amounts")
 
-    def __init__(self, node: Row, given: Allocations | None = None, number: int = 0, mappings: Mappings | None = None) -> None:
-        self.node, self.given, self.number, self.mappings = node, given or {}, number, mappings
+    def __init__(
+        self, node: Row, given: Allocations | None = None, number: int = 0, mappings: Mappings | None = None, shown: bool = False
+    ) -> None:
+        self.node, self.given, self.number, self.mappings, self.shown = node, given or {}, number, mappings, shown
         self.amounts: Amounts = {}
 
 
@@ -181,6 +184,8 @@ class ClaimDestinations:
         self.devices = DeviceProviders(self.connection, nodes, self.room.devices, self.held) if self.room and wants_devices else None
 
     def _check_host(self, uuid: str, place: Place, group: Row | None, leaving: str | None) -> None:
+        if place.shown:
+            return
         if place.node.disabled:
             raise _Refused(f"disabled ({place.node.disabled_reason or 'no reason given'})")
         if place.node.forced_down:
@@ -239,6 +244,8 @@ class ClaimDestinations:
                     capacity=0,
                 )
             chosen = next((each for each in held if self._keeps(each, amount) or each.refusal(name, amount) is None), None)
+            if chosen is None and place.shown:
+                chosen = held[0]
             if chosen is None:
                 raise _Refused(f"{held[0].refusal(name, amount)}", **held[0].data(name, amount))
             taken.append((chosen, amount))

@@ -427,6 +427,21 @@ def test_already_elsewhere(world):
     assert sorted(world.statuses()) == [("off", "done"), ("web", "done")]
 
 
+@pytest.mark.parametrize("why", ["disabled", "full"])
+def test_b4_it_runs_on_a_host_that_would_not_have_been_chosen(world, why):
+    """Somebody has moved it there by hand. The host is believed, and what is recorded of it holds nothing back."""
+    world.there["kvm2"] = {"web": "running"}
+    world.look()
+    with Store.open(world.url).write() as connection:
+        if why == "disabled":
+            host_state.change(connection, "kvm2", "disabled", "fans")
+        else:
+            kvm2 = connection.execute(sa.select(tables.resource_providers.c.id).where(tables.resource_providers.c.name == "kvm2")).scalar()
+            connection.execute(sa.update(tables.inventories).where(tables.inventories.c.provider_id == kvm2).values(total=1, reserved=1))
+    left = world.run()
+    assert not left["left"] and ("web", "done") in world.statuses() and world.holds()["web"] == {"kvm1", "kvm2"}
+
+
 def test_on_two_hosts(world):
     world.there["kvm2"] = {"web": "running"}
     world.there["kvm3"] = {"web": "running"}
