@@ -131,9 +131,10 @@ def test_a_disk_of_an_instance_of_another_host_is_refused(url, there, tmp_path):
     disk(url, name="db", path=path)
     link = str(tmp_path / "link.qcow2")
     os.symlink(path, link)
-    for each in (path, link):
-        assert "is a file that db on kvm2 uses" in refused(url, path=each)
-        assert f"{path} is a file that db on kvm2 writes to" in refused(url, path=each, readonly=True)
+    # The store knows it by its path; the host itself by all its names.
+    for each, user, verb_end in ((path, "is a file that db on kvm2", ""), (link, "the domain db", " it")):
+        assert f"{user} uses{verb_end}" in refused(url, path=each)
+        assert f"{user} writes to{verb_end}" in refused(url, path=each, readonly=True)
     # kvm1 does not see the domain of kvm2, but that its image is backed by what it writes to.
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", path, "-F", "qcow2", overlay], check=True)
     assert f"the image {path} is a file that db on kvm2 writes to" in refused(url, path=overlay)
@@ -275,6 +276,7 @@ def test_sizes_and_options_are_checked(url, tmp_path):
         ("instance_disk", {"path": "/a"}, "one of the following is required"),
         ("instance_interface", {"name": "web"}, "one of the following is required"),
         ("instance_interface", {"name": "web", "mac": "52:54:00:00:00:01"}, "neither a network nor a bridge"),
+        ("instance_interface", {"name": "web", "bridge": "br0", "model": "virtoi"}, "did you mean virtio"),
         ("instance_interface", {"name": "web", "network": "a", "bridge": "b"}, "mutually exclusive"),
         ("instance_cdrom", {"name": "web"}, "one of the following is required"),
         ("instance_cdrom", {"name": "web", "target": "sda"}, "has no path"),
