@@ -108,7 +108,7 @@ def test_what_is_refused(url, there):
         ({"gib": 3, "target": "vdx"}, "has no disk vdx (it has vda): correct the target"),
         ({"gib": 10**6}, "there is no room for the disk"),
         ({"gib": "much"}, "size must be a whole number of GiB"),
-        ({"gib": 3, "path": "/a"}, "name it by its target"),
+        ({"gib": 3, "path": "/a"}, "name the disk by drover_disk (option target) alone"),
         ({"gib": 3, "name": "wbe"}, "No instance wbe is in the store"),
     ):
         assert words in refused(url, given.pop("gib"), **given)
