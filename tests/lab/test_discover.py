@@ -9,6 +9,7 @@ import json
 import re
 import subprocess
 
+import pytest
 from test_fleet import LOCAL, Domain, changed, recap
 
 pytest_plugins = ["test_fleet"]
@@ -87,6 +88,7 @@ def test_a_hypervisor_that_cannot_be_reached_is_down_and_the_rest_goes_on(fleet)
     assert re.search(r"kvm3 +up ", fleet.playbook("hosts").stdout)
 
 
+@pytest.mark.long
 def test_a_hypervisor_without_the_libvirt_binding_is_told_which_package(fleet):
     # As if python3-libvirt were not installed: a host has mounts of its own.
     folder = fleet.run("kvm2", "dirname $(/usr/bin/python3 -c 'import libvirt; print(libvirt.__file__)')").strip()
@@ -107,6 +109,7 @@ def test_a_hypervisor_without_the_libvirt_binding_is_told_which_package(fleet):
     assert fleet.service("kvm2")["last_error"] is None
 
 
+@pytest.mark.long
 def test_without_pipelining(fleet):
     config = fleet.folder / "ansible.cfg"
     text = (fleet.lab.layout.folder / "ansible.cfg").read_text(encoding="utf-8")
