@@ -21,7 +21,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _files, _image_contents, _image_layers, _libvirt, _ownership, _qemu_img
 from ansible_collections.drover.compute.plugins.module_utils._checkpoints import Checkpoints, named
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_disk, state_name
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import has_written_image, parse_disk, state_name
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._xml import parse
 
@@ -38,24 +38,26 @@ def why_left_out(domain: Any) -> str | None:
     """Why a domain has no copy, None if it can have one."""
     if not domain.isActive():
         return f"it is {state_name(domain.state(0)[0])}, and libvirt copies only the disks of a guest that runs: copy its images by hand (qemu-img convert)"
-    wanted = targets(domain)
-    if not wanted:
+    written = _written(parse(domain.XMLDesc(0)))
+    if not written:
         return "it has no disk that it writes to"
-    for disk in parse(domain.XMLDesc(0)).findall("devices/disk"):
-        target = parse_disk(disk)["target"]
-        if target in wanted and disk.find(".//encryption") is not None:
-            return f"its disk {target} is encrypted, and a copy of it by libvirt would not be: copy its image by hand"
+    for element, disk in written:
+        if element.find(".//encryption") is not None:
+            return f"its disk {disk['target']} is encrypted, and a copy of it by libvirt would not be: copy its image by hand"
     return None
 
 
 def not_copied(domain: Any) -> list[str]:
     """Return what a copy of a domain lacks: disks that only its next start has, and snapshots inside images, each a clause."""
-    later = parse(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)) if domain.isPersistent() else None
-    now, found = targets(domain), []
-    for disk in _written(later) if later is not None else ():
-        if disk["target"] not in now:
-            found.append(f"its disk {disk['target']} ({disk['source']}), which it has from its next start on, is not copied")
-    for disk in _written(parse(domain.XMLDesc(0))):
+    later = _written(parse(domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE))) if domain.isPersistent() else []
+    now = [disk for _element, disk in _written(parse(domain.XMLDesc(0)))]
+    copied = {disk["target"] for disk in now}
+    found = [
+        f"its disk {disk['target']} ({disk['source']}), which it has from its next start on, is not copied"
+        for _element, disk in later
+        if disk["target"] not in copied
+    ]
+    for disk in now:
         if disk["type"] != "file" or disk["format"] != "qcow2":
             continue
         try:
@@ -70,12 +72,13 @@ def not_copied(domain: Any) -> list[str]:
 
 def targets(domain: Any) -> list[str]:
     """The targets of the disks that a domain writes to."""
-    return [each["target"] for each in _written(parse(domain.XMLDesc(0)))]
+    return [disk["target"] for _element, disk in _written(parse(domain.XMLDesc(0)))]
 
 
-def _written(root: ET.Element) -> list[dict[str, Any]]:
-    disks = [parse_disk(each) for each in root.findall("devices/disk")]
-    return [each for each in disks if each["device"] == "disk" and not each["readonly"] and each["source"] is not None]
+def _written(root: ET.Element) -> list[tuple[ET.Element, dict[str, Any]]]:
+    """The disks that a domain writes to, each as its element and its facts."""
+    disks = [(each, parse_disk(each)) for each in root.findall("devices/disk")]
+    return [(element, disk) for element, disk in disks if has_written_image(disk)]
 
 
 def copy(domain: Any, folder: str, timeout: int, incremental: bool = False) -> list[dict[str, str]]:

@@ -107,6 +107,11 @@ def is_written(disk: Mapping[str, Any]) -> bool:
     return disk.get("device", "disk") != "cdrom" and not disk.get("readonly")
 
 
+def has_written_image(disk: Mapping[str, Any]) -> bool:
+    """Whether a disk has an image that its guest writes to, as copies and snapshots take it: no drive for media, and not empty."""
+    return disk["device"] == "disk" and is_written(disk) and disk["source"] is not None
+
+
 def is_source(element: Element) -> bool:
     """Whether a disk was there before its instance, and is never removed, as its alias says."""
     alias = element.find("alias")

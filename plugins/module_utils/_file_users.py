@@ -10,13 +10,14 @@ and all that is behind an image.
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.module_utils import _backing, _block_devices, _file_names, _files
 from ansible_collections.drover.compute.plugins.module_utils._mounts import Mount
-from ansible_collections.drover.compute.plugins.module_utils._needs import Needs, look
+from ansible_collections.drover.compute.plugins.module_utils._needs import Need, Needs, look
 from ansible_collections.drover.compute.plugins.module_utils._shared_storage import network_mounts, real_path_id
 
 
@@ -95,10 +96,14 @@ class FileUsers:
         return None
 
     def _by_device(self, device: str | None) -> str | None:
-        for path, need in self._needs.block_devices.items() if device else ():
-            if _block_devices.identity(path) == device:
-                return " ".join(need)
-        return None
+        need = self._devices.get(device) if device else None
+        return None if need is None else " ".join(need)
+
+    @functools.cached_property
+    def _devices(self) -> dict[str, Need]:
+        """The needs of block devices by what tells these on all hosts, read once for all files."""
+        known = [(_block_devices.identity(path), need) for path, need in self._needs.block_devices.items()]
+        return {device: need for device, need in reversed(known) if device is not None}
 
     def _inodes(self, inode: str | None) -> list[tuple[int, int]]:
         """Return where a file of a text may be on this host: pairs of device and number."""

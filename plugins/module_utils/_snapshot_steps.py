@@ -29,7 +29,7 @@ from ansible_collections.drover.compute.plugins.module_utils import (
     _power,
     _snapshots,
 )
-from ansible_collections.drover.compute.plugins.module_utils._domain_xml import parse_disk
+from ansible_collections.drover.compute.plugins.module_utils._domain_xml import has_written_image, parse_disk
 from ansible_collections.drover.compute.plugins.module_utils._hotplug import forms_of
 from ansible_collections.drover.compute.plugins.module_utils._libvirt import LibvirtProblem, host_name, libvirt
 from ansible_collections.drover.compute.plugins.module_utils._needs import Needs, look
@@ -143,7 +143,7 @@ class Steps:
         for element in config.findall("devices/disk"):
             disk = parse_disk(element)
             target = disk["target"]
-            if not _is_written(disk):
+            if not has_written_image(disk):
                 others.append(target)
                 continue
             what = None
@@ -169,7 +169,8 @@ class Steps:
         if live is None:
             return
         now, later = (
-            {disk["target"] for each in root.findall("devices/disk") if _is_written(disk := parse_disk(each))} for root in (live, config)
+            {disk["target"] for each in root.findall("devices/disk") if has_written_image(disk := parse_disk(each))}
+            for root in (live, config)
         )
         for target in sorted(now ^ later):
             where = "as it runs" if target in now else "from its next start on"
@@ -451,10 +452,6 @@ def _candidate(path: str) -> Candidate | None:
     """An image that the domain has written to, as it is now; None where it is gone."""
     found = look(path)
     return None if found.status is None else Candidate(path, by_use=True, inode=found.inode)
-
-
-def _is_written(disk: Mapping[str, Any]) -> bool:
-    return disk["device"] == "disk" and not disk["readonly"] and disk["source"] is not None
 
 
 def _lost(path: str, way: str) -> str:

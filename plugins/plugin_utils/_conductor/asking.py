@@ -17,6 +17,18 @@ ALL = 100
 LIMIT = 30
 
 
+def is_read(hosts: Hosts, host: str, limit: int) -> bool:
+    """Discover a host again, and tell whether that was done.
+
+    :param limit: seconds that it may take.
+    """
+    try:
+        hosts.discover(host, limit)
+    except DroverError:
+        return False
+    return True
+
+
 def ask(hosts: Hosts, module: str, given: Mapping[str, dict[str, Any]]) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
     """Run a module on several hosts.
 

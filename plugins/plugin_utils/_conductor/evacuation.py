@@ -16,6 +16,7 @@ from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _certainty as certainty
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import (
+    asking,
     evacuation_forecast,
     evidence,
     host_state,
@@ -312,11 +313,7 @@ class Evacuation:
             self._dead.read -= {name for name in places if not self._is_read(name)}
 
     def _is_read(self, name: str) -> bool:
-        try:
-            self._hosts.discover(name, self.request.call_timeout)
-        except DroverError:
-            return False
-        return True
+        return asking.is_read(self._hosts, name, self.request.call_timeout)
 
     def _withdraw(self) -> None:
         """Find out at destinations what became of the starts that an earlier run ordered there, before anything is begun elsewhere."""

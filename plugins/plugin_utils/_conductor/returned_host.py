@@ -8,11 +8,11 @@ A restart is no move: its source knows nothing of it, and its order may still be
 
 from __future__ import annotations
 
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor import asking
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.dead_host import DeadHost
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_request import EvacuationRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_settling import EvacuationSettling
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Ports
-from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import StayingInstance
 from ansible_collections.drover.compute.plugins.plugin_utils._store import evacuations
 
@@ -27,25 +27,17 @@ def settle(
     """
     with ports.store.read() as connection:
         places = evacuations.open_destinations(connection, host)
-        begun = evacuations.begun_destinations(connection, host)
+        begun = evacuations.begun_destinations(connection, host) if places else []
     if not places:
         return [], []
     dead = DeadHost(ports.store, host, (), lambda connection: ports.leasing.renew(connection, host), clock=ports.clock)
     settling, said = EvacuationSettling(dead), []
     for place in begun:
         said += settling.withdraw(place, ports.hosts.hand(place, limit + patience), patience)
-    dead.read = {place for place in places if _is_read(ports, place, limit)}
+    dead.read = {place for place in places if asking.is_read(ports.hosts, place, limit)}
     more, left = settling.settle_returned()
     said += more
     if said:
         # What is stale there is removed by reading it.
         ports.hosts.discover(host, limit)
     return said, left
-
-
-def _is_read(ports: Ports, host: str, limit: int) -> bool:
-    try:
-        ports.hosts.discover(host, limit)
-    except DroverError:
-        return False
-    return True

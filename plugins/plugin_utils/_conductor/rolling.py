@@ -20,7 +20,7 @@ import contextlib
 import dataclasses
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import host_boot, host_state
@@ -328,9 +328,9 @@ class Rolling:
         :raises DroverError: somebody has drained a host again that was brought back, for a reason of his own.
         """
         found = dict(records)
-        for host in self._records.begun(records):
-            if records[host]["stage"] in ENABLED:
-                self._refuse_drained(host, records[host]["stage"])
+        begun = self._records.begun(records)
+        self._refuse_drained({host: records[host]["stage"] for host in begun if records[host]["stage"] in ENABLED})
+        for host in begun:
             if records[host]["stage"] not in EMPTIED:
                 continue
             why = self._why_not_drained(host)
@@ -342,12 +342,19 @@ class Rolling:
                 self._records.begin(host, "drain")
         return found
 
-    def _refuse_drained(self, host: str, stage: str) -> None:
+    def _refuse_drained(self, stages: Mapping[str, str]) -> None:
+        """Refuse hosts that were brought back and are drained again.
+
+        :param stages: by host.
+        """
+        if not stages:
+            return
         with self._store.read() as connection:
-            drained = host in services.drained_hosts(connection)
-        if drained:
+            drained = set(services.drained_hosts(connection))
+        host = next((each for each in stages if each in drained), None)
+        if host is not None:
             raise DroverError(
-                f"{host}: this maintenance had brought it back (stage {stage}), and somebody has drained it since. Nothing was done. Bring it back "
+                f"{host}: this maintenance had brought it back (stage {stages[host]}), and somebody has drained it since. Nothing was done. Bring it back "
                 "(drover.compute.undrain), and run this again; or leave it out with --limit for as long as it is to stay drained."
             )
 

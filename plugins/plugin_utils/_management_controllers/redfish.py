@@ -22,7 +22,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import IO, Any, NoReturn
 
 from ansible_collections.drover.compute.plugins.plugin_utils._management_controllers import identity
@@ -103,7 +103,6 @@ class Redfish:
         self._resource_id, self._timeout = resource_id, timeout
         token = base64.b64encode(f"{user}:{password}".encode()).decode()
         self._headers = {"Accept": "application/json", "OData-Version": "4.0", "Authorization": f"Basic {token}"}
-        self._said = ""
         context = _context(ca_path, validate_certs)
         context.sslsocket_class = _InTime
         self._opener = urllib.request.build_opener(urllib.request.HTTPSHandler(context=context), _AsIs)
@@ -159,7 +158,7 @@ class Redfish:
         return set.intersection(*sets) or {"nothing"} if sets else set()
 
     def _soon(self, path: str) -> dict[str, Any]:
-        """Read what may be missing: a busy controller is asked again, but not for as long as it wants."""
+        """Read an answer that a request can do without. A busy controller gets a few more tries, with a short pause before each."""
         for _try in range(_TRIES):
             try:
                 return self._get(path)
@@ -176,7 +175,7 @@ class Redfish:
         return system
 
     def _any_system(self) -> dict[str, Any]:
-        members = dict(self._members())
+        members, said = self._members()
         names = ", ".join(members) or "none"
         if self._resource_id:
             if self._resource_id not in members:
@@ -186,7 +185,7 @@ class Redfish:
             raise Refused(
                 f"it has {len(members)} systems ({self._plain(names)}): set drover_power_resource_id to the id of the host"
                 if members
-                else f"its list of systems is empty{self._said or ': see on its own page that it manages a machine'}"
+                else f"its list of systems is empty{said or ': see on its own page that it manages a machine'}"
             )
         return self._member(next(iter(members.values())), members.values())
 
@@ -209,8 +208,9 @@ class Redfish:
                 raise Refused(f"its answer to {self._plain(path)} has no power state{words}")
         return system
 
-    def _members(self) -> Iterator[tuple[str, str]]:
-        """Return the id and the path of each system."""
+    def _members(self) -> tuple[dict[str, str], str]:
+        """Return the path of each system by its id, and the words of an error in the list, a clause; empty without one."""
+        found: dict[str, str] = {}
         root = self._get("/redfish/v1/")
         path = _link(root.get("Systems"))
         if path is None:
@@ -220,15 +220,14 @@ class Redfish:
             members = collection.get("Members")
             if not isinstance(members, list):
                 raise Refused(f"{self._plain(path)} is no list of systems{self._words(collection, ': it says ')}")
-            self._said = self._words(collection, ": it says ")
             for each in members:
                 link = _link(each)
                 if link is None:
                     raise Refused(f"an entry of {self._plain(path)} is no link")
-                yield urllib.parse.unquote(link.rstrip("/").rpartition("/")[2]), link
+                found[urllib.parse.unquote(link.rstrip("/").rpartition("/")[2])] = link
             path = collection.get("Members@odata.nextLink")
             if not isinstance(path, str):
-                return
+                return found, self._words(collection, ": it says ")
         raise Refused("its list of systems has no end")
 
     def _get(self, path: str) -> dict[str, Any]:

@@ -121,10 +121,11 @@ class ClaimDestinations:
         :param leaving: the host that the instance leaves, if it moves.
         :raises DroverError: no place is; with the reason for each.
         """
+        names = _names(resources, places)
         if not self.held:
-            self._hold(self.places, _names(resources, places))
+            self._hold(self.places, names)
+        pool_names.learn(self.connection, names)
         refusals, data = [], []
-        pool_names.learn(self.connection, _names(resources, places))
         for place in places:
             try:
                 self._check_host(uuid, place, group, leaving)

@@ -294,10 +294,11 @@ def _refuse_in_use(connection: Connection, rows: Sequence[Row]) -> None:
     if not doubtful:
         return
     off = {host for host, known in looks.hosts(connection).items() if known.is_off}
+    shown = evacuations.shown(connection, [row.uuid for row in doubtful])
     for row, host in zip(doubtful, _hosts(connection, doubtful)):
         if host not in off:
             orders.refuse_open([row])
-        elsewhere = [place["host"] for place in evacuations.shown(connection, [row.uuid], host or "").get(row.uuid, ())]
+        elsewhere = [place["host"] for place in shown.get(row.uuid, ()) if place["host"] != host]
         if elsewhere or (host not in off and row.state == "active"):
             where = elsewhere[0] if elsewhere else host or "a hypervisor"
             raise DroverError(

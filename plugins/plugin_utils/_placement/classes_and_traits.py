@@ -111,7 +111,7 @@ def assume(connection: Connection, kind: Kind, names: Iterable[Any], where: str)
     :param names: what is no custom name is left to check_known().
     :returns: a warning for each.
     """
-    wanted = {each for each in names if isinstance(each, str) and len(each) <= MAX_LENGTH and _CUSTOM.fullmatch(each)}
+    wanted = {each for each in names if isinstance(each, str) and is_custom(each)}
     missing = sorted(wanted - _existing(connection, kind, wanted))
     bulk.insert(connection, kind.table, [{"name": name} for name in missing])
     return [

@@ -117,6 +117,7 @@ def _host(host: Mapping[str, Any], number: int) -> dict[str, Any]:
         "id": host_anchor(host["host"], number),
         "kind": kind(host),
         "down": host["state"] == "down",
+        "left": host["state"] == "unreported",
         "disabled": host["status"] == "disabled",
         "state": text.state(host),
         "reason": "; ".join(_reasons(host)),
@@ -135,18 +136,13 @@ def _seen(hosts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
     Those that have left are not discovered any more.
     """
-    hosts = [host for host in hosts if not _has_left(host)]
+    hosts = [host for host in hosts if not host["left"]]
     seen = [host for host in hosts if host["last_seen_up"] is not None]
     return {
         "newest": max((host["last_seen_up"] for host in seen), default=None),
         "oldest": min(seen, key=lambda host: (host["last_seen_up"], natural(host["host"])), default=None),
         "never": len(hosts) - len(seen),
     }
-
-
-def _has_left(host: Mapping[str, Any]) -> bool:
-    """Tell whether a host reports nothing any more of what the store has of it."""
-    return bool(host["nodes"]) and not any(node["reported"] for node in host["nodes"])
 
 
 def _reasons(host: Mapping[str, Any]) -> list[str]:
@@ -266,8 +262,8 @@ def _summary(
 ) -> dict[str, Any]:
     return {
         "hosts": len(hosts),
-        "left": sum(_has_left(host) for host in hosts),
-        "up": sum(not host["down"] and not _has_left(host) for host in hosts),
+        "left": sum(host["left"] for host in hosts),
+        "up": sum(not host["down"] and not host["left"] for host in hosts),
         "down": sum(host["down"] for host in hosts),
         "disabled": sum(host["disabled"] and not host["maintenance"] for host in hosts),
         "maintenance": sum(bool(host["maintenance"]) for host in hosts),

@@ -27,10 +27,10 @@ def instances(connection: Connection, host: str) -> list[EvacuatedInstance]:
     return [{**each, "xml": xml.get(each["uuid"])} for each in found]
 
 
-def shown(connection: Connection, uuids: Iterable[str], but: str) -> dict[str, list[Sighting]]:
+def shown(connection: Connection, uuids: Iterable[str], but: str | None = None) -> dict[str, list[Sighting]]:
     """Find the compute nodes that showed domains in their last report.
 
-    :param but: the host that does not count.
+    :param but: the host that does not count; None to count all.
     :returns: {uuid: sightings, sorted by host and node}.
     """
     nodes, domains = tables.compute_nodes, tables.domains
@@ -38,8 +38,10 @@ def shown(connection: Connection, uuids: Iterable[str], but: str) -> dict[str, l
         sa.select(domains.c.uuid, domains.c.state, nodes.c.host, nodes.c.hypervisor_hostname, nodes.c.uuid.label("provider"))
         .join(nodes, nodes.c.id == domains.c.compute_node_id)
         # A domain that is older than the last report of its node is gone, see compute_nodes.write_domains().
-        .where(nodes.c.host != but, domains.c.seen_at >= nodes.c.updated_at)
+        .where(domains.c.seen_at >= nodes.c.updated_at)
     )
+    if but is not None:
+        query = query.where(nodes.c.host != but)
     found: dict[str, list[Sighting]] = {}
     for row in bulk.among(connection, query, domains.c.uuid, uuids):
         place: Sighting = {"host": row.host, "node": row.hypervisor_hostname, "provider": row.provider, "state": row.state}

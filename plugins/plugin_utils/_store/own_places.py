@@ -31,7 +31,8 @@ def hosts_of_addresses(connection: Connection, wanted: Collection[str]) -> list[
     """Find the hosts that have one of these addresses. One that all hosts have, as that of libvirt's own network, tells nothing."""
     has = addresses.of_hosts(connection)
     of_all = set.intersection(*map(set, has.values())) if len(has) > 1 else set()
-    return sorted(host for host, found in has.items() if found.intersection(set(wanted) - of_all))
+    telling = set(wanted) - of_all
+    return sorted(host for host, found in has.items() if found.intersection(telling))
 
 
 def instances_of_addresses(connection: Connection, wanted: Collection[str]) -> list[str]:

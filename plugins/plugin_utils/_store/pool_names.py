@@ -20,7 +20,10 @@ def learn(connection: Connection, classes: Iterable[str]) -> None:
 
     :param classes: the resource classes that a sentence may name; those of no pool, and those that are known, cost nothing.
     """
-    wanted = {each for each in classes if each.startswith(POOL_PREFIX)} - known_pools()
+    wanted = {each for each in classes if each.startswith(POOL_PREFIX)}
+    if not wanted:
+        return
+    wanted -= known_pools()
     table, last = tables.compute_nodes, 0
     query = sa.select(table.c.id, table.c.facts["storage_pools"].label("pools")).where(table.c.reported).order_by(table.c.id).limit(PAGE)
     while wanted:

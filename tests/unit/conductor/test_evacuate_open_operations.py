@@ -247,7 +247,7 @@ def test_c1_a_run_that_is_killed_before_it_has_started_what_was_shut_down(prepar
 
 @pytest.mark.parametrize("given_up", [True, False])
 def test_c1_a_part_of_it_is_at_a_living_host_as_its_live_move_was_under_way(world, monkeypatch, given_up):
-    """libvirt there notices after half a minute that the source is dead, and removes it. Whoever resumed it would have a guest without its memory."""
+    """The libvirt of the destination removes the part half a minute after the death of the source. A resumed part would be a guest without its memory."""
     with Store.open(world.url).write() as connection:
         migration_claims.begin(connection, WEB, "kvm2", "kvm2", "live-migration", time.time())
     world.there["kvm2"] = {"web": "paused"}
