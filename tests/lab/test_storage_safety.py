@@ -15,6 +15,8 @@ import yaml
 from test_evacuate import AT_ONCE, SHARED_POOL
 from test_fleet import LOCAL, SHARED, Domain, said
 
+from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.playbook_variables import READ
+
 pytestmark = pytest.mark.long
 
 pytest_plugins = ["test_fleet"]
@@ -51,8 +53,11 @@ def discover(fleet, *words, **variables):
 
 
 def act(fleet, what, name, **variables):
-    given = {"drover_instance_timeout": 30, "drover_instance_force": True, **variables}
-    return fleet.playbook(f"instance_{what}", "-e", json.dumps({"drover_instances": [name], **given}))
+    """Run one of the playbooks on an instance, by force where the playbook knows that: the guests ignore the power button."""
+    playbook = f"instance_{what}"
+    force = {"drover_instance_force": True} if "instance_force" in READ[playbook].split() else {}
+    given = {"drover_instance_timeout": 30, **force, **variables}
+    return fleet.playbook(playbook, "-e", json.dumps({"drover_instances": [name], **given}))
 
 
 def checked(fleet, name, destination="kvm2", host="kvm1"):
