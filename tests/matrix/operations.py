@@ -352,7 +352,8 @@ class DrainUnknownDevice(Drain):
     def run(self, run):
         limits = {"max_migrations": 1, "max_migrations_overall": 1, "max_wait": 2, "shutdown_timeout": 1}
         result = run.task("localhost", "drain", host=["kvm1"], unmovable="skip", **limits)
-        assert [each["name"] for each in result["staying"]] == ["web"]
+        # A store that comes back from a backup has beside here, although it has gone.
+        assert [each["name"] for each in result["staying"] if each["state"] != "missing"] == ["web"]
 
     def check(self, world):
         where = world.fleet.where()
