@@ -29,7 +29,7 @@ def _base_folder() -> pathlib.Path:
         # Made by the process that started this one (pytest-xdist), or by the caller.
         if entry and pathlib.Path(entry, *_TREE).resolve() == here:
             return pathlib.Path(entry)
-    base = pathlib.Path(tempfile.mkdtemp(prefix="drover-tests-"))
+    base = pathlib.Path(tempfile.mkdtemp(prefix="drover-tests_"))
     link = base.joinpath(*_TREE)
     link.parent.mkdir(parents=True)
     link.symlink_to(here, target_is_directory=True)

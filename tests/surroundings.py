@@ -58,7 +58,8 @@ def make() -> None:
 
 def _home() -> str:
     """Make a home without any configuration, which is gone when this process ends."""
-    home, owner = tempfile.mkdtemp(prefix="drover-home-"), os.getpid()
+    # An underline, as Ansible reads paths below HOME as Python, which warns of a number before a word, such as -3in.
+    home, owner = tempfile.mkdtemp(prefix="drover-home_"), os.getpid()
 
     def remove() -> None:
         # Tests fork.

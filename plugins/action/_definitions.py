@@ -20,7 +20,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._errors import Drov
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims, server_groups
 from ansible_collections.drover.compute.plugins.plugin_utils._plain import to_plain
 from ansible_collections.drover.compute.plugins.plugin_utils._report import text
-from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, decisions, instances, orders, pool_domains
+from ansible_collections.drover.compute.plugins.plugin_utils._store import Store, bulk, decisions, instances, orders, pool_domains, tables
 from ansible_collections.drover.compute.plugins.plugin_utils._store import flavors as flavors_of_store
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
@@ -66,7 +66,8 @@ class ActionModule(DroverAction):
             both = list(zip(wanted, resolved))
             check.known_names("server_groups", both, {*stored, *(group["name"] for group in sections["server_groups"])}, places)
             check.known_names("images", both, images, places)
-            check.known_pools(resolved, _declared_pools(connection), places)
+            known_pools, lacking = _pools_of_hosts(connection)
+            check.known_pools(resolved, known_pools, places, lacking)
             kept = instances.kept(connection, [each["uuid"] for each in resolved])
             recorded = flavors_of_store.read_all(connection)
             pools = instances.pool_disks(connection, [each["uuid"] for each in resolved])
@@ -179,9 +180,18 @@ class ActionModule(DroverAction):
         return {"changed": True, "diff": [{"before": read.before, "after": after, **headers}]}
 
 
-def _declared_pools(connection: Connection) -> set[str]:
-    """Return the names of the storage pools that hosts have in drover_storage_pools."""
-    return {pool["name"] for node in pool_domains.nodes(connection) for pool in node.facts.get("storage_pools") or ()}
+def _pools_of_hosts(connection: Connection) -> tuple[set[str], dict[str, list[str]]]:
+    """Return the names of the pools that a host has had running, and the hosts of each other one that drover_storage_pools names."""
+    known: dict[str, str] = {}
+    lacking: dict[str, list[str]] = {}
+    for node in pool_domains.nodes(connection):
+        pools = node.facts.get("storage_pools") or ()
+        known.update({pool["name"]: pool["resource_class"] for pool in pools})
+        for name in [*(pool["name"] for pool in pools), *(node.facts.get("lacking_pools") or ())]:
+            lacking.setdefault(name, []).append(node.host)
+    # A pool has a class from the first discovery on that has found it running.
+    classes = bulk.ids_by(connection, tables.resource_classes.c.name, known.values(), make=False)
+    return {name for name, found in known.items() if found in classes}, lacking
 
 
 def _is_of(definition: Mapping[str, Any], instance: Mapping[str, Any]) -> bool:

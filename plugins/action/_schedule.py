@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Collection, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.action import STORE_SPEC
@@ -16,10 +17,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.lea
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.scheduler_options import SCHEDULER_SPEC, policy_of
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor import refusals, scheduling
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.starting import Starting
-from ansible_collections.drover.compute.plugins.plugin_utils._definitions import keeping
+from ansible_collections.drover.compute.plugins.plugin_utils._definitions import guest, keeping
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, natural, said_once, some
 from ansible_collections.drover.compute.plugins.plugin_utils._placement import claims
 from ansible_collections.drover.compute.plugins.plugin_utils._report.placing import schedule_lines
+from ansible_collections.drover.compute.plugins.plugin_utils._store import compute_nodes
+
+#: Hosts that cannot build an instance, each with the reasons.
+Reasons = Mapping[str, list[str]]
 
 
 class ActionModule(ConductorAction):
@@ -27,6 +32,7 @@ class ActionModule(ConductorAction):
         "requests": {"type": "list", "elements": "dict", "required": True},
         "sections": {"type": "dict", "default": {}},
         "networks": {"type": "list", "elements": "raw", "default": []},
+        "guests": {"type": "list", "elements": "dict", "default": []},
         **SCHEDULER_SPEC,
         **STORE_SPEC,
     }
@@ -67,9 +73,9 @@ class ActionModule(ConductorAction):
     def _look(
         self, proofs: Starting, requests: Sequence[Mapping[str, Any]], args: dict[str, Any], task_vars: Mapping[str, Any]
     ) -> tuple[Sequence[Mapping[str, Any]], float | None]:
-        """See that no host has what is new already, and which of them have the networks that it plugs into.
+        """See that no host has what is new already, and which of them can build it.
 
-        :returns: the requests, without hosts that lack a network; and when the hosts were read.
+        :returns: the requests, without hosts that lack a network or a kind of guest; and when the hosts were read.
         """
         if not any(each.get("name") for each in requests):
             return requests, None
@@ -79,29 +85,50 @@ class ActionModule(ConductorAction):
             for kind in ("network", "bridge")
         }
         silent, lacking = self._see_none(proofs, requests, plugs=plugs)
+        with self.store(args, task_vars).read() as connection:
+            kinds = compute_nodes.guest_kinds(connection)
+        # Of a large fleet not all are read.
         every = set(lacking) if len(lacking) + len(silent) >= len(ports.hosts.names()) else {*lacking, *ports.hosts.names()}
-        pairs = zip(requests, args["networks"] or [()] * len(requests))
-        return [self._with_networks(request, networks, lacking, every) for request, networks in pairs], began
+        pairs = zip_longest(requests, args["networks"], args["guests"])
+        candidates = every & set(kinds) or every
+        return [
+            _kept_off(request, _without_networks(networks or (), lacking), _without_hardware(given or {}, request, kinds), candidates)
+            for request, networks, given in pairs
+        ], began
 
-    def _with_networks(
-        self, request: Mapping[str, Any], networks: Sequence[Mapping[str, Any]], lacking: Mapping[str, Mapping[str, str]], every: set[str]
-    ) -> Mapping[str, Any]:
-        """Keep a request off the hosts that lack a network or a bridge of its instance.
 
-        :param every: the hosts that may get it. Of a large fleet not all are read.
-        :raises DroverError: all of them lack it.
-        """
-        wanted = [f"{kind} {each[kind]}" for each in networks for kind in ("network", "bridge") if each.get(kind)]
-        reasons = {host: [missing[each] for each in wanted if each in missing] for host, missing in lacking.items()}
-        without = {host: why for host, why in reasons.items() if why}
-        forced = request.get("force_hosts") or []
-        candidates = {forced} if isinstance(forced, str) else set(forced) or every
-        if without and candidates <= set(without):
-            why = " ".join(said_once((host, f"{host}: {'; '.join(without[host])}.") for host in sorted(candidates, key=natural)))
-            raise DroverError(
-                f"Instance {request['name']} cannot be built on any host: {why} Or correct networks of its definition. Nothing was placed."
-            )
-        if not without:
-            return request
-        ignored = request.get("ignore_hosts") or []
-        return {**request, "ignore_hosts": [*([ignored] if isinstance(ignored, str) else ignored), *sorted(without, key=natural)]}
+def _without_networks(networks: Sequence[Mapping[str, Any]], lacking: Mapping[str, Mapping[str, str]]) -> Reasons:
+    """Return the hosts that lack a network or a bridge of an instance, each with the reasons."""
+    wanted = [f"{kind} {each[kind]}" for each in networks for kind in ("network", "bridge") if each.get(kind)]
+    return {host: [missing[each] for each in wanted if each in missing] for host, missing in lacking.items()}
+
+
+def _without_hardware(given: Mapping[str, Any], request: Mapping[str, Any], kinds: compute_nodes.Kinds) -> Reasons:
+    """Return the hosts of which no node can run a guest, each with the reasons."""
+    found = {}
+    for host, nodes in kinds.items():
+        reasons = [guest.lacking(given, int(request.get("vcpus") or 1), arch, offered) for arch, offered in nodes]
+        found[host] = reasons[0] if all(reasons) else []
+    return found
+
+
+def _kept_off(request: Mapping[str, Any], of_networks: Reasons, of_hardware: Reasons, every: set[str]) -> Mapping[str, Any]:
+    """Keep a request off the hosts that cannot build its instance.
+
+    :param every: the hosts that may get it.
+    :raises DroverError: none of them can.
+    """
+    both = {host: [*of_networks.get(host, ()), *of_hardware.get(host, ())] for host in {*of_networks, *of_hardware}}
+    without = {host: why for host, why in both.items() if why}
+    forced = request.get("force_hosts") or []
+    candidates = {forced} if isinstance(forced, str) else set(forced) or every
+    if without and candidates <= set(without):
+        why = " ".join(said_once((host, f"{host}: {'; '.join(without[host])}.") for host in sorted(candidates, key=natural)))
+        key = "" if any(of_hardware.get(host) for host in candidates) else "networks of "
+        raise DroverError(
+            f"Instance {request['name']} cannot be built on any host: {why} Or correct {key}its definition. Nothing was placed."
+        )
+    if not without:
+        return request
+    ignored = request.get("ignore_hosts") or []
+    return {**request, "ignore_hosts": [*([ignored] if isinstance(ignored, str) else ignored), *sorted(without, key=natural)]}

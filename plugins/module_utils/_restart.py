@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from typing import Any
 
@@ -99,7 +100,8 @@ def _bring_over(
     others = Surroundings(conn, order["uuid"])
     if check_mode:
         _refuse(conn, order, others)
-        return order["running"], "running" if order["running"] else "shutoff"
+        there = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+        return order["running"] or not _is_same(there, _wanted(conn, order)), "running" if order["running"] else "shutoff"
     before, secret = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE), libvirt.VIR_DOMAIN_XML_INACTIVE | libvirt.VIR_DOMAIN_XML_SECURE
     old, is_ours = domain.XMLDesc(secret), False
     try:
@@ -121,7 +123,21 @@ def _bring_over(
 
 
 def _define(conn: Any, order: Mapping[str, Any]) -> Any:
-    return _power.define(conn, _distribution.for_host(conn, _locked(order["xml"])))
+    return _power.define(conn, _locked(_wanted(conn, order)))
+
+
+def _wanted(conn: Any, order: Mapping[str, Any]) -> str:
+    return _distribution.for_host(conn, order["xml"])
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Tell whether two definitions say the same. Passwords are left out, as libvirt shows none."""
+    roots = [parse(text) for text in (one, other)]
+    for root in roots:
+        for console in root.findall("devices/graphics"):
+            console.attrib.pop("passwd", None)
+    one, other = (ET.canonicalize(ET.tostring(root, encoding="unicode"), strip_text=True) for root in roots)
+    return one == other
 
 
 def _as_ordered(domain: Any, order: Mapping[str, Any], timeout: float) -> str:

@@ -34,6 +34,13 @@ options:
     type: list
     elements: raw
     default: []
+  guests:
+    description:
+      - The hardware in the definition of each request, RV(drover.compute._definitions#module:instances) with C(guest). A host that cannot run such
+        a guest is left out.
+    type: list
+    elements: dict
+    default: []
 attributes:
   check_mode:
     support: full

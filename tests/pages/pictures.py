@@ -47,7 +47,7 @@ def drain() -> str:
 
 def page() -> bytes:
     """Return the report of a fleet of 24 hosts, always the same."""
-    with tempfile.TemporaryDirectory(prefix="drover-pages-") as folder:
+    with tempfile.TemporaryDirectory(prefix="drover-pages_") as folder:
         url = f"sqlite:///{folder}/store.db"
         _fleet(url)
         with Store.open(url).read() as connection:
@@ -129,7 +129,7 @@ def photograph(browser: object, target: pathlib.Path = REPORT) -> None:
     :param browser: of tests.unit.report.browser.
     """
     shown = page()
-    with tempfile.TemporaryDirectory(prefix="drover-pages-") as folder:
+    with tempfile.TemporaryDirectory(prefix="drover-pages_") as folder:
         path = pathlib.Path(folder, "report.html")
         path.write_bytes(shown)
         browser.size(WIDTH, HEIGHT)

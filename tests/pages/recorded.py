@@ -81,7 +81,8 @@ WIDTH = "160"
 @contextlib.contextmanager
 def store(*commands, **more):
     """A folder with an inventory and the fleet in a store; ``commands`` have run there. Yields a function that runs one and returns its output."""
-    with tempfile.TemporaryDirectory(prefix="drover-pages-") as name:
+    # An underline, see surroundings._home().
+    with tempfile.TemporaryDirectory(prefix="drover-pages_") as name:
         folder = pathlib.Path(name)
         url = f"sqlite:///{folder}/store.db"
         fill(url, **more)
@@ -167,7 +168,7 @@ def power():
 
 def new_store():
     """The answer of the module store to a new user, who has none."""
-    with tempfile.TemporaryDirectory(prefix="drover-pages-") as name:
+    with tempfile.TemporaryDirectory(prefix="drover-pages_") as name:
         folder = pathlib.Path(name)
         examples.inventory(folder)
         done = examples.command(folder, "ansible", "-i", "inventory.yml", "localhost", "-m", "drover.compute.store")
@@ -226,7 +227,7 @@ def fleet(**changes):
 
 def simulated(*commands, data=None):
     """Carry out commands of tests/scenarios; returns the lines of the last one, with their seconds, and its error, if it failed."""
-    with tempfile.TemporaryDirectory(prefix="drover-pages-") as folder, pytest.MonkeyPatch.context() as patch:
+    with tempfile.TemporaryDirectory(prefix="drover-pages_") as folder, pytest.MonkeyPatch.context() as patch:
         url = f"sqlite:///{folder}/store.db"
         Store.open(url).upgrade()
         scenario = Watched(url, data or fleet(), patch)

@@ -32,8 +32,15 @@ def _width() -> int | None:
 WIDTH = _width()
 
 
+def _is_data(callback: str) -> bool:
+    """Return whether a callback writes one document that programs read, such as ansible.posix.json and ansible.posix.jsonl."""
+    return callback.rpartition(".")[2] in ("json", "jsonl")
+
+
 def show(text: str) -> None:
     """Show a line, or several, none wider than the terminal. Characters that control a terminal are shown as unknown ones.
+
+    Where the standard output is one JSON document, lines go to the standard error.
 
     A row of a table has the colour of its state, if Ansible shows colours.
     """
@@ -44,4 +51,4 @@ def show(text: str) -> None:
     for line in text.splitlines() or [""]:
         clean = formatting.clean(line)
         for part in folded(clean, WIDTH) if WIDTH else [clean]:
-            Display().display(part, color=colour)
+            Display().display(part, color=colour, stderr=_is_data(str(C.DEFAULT_STDOUT_CALLBACK)))

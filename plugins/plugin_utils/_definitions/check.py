@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils import _spec_names as spec_names
@@ -216,22 +216,35 @@ def known_names(
             raise _unknown(item, section, name, known, places)
 
 
-def known_pools(instances: Iterable[Mapping[str, Any]], known: Collection[str], places: Mapping[str, str]) -> None:
-    """Refuse a disk in a storage pool that no host has declared, of an instance that is not built yet.
+def known_pools(
+    instances: Iterable[Mapping[str, Any]],
+    known: Collection[str],
+    places: Mapping[str, str],
+    lacking: Mapping[str, Sequence[str]] | None = None,
+) -> None:
+    """Refuse a disk in a storage pool that no host has, of an instance that is not built yet.
 
     :param instances: as identity.resolve() returns them.
-    :param known: the names of the pools in drover_storage_pools of all hosts, by their last discovery.
+    :param known: the names of the pools in drover_storage_pools that a host has had running.
+    :param lacking: for names of other pools there the hosts whose drover_storage_pools has them.
     """
     for item in instances:
         for number, disk in enumerate(item["disks"], 1):
             name = disk.get("pool")
-            if name and name not in known and item["state"] in ("new", "building"):
-                has = f"Hosts have: {some(sorted(known, key=natural))}" if known else "No host has one"
+            if not name or name in known or item["state"] not in ("new", "building"):
+                continue
+            place = f"{places[item['name']]}: instance {item['name']}, disk {number}"
+            if lacking and name in lacking:
                 raise DroverError(
-                    f"{places[item['name']]}: instance {item['name']}, disk {number}: no host has the storage pool {name} in its "
-                    f"drover_storage_pools{validation.which_name(name, known)}. {has}. Correct the name, or add the pool to drover_storage_pools of a host "
-                    "that has it and run drover.compute.discover. Nothing was placed."
+                    f"{place}: drover_storage_pools of {some(sorted(lacking[name], key=natural))} names the storage pool {name}, and no discovery "
+                    "has found it running there. Define and start it on that host, such as with virsh pool-define-as and virsh pool-start, and run "
+                    "drover.compute.discover. Nothing was placed."
                 )
+            has = f"Hosts have: {some(sorted(known, key=natural))}" if known else "No host has one"
+            raise DroverError(
+                f"{place}: no host has the storage pool {name} in its drover_storage_pools{validation.which_name(name, known)}. {has}. Correct the "
+                "name, or add the pool to drover_storage_pools of a host that has it and run drover.compute.discover. Nothing was placed."
+            )
 
 
 def _unknown(item: Mapping[str, Any], section: str, name: str, known: Collection[str], places: Mapping[str, str]) -> DroverError:

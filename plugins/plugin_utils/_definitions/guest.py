@@ -5,15 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from ansible_collections.drover.compute.plugins.plugin_utils._definitions import fields, hardware_fields
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 
 TYPES = ("kvm", "qemu")
+PASSTHROUGH = "host-passthrough"
 #: The keys of a definition that say what hardware the instance has.
 KEYS = ("domain_type", *hardware_fields.INSTANCE_FIELDS)
+#: More need an IOMMU with extended interrupt mode, which the domains of this collection do not have.
+MOST_VCPUS = {"x86_64": 255, "i686": 255}
 
 
 def checked_type(value: Any, where: str) -> str | None:
@@ -54,10 +57,32 @@ def hardware(offered: str | None, given: Mapping[str, Any], of_host: Mapping[str
         raise DroverError(
             f"{where}: its domain_type is kvm, which the host does not offer: only {offered}. Take that out, or choose another host."
         )
-    if kind != "kvm" and cpu is not None and cpu["mode"] == "host-passthrough":
+    if kind != "kvm" and cpu is not None and cpu["mode"] == PASSTHROUGH:
         raise DroverError(
-            f"{where}: a CPU of mode host-passthrough needs KVM, and its domain_type is {kind}. Take another mode, such as maximum."
+            f"{where}: a CPU of mode {PASSTHROUGH} needs KVM, and its domain_type is {kind}. Take another mode, such as maximum."
         )
     if cpu is None and kind == "kvm":
         cpu = {"mode": "host-model", "model": None}
     return {"domain_type": kind, "cpu": cpu}
+
+
+def lacking(given: Mapping[str, Any], vcpus: int, arch: str | None, kinds: Collection[str]) -> list[str]:
+    """Return for what reasons a host cannot build a guest, as its last discovery found it; none where that is not known.
+
+    :param given: a dict with domain_type and cpu, as a definition has them.
+    :param arch, kinds: of the host: its architecture, and the types of domain that it offers for that.
+    """
+    found = []
+    if kinds and "kvm" not in kinds:
+        for key, value in (
+            ("domain_type", given.get("domain_type") == "kvm"),
+            ("cpu", (given.get("cpu") or {}).get("mode") == PASSTHROUGH),
+        ):
+            if value:
+                wish = "its domain_type is kvm" if key == "domain_type" else f"a CPU of mode {PASSTHROUGH} needs KVM"
+                found.append(
+                    f"{wish}, and that host offers only {' and '.join(sorted(kinds))}: take {key} out of its definition, or repair KVM there"
+                )
+    if vcpus > MOST_VCPUS.get(arch or "", vcpus):
+        found.append(f"a guest of {arch} has at most {MOST_VCPUS[arch or '']} vCPUs, and it has {vcpus}: give it fewer")
+    return found

@@ -95,8 +95,8 @@ def check_stored(kind: Kind, asked: Mapping[str, str], stored: Collection[str]) 
         if name not in standard(kind):
             if name.startswith(POOL_PREFIX):
                 raise DroverError(
-                    f"No host has the storage pool {pool_of(name)} in its drover_storage_pools, of which {key} asks for room. Correct the name, or add the "
-                    "pool to drover_storage_pools of a host that has it and run drover.compute.discover."
+                    f"No host has the storage pool {pool_of(name)} in its drover_storage_pools, of which {key} asks for room, or it never ran. Correct the "
+                    "name, or add the pool to drover_storage_pools of a host that has it, start it there and run drover.compute.discover."
                 )
             raise DroverError(
                 f"{key} names the {kind.word} '{name}', which does not exist: it is no standard one and the store has "

@@ -17,6 +17,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.sql import C
 DEFAULT_URI = "qemu:///system"
 #: (host, hypervisor_hostname).
 Key = tuple[str, str]
+#: {host: (architecture, types of domain that it offers for that) of each of its nodes}.
+Kinds = dict[str, list[tuple[str | None, set[str]]]]
 
 
 def by_host(connection: Connection, hosts: Iterable[str]) -> dict[Key, Row]:
@@ -290,6 +292,16 @@ def facts(connection: Connection, node_ids: Iterable[int]) -> dict[int, dict[str
     """Read the facts of nodes: {id: facts}."""
     table = tables.compute_nodes
     return {row.id: row.facts or {} for row in bulk.among(connection, sa.select(table.c.id, table.c.facts), table.c.id, node_ids)}
+
+
+def guest_kinds(connection: Connection) -> Kinds:
+    """Read which guests the hosts can run."""
+    table = tables.compute_nodes
+    found: Kinds = {}
+    for row in connection.execute(sa.select(table.c.host, table.c.cpu_info, table.c.supported_instances).where(table.c.reported)):
+        arch = (row.cpu_info or {}).get("arch")
+        found.setdefault(row.host, []).append((arch, {kind for of, kind, dummy in row.supported_instances or () if of == arch}))
+    return found
 
 
 def set_zones(connection: Connection, wanted: Mapping[str, str]) -> set[str]:

@@ -181,8 +181,9 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
     names = sharing_facts.declared(options.get("shared_pools"), f"Compute node {name}")
     pools = sharing_facts.mark(hypervisor.get("pools") or [], names)
     shares = _shared(name, storage, pools, options)
+    named = storage_pools.read(options.get("storage_pools"), where)
     further, missing = storage_pools.of_node(
-        storage_pools.read(options.get("storage_pools"), where),
+        named,
         pools,
         {
             "paths": [each for each in (storage.get("instances_path") or options.get("instances_path"), storage.get("real_path")) if each],
@@ -192,6 +193,7 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
         where,
         drivers.pool_remedy(hypervisor.get("missing_drivers") or (), hypervisor.get("missing_pool_types") or {}),
     )
+    lacking = sorted({each["name"] for each in named}.difference(each["name"] for each in further))
     columns = {
         "uri": hypervisor.get("uri"),
         "cell": options.get("cell"),
@@ -206,6 +208,7 @@ def describe(hypervisor: Mapping[str, Any], options: Mapping[str, Any]) -> NodeR
             **{key: hypervisor[key] for key in NODE_FACTS if hypervisor.get(key) is not None},
             **shares,
             **({"storage_pools": storage_pools.facts_of(further)} if further else {}),
+            **({"lacking_pools": lacking} if lacking else {}),
             "traits": sorted(found_traits),
             "nested_providers": {
                 **{each["key"]: sorted(each["traits"]) for each in nested},

@@ -155,6 +155,18 @@ def test_a_pool_that_no_host_has_declared(read):
     assert said.endswith("Nothing was placed.") and "CUSTOM" not in said
 
 
+@pytest.mark.parametrize("pools", [[], [{"name": "vms", "type": "dir", "state": "inactive", "path": "/srv/vms"}]], ids=["none", "off"])
+def test_a_pool_that_a_host_has_declared_and_that_never_ran(read, prepared_url, pools):
+    """It said that no host has it in its drover_storage_pools."""
+    wanted = instance(disks=[{"size_gb": 1}, {"size_gb": 2, "pool": "vms"}])
+    fleets.discover(prepared_url, host("kvm1", pools=pools), host("kvm2", pools=pools), storage_pools=["vms"])
+    said = read.refused(wanted)
+    assert "disk 2: drover_storage_pools of kvm1, kvm2 names the storage pool vms, and no discovery has found it running there." in said
+    ran = {"name": "vms", "type": "dir", "state": "running", "path": "/srv/vms", "capacity_gb": 10}
+    fleets.discover(prepared_url, host("kvm2", pools=[ran]), storage_pools=["vms"])
+    assert read(wanted)["instances"]
+
+
 def test_the_pools_that_hosts_have_are_named():
     item = {"name": "web", "state": "new", "disks": [{"pool": "sna"}]}
     with pytest.raises(DroverError, match=r"storage pool sna .*\(did you mean san\?\). Hosts have: fast, san."):

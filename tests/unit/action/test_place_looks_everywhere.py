@@ -90,3 +90,40 @@ def test_walk_f11_a_network_that_does_not_run(fleet_url, there):
 
 def test_what_plugs_into_nothing_is_on_any_host(fleet_url, there):
     assert run("_schedule", None, store_url=fleet_url, requests=[NEW], networks=[[]])["selections"]
+
+
+def kinds(url, **of_hosts):
+    """Set the types of domain that hosts offer."""
+    with Store.open(url).write() as connection:
+        for host, offered in of_hosts.items():
+            table = tables.compute_nodes
+            values = {"cpu_info": {"arch": "x86_64"}, "supported_instances": [["x86_64", each, "hvm"] for each in offered]}
+            connection.execute(sa.update(table).where(table.c.host == host).values(values))
+
+
+@pytest.mark.parametrize(
+    "guest", [{"domain_type": "kvm"}, {"cpu": {"mode": "host-passthrough", "model": None}}], ids=["type", "passthrough"]
+)
+def test_walk_f11_kvm_where_hosts_have_none(fleet_url, there, guest):
+    """Each host failed after the claim, and the alternates after it."""
+    kinds(fleet_url, kvm1=["qemu"], kvm2=["kvm", "qemu"], kvm3=["qemu"])
+    needs = {"requests": [NEW], "guests": [guest], "store_url": fleet_url}
+    (selection,) = run("_schedule", None, **needs)["selections"]
+    assert selection["host"] == "kvm2" and selection["alternates"] == []
+    kinds(fleet_url, kvm2=["qemu"])
+    said = failure("_schedule", None, **needs)
+    assert (
+        said.startswith("Instance new cannot be built on any host: kvm1: ")
+        and "that host offers only qemu" in said
+        and "kvm2, kvm3" in said
+    )
+    assert said.endswith("Nothing was placed.")
+    # What the host would have without a wish is built there.
+    assert run("_schedule", None, store_url=fleet_url, requests=[NEW], guests=[{}])["selections"]
+
+
+def test_walk_f11_more_vcpus_than_a_guest_can_have(fleet_url, there):
+    """libvirt refuses more than 255 without an IOMMU of extended interrupt mode, at the definition of the domain."""
+    kinds(fleet_url, kvm1=["kvm"], kvm2=["kvm"], kvm3=["kvm"])
+    said = failure("_schedule", None, store_url=fleet_url, requests=[{**NEW, "vcpus": 256}], guests=[{}])
+    assert "a guest of x86_64 has at most 255 vCPUs, and it has 256" in said and "kvm2, kvm3" in said

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -97,7 +98,7 @@ MEANT = {
     "audit": r"^3 hosts, 3 instances, \d+ allocations checked: consistent\.$",
     "rebalance": r"^  WAVE  INSTANCE .* MEMORY  FROM -> TO",
     "rolling_maintenance": r"^  1\. kvm",
-    "drain": r"^  web1 \(running\): no host that has room takes it",
+    "drain": r"^  db1 \(running\): no host that has room takes it",
 }
 
 
@@ -111,7 +112,7 @@ def test_it_is_for_people(discovered, folder, name):
 def test_one_host(discovered, folder):
     output = see(folder, "drover.compute.hosts", "-e", "drover_host=kvm1")
     assert_for_people(output)
-    assert re.search(rf"^{LONG[:14]}\S*\.\.\.\S*{LONG[-14:]} +running +kvm1/vm +1 +1 GiB", output, re.MULTILINE), output
+    assert re.search(rf"^{LONG[:14]}\S*\.\.\.\S*{LONG[-14:]} +running +kvm1 +1 +1 GiB", output, re.MULTILINE), output
 
 
 def test_the_plan_of_a_drain(discovered, folder):
@@ -120,7 +121,7 @@ def test_the_plan_of_a_drain(discovered, folder):
     (folder / "plan.yml").write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": [show]}]))
     output = see(folder, "plan.yml")
     assert_for_people(output)
-    assert re.search(r"^ +\d  web1 +running +1 +1 GiB +0 GiB  kvm1/vm  ->  kvm[23]/vm\n +live, copies 1 GiB$", output, re.MULTILINE), output
+    assert re.search(r"^ +\d  web1 +running +1 +1 GiB +0 GiB  kvm1  ->  kvm[23]\n +live, copies 1 GiB$", output, re.MULTILINE), output
 
 
 def test_place_in_check_mode(discovered, folder):
@@ -173,15 +174,15 @@ SIZE = ("-e", "drover_vcpus=1", "-e", "drover_memory_mb=64")
 # What is too wide for this terminal, and so is folded or cut; a pattern of a line that the run shows all the same.
 TABLES = {
     "hosts": ((), r"^kvm1 +up "),
-    "instances": ((), rf"^{LONG[:14]}\S*\.\.\.\S*{LONG[-14:]} +running +kvm1/vm"),
-    "instance_show": (("-e", f"drover_instance={LONG}"), r"^  state +running on kvm1/vm"),
+    "instances": ((), rf"^{LONG[:14]}\S*\.\.\.\S*{LONG[-14:]} +running +kvm1"),
+    "instance_show": (("-e", f"drover_instance={LONG}"), r"^  state +running on kvm1"),
     "report": ((), r"^  kvm1 +up "),
     "audit": ((), r"^3 hosts, 3 instances, "),
-    "capacity": (SIZE, r"^kvm1/vm +\d+ +\S"),
+    "capacity": (SIZE, r"^kvm1 +\d+ +\S"),
     "schedule": (SIZE, r"^INSTANCE +HOST +ELSE$"),
     "rebalance": (("-e", "drover_rebalance_max_moves=2"), r"^  WAVE  INSTANCE "),
     "rolling_maintenance": (("--check", "-e", "drover_rolling_reboot=always"), r"^  1\. kvm"),
-    "drain": (("--check", "-e", "drover_host=kvm1", "-e", "drover_unmovable=skip"), r"^  web1 \(running\): no host that has room takes it"),
+    "drain": (("--check", "-e", "drover_host=kvm1", "-e", "drover_unmovable=skip"), r"^  db1 \(running\): no host that has room takes it"),
     "undrain": (("--check", "-e", "drover_host=kvm1"), r"kvm1"),
 }
 
@@ -264,3 +265,40 @@ def test_without_a_terminal_lines_are_whole(troubled, runner):
         assert code == 0 and "\x1b" not in text, text
     assert re.search(r"^kvm3 +up, disabled .*" + "new fan " * 19 + "new fan$", text, re.MULTILINE), text
     assert "FREE VCPU, MEMORY, DISK" in text and widest(text) > 160, text
+
+
+#: As ansible.posix.json: nothing but one document on the standard output.
+JSON_CALLBACK = """
+from ansible.plugins.callback import CallbackBase
+import json
+
+DOCUMENTATION = "name: json\\ntype: stdout\\nshort_description: one document\\ndescription: one document\\nextends_documentation_fragment: default_callback"
+
+class CallbackModule(CallbackBase):
+    CALLBACK_VERSION, CALLBACK_TYPE, CALLBACK_NAME = 2.0, "stdout", "json"
+
+    def v2_playbook_on_stats(self, stats):
+        self._display.display(json.dumps({"stats": {host: stats.summarize(host) for host in stats.processed}}))
+"""
+
+
+@pytest.mark.parametrize("words", [["hosts"], ["drain", "-e", "drover_host=kvm1", "--check"], ["drain", "-e", "drover_host=nowhere"]])
+def test_an_output_of_json_is_json(folder, discovered, tmp_path, words):
+    """Programs that read it ended at the first line of a table."""
+    (tmp_path / "json.py").write_text(JSON_CALLBACK)
+    done = subprocess.run(
+        [os.path.join(os.path.dirname(sys.executable), "ansible-playbook"), f"drover.compute.{words[0]}", *words[1:]],
+        cwd=folder,
+        env={
+            **os.environ,
+            "ANSIBLE_CALLBACK_PLUGINS": str(tmp_path),
+            "ANSIBLE_STDOUT_CALLBACK": "json",
+            "DROVER_STORE_URL": f"sqlite:///{folder / 'store.db'}",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "localhost" in json.loads(done.stdout)["stats"], done.stderr
+    # Tables and plans are seen all the same; refusals are in the document.
+    assert ("kvm1" in done.stderr) == ("nowhere" not in words[-1])

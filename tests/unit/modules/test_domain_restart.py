@@ -50,6 +50,13 @@ def test_defined_and_left_off_and_started_later(run_module, fake_host, order):
     result = run_module("_domain_restart", uri=uri, instances=[{**order, "running": False}])
     assert result["instances"][0]["state"] == "shutoff" and not connection.lookupByName("vm").isActive()
     assert not run_module("_domain_restart", uri=uri, instances=[{**order, "running": False}])["changed"]
+    # A dry run foretells the same, and what a definition that is not the same becomes.
+    xml = connection.lookupByName("vm").XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
+    for text, changed in ((xml, False), (xml.replace("</domain>", "<description>newer</description></domain>"), True)):
+        given = [{**order, "running": False, "xml": text}]
+        results = [run_module("_domain_restart", uri=uri, instances=given, check_mode=check_mode) for check_mode in (True, False)]
+        assert [result["changed"] for result in results] == [changed, changed], text
+        assert len({result["instances"][0]["status"] for result in results}) == 1
     # A run that was killed between defining and starting.
     assert run_module("_domain_restart", uri=uri, instances=[order])["instances"][0]["status"] == "restarted"
     assert connection.lookupByName("vm").isActive()
