@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import socket
 import typing
 
 import pytest
@@ -24,6 +25,15 @@ def leave_out(part: str, reason: str) -> typing.NoReturn:
     if os.environ.get(SKIP_NOTHING):
         pytest.fail(f"{sentence} ({SKIP_NOTHING} is set.)", pytrace=False)
     pytest.skip(_MARK + sentence)
+
+
+def require_ipv6() -> None:
+    """Leave a test out where no socket gets the address ::1."""
+    try:
+        with socket.socket(socket.AF_INET6) as one:
+            one.bind(("::1", 0))
+    except OSError as problem:
+        leave_out("IPv6", f"this machine has none: {problem}")
 
 
 def left_out(report: pytest.TestReport) -> str:

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The surroundings of the tests, which are the same on every machine: environment, home, locale, time zone, umask.
 
-Nothing that a user or a machine has set reaches a test: no variable of the environment but these, no ~/.ansible.cfg, no ~/.gitconfig.
+Nothing that a user or a machine has set reaches a test: no variable of the environment but these, no ~/.ansible.cfg, no ~/.gitconfig, no /etc/ssh/ssh_config.
 A test that is about one of them sets it itself. tests/setup/odd_machine.sh runs tests where all of them are odd.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import locale
 import os
+import shlex
 import shutil
 import tempfile
 import time
@@ -51,9 +52,22 @@ def make() -> None:
         for name in set(os.environ).difference(KEPT):
             if not name.startswith("PYTEST_"):
                 del os.environ[name]
-        os.environ.update(GIVEN, HOME=_home())
+        home = _home()
+        os.environ.update(GIVEN, HOME=home, PATH=os.pathsep.join([*_plain_ssh(home), os.environ.get("PATH", os.defpath)]))
     locale.setlocale(locale.LC_ALL, LOCALE)
     time.tzset()
+
+
+def _plain_ssh(home: str) -> list[str]:
+    """Make an ssh that reads no configuration of the machine; return the folder that has it, none where there is no ssh."""
+    real = shutil.which("ssh")
+    if not real:
+        return []
+    folder = os.path.join(home, ".bin")
+    os.mkdir(folder)
+    with open(os.path.join(folder, "ssh"), "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o755)) as script:
+        script.write(f'#!/bin/sh\nexec {shlex.quote(real)} -F none "$@"\n')
+    return [folder]
 
 
 def _home() -> str:

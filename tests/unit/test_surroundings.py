@@ -41,8 +41,10 @@ def test_nothing_that_a_caller_has_set_reaches_a_test():
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {base!r})\n{LOOK}"], env={**ODD, **kept}, capture_output=True
     )
     environment, files, umask, locale, zone, home = json.loads(done.stdout)
+    # Its own ssh comes first, which reads no configuration of the machine.
+    kept["PATH"] = os.pathsep.join([f"{home}/.bin", kept["PATH"]])
     assert environment == {**surroundings.GIVEN, **kept}
-    assert (files, umask, locale[1].upper(), zone) == ([], surroundings.UMASK, "UTF-8", 0)
+    assert (files, umask, locale[1].upper(), zone) == ([".bin"], surroundings.UMASK, "UTF-8", 0)
     assert not os.path.exists(home)
 
 

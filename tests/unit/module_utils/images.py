@@ -23,9 +23,15 @@ def qcow2(path, backing=None, size=1 << 20):
 
 
 def qemu_img(path, *options, backing=None, kind="qcow2", size="1M"):
-    """A whole image."""
+    """Make a whole image; return its path."""
     behind = ["-b", str(backing), "-F", "qcow2"] if backing else []
-    subprocess.run(["qemu-img", "create", "-q", "-f", kind, *behind, *options, str(path), *([] if backing else [size])], check=True)
+    command = ["qemu-img", "create", "-q", "-f", kind, *behind, *options, str(path), *([] if backing else [size])]
+    for _try in range(50):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        # The key of LUKS is derived for as long as a measurement of the processor says, which fails on a busy machine.
+        if done.returncode == 0 or "CPU usage" not in done.stderr:
+            break
+    assert done.returncode == 0, done.stderr
     return str(path)
 
 

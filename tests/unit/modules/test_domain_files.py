@@ -252,11 +252,7 @@ def test_f1_no_disk_is_made_of_an_encrypted_image(run_module, fake_host, domain_
     image, prefix = tmp_path / "golden", "" if kind == "luks" else "encrypt."
     encrypted = ["encrypt.format=luks"] if prefix else []
     options = ",".join([*encrypted, f"{prefix}key-secret=s", f"{prefix}iter-time=10"])
-    subprocess.run(
-        ["qemu-img", "create", "-q", "-f", kind, "--object", "secret,id=s,data=x", "-o", options, image, "1M"],
-        check=True,
-        capture_output=True,
-    )
+    qemu_img(image, "--object", "secret,id=s,data=x", "-o", options, kind=kind)
     uri, connection = fake_host()
     wanted = {"path": str(tmp_path / "vm.qcow2"), "backing_file": str(image)}
     if copied:
