@@ -1,10 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""As much of the API of AWX as the modules of awx.awx use, with what AWX 24.6 refuses.
+"""The part of AWX's API that the modules of awx.awx use, with the refusals of AWX 24.6.
 
-Objects are made, found by their fields and those of what they refer to, changed and deleted. ``launch``, ``sync`` and ``ends`` do what AWX
-does with them: take the answers of a survey, import an inventory, and decide how a workflow ends.
+It makes, changes and deletes objects, and finds them by their fields and by the fields of objects
+that they refer to. ``launch``, ``sync`` and ``ends`` imitate AWX: they take the answers of a
+survey, import an inventory, and decide how a workflow ends.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ JOB_TYPES = {
     "project": "projects",
     "workflow_approval": "workflow_approval_templates",
 }
-# What an object has that nobody has said yet.
+# The values of an object's fields before a request sets them.
 INITIAL = {
     "projects": {"scm_revision": "", "credential": None},
     "workflow_job_template_nodes": {
@@ -63,7 +64,7 @@ SURVEY_TYPES = {
 
 
 class Refused(Exception):
-    """AWX answers with this status and these words."""
+    """An answer of AWX with this status and these words."""
 
     def __init__(self, words, status=400):
         super().__init__(words)
@@ -71,16 +72,18 @@ class Refused(Exception):
 
 
 class Awx:
-    """The objects: ``objects[kind]`` is a list of dicts; ``writes`` says what was posted, patched and deleted."""
+    """The objects: ``objects[kind]`` is a list of dicts; ``writes`` has the posted, patched and
+    deleted objects."""
 
     def __init__(self):
         self.objects, self.lists, self.surveys, self.writes = {}, {}, {}, []
         self.url = None
-        #: Whether AWX can read the repository of a project, what its synchronization writes, and which playbooks it has.
+        #: True if AWX can read the repository of a project; then the output of a synchronization,
+        #: and the playbooks that AWX finds.
         self.repository = True
         self.output = ""
         self.playbooks = [f"playbooks/{path.name}" for path in shipped.PLAYBOOKS.values()]
-        #: At most so many hosts are made by one request.
+        #: The greatest number of hosts that one request makes.
         self.bulk = 100
         self._last = 0
 
@@ -97,7 +100,7 @@ class Awx:
             "related": {name: f"{url}{name}/" for name in ("survey_spec", "hosts", "children", "update")},
             "summary_fields": {"object_roles": {role: {"id": number * 100 + at} for at, role in enumerate(ROLES)}},
             **initial,
-            # The API takes null for the default of these.
+            # The API sets the default for a null in these fields.
             **{name: value for name, value in fields.items() if value is not None or name not in initial},
         }
         self.objects.setdefault(kind, []).append(made)
@@ -133,7 +136,8 @@ class Awx:
         return listed[::-1] if order == "-id" else listed
 
     def _values(self, kind, each, key):
-        """What a filter compares: a field, or one of an object that it refers to."""
+        """Return the values that a filter compares: a field, or a field of an object that it refers
+        to."""
         first, dummy, rest = key.partition("__")
         if kind == "hosts" and first == "groups":
             groups = [group for group in self.objects.get("groups", ()) if each["id"] in self.members("groups", group["id"], "hosts")]
@@ -169,7 +173,7 @@ class Awx:
         return _listed([{"id": number} for number in self.members(kind, *rest)])
 
     def write(self, method, path, data):
-        """Returns (status, answer)."""
+        """Return (status, answer)."""
         kind, *rest = path
         if method == "DELETE":
             self._delete(kind, self.one(kind, rest[0]))
@@ -229,7 +233,7 @@ class Awx:
             while found["id"] in numbers:
                 numbers.remove(found["id"])
 
-    # What is refused.
+    # Refusals.
 
     def _check(self, kind, whole, data, before=None):
         for name, kinds in REFERENCES.items():
@@ -263,7 +267,8 @@ class Awx:
             raise Refused(errors)
 
     def prompt_errors(self, template, answers, given=(), required=True):
-        """What AWX says of answers to the survey of a template, and of other fields that its launch is given."""
+        """Return AWX's errors for answers to the survey of a template, and for other fields of its
+        launch."""
         errors, left = {}, dict(answers)
         if template.get("survey_enabled"):
             wrong = []
@@ -293,17 +298,18 @@ class Awx:
         members.append(data["id"])
 
     def _after(self, number):
-        """A node, and all that may run after it."""
+        """Yield a node and all nodes that may run after it."""
         found = {number}
         for name in EDGES:
             for each in self.members("workflow_job_template_nodes", number, name):
                 found |= self._after(each)
         return found
 
-    # What AWX does with its objects.
+    # Actions of AWX on its objects.
 
     def launch(self, kind, name, answers, **given):
-        """Returns what AWX answers: {} where the job is started. Fields that are not asked for are ignored, for a workflow refused."""
+        """Return AWX's answer: {} if the job is started. A job ignores fields that its template
+        does not prompt for; a workflow is refused."""
         found = self.named(kind, name)
         return self.prompt_errors(found, answers, given if kind == "workflow_job_templates" else ())
 
@@ -338,7 +344,8 @@ class Awx:
                 self.members("groups", found["id"], "hosts").append(host["id"])
 
     def hosts_of(self, inventory):
-        """{host: (variables, names of its groups)} of an inventory; a constructed one has those of all its input inventories."""
+        """Return {host: (variables, names of its groups)} of an inventory. A constructed inventory
+        has the hosts of all its input inventories."""
         inventory = self.named("inventories", inventory)
         inputs = (
             self.members("inventories", inventory["id"], "input_inventories") if inventory["kind"] == "constructed" else [inventory["id"]]
@@ -354,7 +361,8 @@ class Awx:
         return found
 
     def ends(self, workflow, failing):
-        """(status of the workflow, identifiers of the nodes that ran in their order) where these nodes fail."""
+        """Return (status of the workflow, identifiers of the nodes in the order of their run) if
+        these nodes fail."""
         number = self.named("workflow_job_templates", workflow)["id"]
         nodes = {each["id"]: each for each in self.objects["workflow_job_template_nodes"] if each["workflow_job_template"] == number}
 
@@ -367,7 +375,7 @@ class Awx:
             node = due.pop(0)
             ran.append(nodes[node]["identifier"])
             failed = nodes[node]["identifier"] in failing
-            # A failure that a further node handles is none of the workflow.
+            # A failure that a later node handles is no failure of the workflow.
             if failed and not after(node, "failure_nodes", "always_nodes"):
                 status = "failed"
             due += after(node, "failure_nodes" if failed else "success_nodes", "always_nodes")
@@ -400,7 +408,7 @@ def check_survey(survey):
 
 
 def answer_errors(question, answers, required=True):
-    """What AWX says of the answer to a question: nothing where it takes it."""
+    """Return AWX's errors for the answer to a question; an empty list if AWX takes it."""
     name = question["variable"]
     if name not in answers:
         return [f"'{name}' value missing"] if question["required"] and required else []
@@ -431,7 +439,8 @@ def _listed(found):
 
 @contextlib.contextmanager
 def running(*machine_credentials):
-    """An Awx that answers at its ``url``, with the organization Default and these credentials."""
+    """Return an Awx that answers at its ``url``, with the organization Default and these
+    credentials."""
     awx = Awx()
     awx.add("organizations", name="Default")
     machine = awx.add("credential_types", name="Machine")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The objects of AWX with their variables filled in, and what the playbooks take."""
+"""The objects of AWX with their variables filled in, and the options of the playbooks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 AWX = ROOT / "playbooks" / "vars" / "awx"
 PROJECT = ROOT / "extensions" / "awx" / "project"
 PLAYBOOKS = {path.stem: path for path in sorted((ROOT / "playbooks").glob("*.yml"))}
-# What a user has to say, and one hypervisor.
+# The variables that a user must set, and one hypervisor.
 SAID = {
     "drover_awx_store_url": "postgresql://drover:hush@db.example.com/drover",
     "drover_awx_image": "registry.example.com/drover-ee:1",
@@ -33,24 +33,24 @@ DEFAULT = re.compile(r"\b(drover_\w+) \| default\(([^()]*)\)( \| bool)?")
 
 
 def read(path):
-    """A file of variables as Ansible reads it, templates trusted."""
+    """Return a file of variables as Ansible reads it, with trusted templates."""
     loader = DataLoader()
     try:
         return loader.load_from_file(str(path), trusted_as_template=True) or {}
     except TypeError:
-        # ansible-core before 2.19 trusts it without being told.
+        # ansible-core before 2.19 trusts it by default.
         return loader.load_from_file(str(path)) or {}
 
 
 def documented(language):
-    """The examples in docs/awx.md: YAML as data, others as text."""
+    """Return the examples in docs/awx.md: YAML as data, others as text."""
     text = (ROOT / "docs" / "awx.md").read_text()
     found = [textwrap.dedent(block) for block in re.findall(rf"^ *```{language}\n(.*?)^ *```", text, re.DOTALL | re.MULTILINE)]
     return [yaml.safe_load(each) for each in found] if language == "yaml" else found
 
 
 def objects(**said):
-    """dict controller_... -> list, as awx_setup gives them to the modules."""
+    """Return a dict controller_... -> list, as awx_setup gives the lists to the modules."""
     return json.loads(_objects(json.dumps(said)))
 
 
@@ -62,12 +62,12 @@ def _objects(said):
     for path in sorted((AWX / "objects").glob("*.yml")):
         raw.update(read(path))
     templar = Templar(loader=DataLoader(), variables={**variables, **raw})
-    # Plain: Ansible marks what it reads.
+    # JSON makes the values plain: Ansible marks the values that it reads.
     return json.dumps({name: templar.template(value) for name, value in raw.items() if name.startswith("controller_")})
 
 
 def surveys():
-    """[(name of the template, name of its playbook, its questions)], those of workflows too."""
+    """Return [(name of the template, name of its playbook, its questions)], also of workflows."""
     found = objects()
     templates = {each["name"]: pathlib.Path(each["playbook"]).stem for each in found["controller_templates"]}
     asking = [each for each in found["controller_templates"] if each["survey_enabled"]]
@@ -87,7 +87,7 @@ def fragment(name):
     return yaml.safe_load(getattr(loaded.ModuleDocFragment, part.upper() or "DOCUMENTATION"))
 
 
-#: A variable that a module is given as it is, or not at all.
+#: A variable that a module gets unchanged, or not at all.
 OMITTED = re.compile(r"{{ (drover_\w+) \| default\(omit(?:, true)?\) }}")
 
 
@@ -101,11 +101,12 @@ def module_options(module):
 
 @functools.cache
 def options(playbook):
-    """dict variable -> its options (type, choices, default, required) of a playbook.
+    """Return a dict variable -> its options (type, choices, default, required) of a playbook.
 
-    They are in the argument specs of the roles it runs, in the documentation of the lookups it uses and of the modules that it gives
-    variables with the default omit, in the modules of plans, and in the playbook itself, and the task files it imports, where these have a
-    default for them.
+    The options come from the argument specs of its roles, from the documentation of its lookups,
+    from the documentation of modules that get variables with the default omit, and from the modules
+    of plans. The playbook itself and its imported task files give more options if they have a
+    default for a variable.
     """
     text = PLAYBOOKS[playbook].read_text()
     plays = yaml.safe_load(text)
@@ -147,16 +148,17 @@ def options(playbook):
 
 
 def _tasks(tasks):
-    """All tasks, those of blocks too."""
+    """Yield all tasks, also the tasks of blocks."""
     for task in tasks:
         yield task
         yield from _tasks(task.get("block", ()))
 
 
 def answers(template, **given):
-    """What AWX gives the playbook as extra variables when a person answers the survey like this.
+    """Return the extra variables that AWX gives the playbook when a person answers the survey like
+    this.
 
-    As AWX does it: questions that are left alone have their default, optional texts that are left empty are "".
+    A question without an answer has its default. An optional text that is left empty is "".
     """
     (each,) = [
         each for kind in ("templates", "workflows") for each in objects()[f"controller_{kind}"] if each["name"] == f"drover-{template}"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What docs/awx.md shows is true: its files, its commands, its play; the two kinds of project can be installed."""
+"""docs/awx.md is true: its files, its commands, its play. Both kinds of project can be installed."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ def test_playbooks_and_files_of_its_commands_are_there(collections):
 
 
 def test_play_with_other_roles_reads_the_same_objects(tmp_path, collections):
-    """Its play, with a role in place of infra.aap_configuration.dispatch that writes down what it sees."""
+    """The test runs the play of the page with a role that takes the place of
+    infra.aap_configuration.dispatch and writes the variables that it gets."""
     source = collections / "ansible_collections/drover/compute/playbooks/vars/awx"
     folder = tmp_path / "fleet-awx"
     shutil.copytree(source, folder)
@@ -72,7 +73,8 @@ def test_wrappers_can_be_read(collections, tmp_path):
 
 
 def test_repository_is_a_project_that_brings_its_collection(tmp_path):
-    """As AWX does it when it synchronises: in the project's folder, what requirements.yml asks for."""
+    """Install the collections of requirements.yml in the project's folder, as AWX does when it
+    synchronises."""
     checkout = tmp_path / "checkout"
     ignored = shutil.ignore_patterns(".*", "tests", "build", "collections", "__pycache__")
     shutil.copytree(shipped.ROOT, checkout, ignore=ignored)

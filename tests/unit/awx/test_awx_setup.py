@@ -23,7 +23,7 @@ pytestmark = pytest.mark.long
 
 
 def tasks(name):
-    """The tasks of a task file that make objects, those of blocks too."""
+    """Return the tasks of a task file that make objects, also the tasks of blocks."""
     found = yaml.safe_load((shipped.ROOT / "playbooks" / "tasks" / name).read_text())
     found += [task for each in found for task in each.get("block", ())]
     return [task for task in found if any(key.startswith("awx.awx.") for key in task)]
@@ -33,7 +33,7 @@ TASKS = [*tasks("awx.yml"), *tasks("awx_project.yml")]
 # A batch of hosts, a host with other variables, the group.
 HOSTS = tasks("awx_hosts.yml")
 SECRET = "hush-hush"
-# What docs/awx.md says that a user writes down.
+# The values that a user writes down by docs/awx.md.
 SAID = json.loads(json.dumps(shipped.documented("yaml")[0]).replace(":secret@", f":{SECRET}@"))
 TEAMS = {
     "drover_awx_viewers": ["guests"],
@@ -49,7 +49,7 @@ class Captured(Exception):
 
 
 def argument_spec(module, monkeypatch):
-    """The argument spec of a module of awx.awx, without what every one of them has."""
+    """The argument spec of a module of awx.awx, without the options that all of its modules have."""
     found = importlib.import_module(f"ansible_collections.awx.awx.plugins.modules.{module}")
 
     def capture(argument_spec, **dummy):
@@ -62,7 +62,7 @@ def argument_spec(module, monkeypatch):
 
 
 def set_up(folder, awx, *options, environment=None, said=None, playbook="drover.compute.awx_setup"):
-    """Run the playbook; returns (exit code, output)."""
+    """Run the playbook; return (exit code, output)."""
     (folder / "awx.yml").write_text(json.dumps(SAID if said is None else said))
     given = {
         "ANSIBLE_LOCALHOST_WARNING": "false",
@@ -82,7 +82,7 @@ def test_module_takes_what_the_task_gives_it(task, monkeypatch):
     assert set(task[action]) <= set(spec)
     (kind,) = re.findall(r"\w+", task["loop"])
     for each in shipped.objects(**MORE)[kind]:
-        # Whatever the data say of an object is given to the module.
+        # The module gets every field that the data have.
         assert set(each) <= set(task[action]), each["name"]
         given = {name: value for name, value in each.items() if value is not None}
         assert ArgumentSpecValidator(spec).validate(given).error_messages == []
@@ -117,7 +117,8 @@ def awx_with_teams():
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """An AWX that was set up once, with teams and notifications; for tests that change nothing in it."""
+    """Return an AWX that was set up once, with teams and notifications; for tests that change
+    nothing in it."""
     with awx_with_teams() as awx:
         code, text = set_up(tmp_path_factory.mktemp("made"), awx, "-vvv", said={**SAID, **MORE})
         assert code == 0, text
@@ -186,7 +187,8 @@ each_started = pytest.mark.parametrize(("kind", "each"), [pytest.param(*started,
 
 
 def answered(each):
-    """Answers that AWX takes: the defaults, and something for each question that needs an answer."""
+    """Return answers that AWX takes: the defaults, and a value for each question that needs an
+    answer."""
     spec = (each.get("survey_spec") or {"spec": []})["spec"]
     return {
         question["variable"]: question.get("default", question["choices"][0] if "choices" in question else "kvm1")
@@ -225,7 +227,7 @@ def test_approved_maintenance_takes_a_limit(made):
         ("rolling-maintenance-approved", ["plan"], "failed", ["plan"]),
         ("rolling-maintenance-approved", ["approval"], "failed", ["plan", "approval"]),
         ("rolling-maintenance-approved", ["maintain"], "failed", ["plan", "approval", "maintain"]),
-        # Discovery fails by the dead host.
+        # Discovery fails because of the dead host.
         ("evacuate-approved", ["discover"], "successful", ["discover", "verdict", "approval", "evacuate", "inventory"]),
         ("evacuate-approved", ["verdict"], "failed", ["discover", "verdict"]),
         ("evacuate-approved", ["approval"], "failed", ["discover", "verdict", "approval"]),
@@ -244,7 +246,8 @@ def test_the_verdict_on_a_dead_host_is_a_check(made):
 
 
 def test_awx_1_an_instance_that_cannot_be_restarted_keeps_nobody_from_the_approval(made):
-    """The verdict fails where the run would; a job by itself fails for what is left, the workflow asks all the same."""
+    """The verdict fails if the run would fail. A job without a workflow fails for the instances
+    that remain; the workflow still requests the approval."""
 
     def default(kind, name):
         spec = made.surveys[str(made.named(kind, name)["id"])]["spec"]
@@ -268,12 +271,12 @@ def edges(awx, workflow):
 
 
 def test_its_life(tmp_path):
-    """Set up, used, set up again, changed by hand, set up again with other values."""
+    """Set up, use, set up again, change by hand, and set up again with other values."""
     with awx_with_teams() as awx:
         code, text = set_up(tmp_path, awx)
         assert code == 0, text
 
-        # A store of no hosts, such as a new database, takes no host from the jobs.
+        # A store without hosts, such as a new database, takes no host from the jobs.
         awx.sync("drover-store", STORE)
         assert awx.hosts_of("drover-fleet")["kvm1"] == (
             {**SAID["drover_awx_hypervisors"]["kvm1"], "drover_compute": {"state": "up"}},
@@ -281,7 +284,7 @@ def test_its_life(tmp_path):
         )
         awx.sync("drover-store", {})
         assert awx.hosts_of("drover-fleet")["kvm1"] == (SAID["drover_awx_hypervisors"]["kvm1"], {"hypervisors"})
-        # And a host is only in the groups of its state now.
+        # A host is only in the groups of its present state.
         awx.sync("drover-store", {**STORE, "kvm2": ({"drover_compute": {"state": "down"}}, ["hypervisors", "state_down"])})
         assert awx.hosts_of("drover-fleet")["kvm2"][1] == {"hypervisors", "state_down"}
 
@@ -289,26 +292,27 @@ def test_its_life(tmp_path):
         before, first = json.dumps(awx.hosts_of("drover-fleet"), default=sorted), len(awx.writes)
         code, again = set_up(tmp_path, awx)
         assert code == 0, again
-        # AWX shows no secret, so that the credential may differ; the node of an approval always does. The project is synchronized.
+        # AWX shows no secret, so the credential always counts as different; the node of an approval
+        # does too. The project is synchronized.
         written = {path.split("/")[0] for dummy, path, data in awx.writes[first:] if not re.fullmatch(r"projects/\d+/update/?", path)}
         assert written <= {"credentials", "workflow_job_template_nodes", "workflow_approval_templates"}, awx.writes[first:]
         assert json.dumps(awx.hosts_of("drover-fleet"), default=sorted) == before
         assert "Jobs still use" not in again
 
-        # Another edge between the same nodes, which AWX does not take beside that one.
+        # Another edge between the same nodes, which AWX refuses beside the first one.
         right = edges(awx, "drover-rolling-maintenance-approved")
         number = awx.named("workflow_job_templates", "drover-rolling-maintenance-approved")["id"]
         nodes = {e["identifier"]: e["id"] for e in awx.objects["workflow_job_template_nodes"] if e["workflow_job_template"] == number}
         success = awx.members("workflow_job_template_nodes", nodes["maintain"], "success_nodes")
         awx.members("workflow_job_template_nodes", nodes["maintain"], "always_nodes").append(success.pop())
-        # Nothing is written, and nothing refused, in a check.
+        # A check writes nothing and refuses nothing.
         first = len(awx.writes)
         code, text = set_up(tmp_path, awx, "--check")
         assert code == 0, text
         assert awx.writes[first:] == []
         # The inventories are as they are in AWX.
         assert re.search(r"changed: .*\(item=drover-(hypervisors|fleet)\)", text) is None, text
-        # A hypervisor that left the file is named.
+        # The output names a hypervisor that left the file.
         said = {**SAID, "drover_awx_hypervisors": {"kvm1": SAID["drover_awx_hypervisors"]["kvm1"]}}
         code, text = set_up(tmp_path, awx, said=said)
         assert code == 0, text
@@ -342,7 +346,7 @@ def test_wrapper_of_the_project_does_the_same(tmp_path):
 
 
 def test_without_awx_awx_it_says_what_to_install(tmp_path, collections):
-    # The collections that ours depends on, and not what else is beside the Python packages.
+    # The collections that ours depends on, without other content beside the Python packages.
     (tmp_path / "ansible_collections").mkdir()
     (tmp_path / "ansible_collections" / "drover").symlink_to(collections / "ansible_collections" / "drover")
     general = os.path.join(sysconfig.get_path("purelib"), "ansible_collections", "community")
@@ -391,7 +395,8 @@ def test_awx_7_hypervisors_are_made_a_hundred_at_a_time_and_not_looked_at_one_by
         (group,) = awx.objects["groups"]
         assert len(awx.members("groups", group["id"], "hosts")) == 250
         assert json.loads(awx.named("hosts", "kvm250")["variables"]) == {"ansible_host": "192.0.2.250"}
-        # One with other variables, one that was disabled by hand, one that is new: these alone are written.
+        # Only these are written: one with other variables, one that was disabled by hand, and a new
+        # one.
         said["drover_awx_hypervisors"]["kvm9"] = {"ansible_host": "192.0.2.99"}
         said["drover_awx_hypervisors"]["kvm300"] = {}
         awx.named("hosts", "kvm8")["enabled"] = False
@@ -404,7 +409,7 @@ def test_awx_7_hypervisors_are_made_a_hundred_at_a_time_and_not_looked_at_one_by
         first = len(awx.writes)
         code, text = set_up(tmp_path, awx, said={**said, "drover_awx_hypervisors": {"kvm1": {"ansible_host": "192.0.2.1"}}})
         assert code == 0 and not [path for dummy, path, data in awx.writes[first:] if path.startswith(("hosts", "bulk", "groups"))]
-        # Those that left are named in order (row 18).
+        # The hosts that left are named in order (row 18).
         assert "kvm10, kvm100, kvm101" in " ".join(text.split())
 
 

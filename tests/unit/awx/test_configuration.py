@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The objects are such that AWX takes them, and the surveys ask for what the playbooks take.
+"""AWX takes the objects, and the surveys have questions for the variables that the playbooks take.
 
-What AWX takes was read in its source (24.6): awx/api/views, awx/main/fields.py, awx/main/utils/ansible.py.
+The rules of AWX come from its source (24.6): awx/api/views, awx/main/fields.py,
+awx/main/utils/ansible.py.
 """
 
 from __future__ import annotations
@@ -41,13 +42,14 @@ ASKS = {
     "int": {"integer"},
     "float": {"float"},
     "raw": {"text", "textarea", "multiplechoice", "multiselect"},
-    # As texts, which Ansible makes lists and mappings of: names with commas between them, JSON.
+    # Texts that Ansible turns into lists and mappings: names with commas between them, JSON.
     "list": {"text"},
     "dict": {"text"},
 }
-# Where the hosts of a job are only read, each for itself.
+# Jobs that only read their hosts, each independent of the others.
 SLICED = {"discover"}
-# Which jobs may run beside another of the same template: a lease keeps them from the same host, or they only read or abort.
+# Jobs that may run beside another job of the same template: a lease keeps them from the same host,
+# or they only read or abort.
 BESIDE = {
     "hosts", "instances", "instance_show", "history", "capacity", "schedule", "simulate", "host_disable", "host_enable", "libvirt_restart",
     "migration_abort", "instance_cdrom", "instance_disk", "instance_disk_move", "instance_migrate", "instance_resize", "drain", "undrain", "evacuate", "power",
@@ -69,7 +71,7 @@ def test_there_is_a_template_for_each_playbook():
 
 
 def is_a(value, kind):
-    """Truth is a number to Python, and not to AWX."""
+    """True is a number in Python, and not in AWX."""
     return isinstance(value, kind) and not isinstance(value, bool)
 
 
@@ -101,7 +103,8 @@ def test_question_asks_for_an_option_of_the_playbook(playbook, question):
         assert "choices" not in question
 
 
-#: What stays on a dead host fails its verdict, and nobody would be asked for an approval of the rest.
+#: An instance that stays on a dead host fails its verdict, and AWX would request no approval for
+#: the others.
 OTHER_DEFAULTS = {("drover-evacuate-approved", "drover_unmovable"): "skip"}
 
 
@@ -120,7 +123,7 @@ def test_question_has_the_default_of_the_option(playbook, question, request):
         default = option["default"]
         as_text = str(default).lower() if isinstance(default, bool) else json.dumps(default) if isinstance(default, dict) else default
         assert question["default"] == as_text
-        # Else it may be left empty, and empty is not the default.
+        # Otherwise the answer may be left empty, and an empty answer is not the default.
         assert question["required"]
 
 
@@ -213,7 +216,8 @@ def test_project_has_inventory_and_requirements(folder):
     path = folder / source["source_path"]
     assert yaml.safe_load(path.read_text()) == {"plugin": "drover.compute.fleet"}
     assert (folder / "requirements.yml").is_file() or (folder / "collections" / "requirements.yml").is_file()
-    # Before the first discovery there is no store, and a job would fail by the inventory that it waits for.
+    # Before the first discovery there is no store, and a job would fail because its inventory is
+    # empty.
     assert source["update_on_launch"] is False
 
 
@@ -271,7 +275,7 @@ def test_report_is_brought_to_its_host_each_day_where_there_is_one():
         found = shipped.objects(**said)
         (schedule,) = [each for each in found["controller_schedules"] if each["name"] == "drover-report"]
         (template,) = [each for each in found["controller_templates"] if each["name"] == "drover-report"]
-        # A person who may start it cannot choose which file is written.
+        # A person who may start the job cannot choose the file that it writes.
         assert not template["survey_enabled"]
         return schedule["enabled"], template["extra_vars"]
 
@@ -297,6 +301,6 @@ def test_no_secret_is_in_the_files():
             assert value in ("", '""', "true", "false") or "{{" in value or "@" not in value, (path, name)
     said = "the-one-secret"
     found = shipped.objects(drover_awx_store_url=said)
-    # The URL goes into the credential and nowhere else.
+    # The URL is in the credential and in no other place.
     assert said in str(found.pop("controller_credentials"))
     assert said not in str(found)

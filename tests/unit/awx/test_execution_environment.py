@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The image for the jobs, as far as it can be made without a registry: its build context, and what is installed from it."""
+"""The image for the jobs, as far as a test without a registry can make it: its build context, and
+the packages installed from it."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def test_image_gets_the_collections_and_their_packages(tmp_path, collections):
     shutil.copy(shipped.ROOT / "execution-environment.yml", tmp_path)
     context = tmp_path / "context"
     run(BUILDER, "create", "--file", tmp_path / "execution-environment.yml", "--context", context, "--output-filename", "Containerfile")
-    # As the image does it, with community.general in place of Galaxy.
+    # The image is made like this, with community.general in place of Galaxy.
     there = tmp_path / "there" / "ansible_collections"
     there.mkdir(parents=True)
     (there / "community").symlink_to(pathlib.Path(sysconfig.get_path("purelib")) / "ansible_collections" / "community")

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The playbooks as AWX runs them.
 
-By ansible-runner, in a project folder that holds nothing but wrappers, from the installed collection, with the
-survey's answers as extra variables and the store's URL in the environment.
+ansible-runner runs them from the installed collection, in a project folder with only wrappers. The
+answers of the survey are extra variables, and the store's URL is in the environment.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ NODE = """<node>
 
 
 class Job:
-    """How a job ended: status, what it wrote, its artifacts, and the results of its tasks by name."""
+    """The end of a job: its status, its output, its artifacts, and the results of its tasks by
+    name."""
 
     def __init__(self, runner):
         self.status = runner.status
@@ -74,12 +75,13 @@ def awx(tmp_path_factory, collections, postgres):
     with postgres.database() as url:
 
         def start(template, check=False, extra_vars=None, **given):
-            # Else it does what it was told before: --check stays.
+            # Otherwise ansible-runner uses the settings of its last run: --check stays.
             shutil.rmtree(base / "env", ignore_errors=True)
             runner = ansible_runner.run(
                 private_data_dir=str(base),
                 playbook=templates[f"drover-{template}"]["playbook"],
-                # AWX names the job to it, and that is how a survey's empty answer differs from an empty variable of a shell.
+                # AWX gives the job's name to the playbook; that tells an empty answer of a survey
+                # from an empty variable of a shell.
                 extravars={"awx_job_id": 1, "tower_job_id": 1, **(extra_vars or {}), **shipped.answers(template, **given)},
                 cmdline="--check" if check else None,
                 envvars={
@@ -88,7 +90,8 @@ def awx(tmp_path_factory, collections, postgres):
                     "DROVER_STORE_URL": url,
                     "HOME": str(base),
                     "LC_ALL": "C.UTF-8",
-                    # AWX sets none; a test before this one may have had it in the environment.
+                    # AWX does not set this variable; an earlier test may have left it in the
+                    # environment.
                     "COLUMNS": "",
                     "PATH": os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"],
                     "PYTHONDONTWRITEBYTECODE": "1",
@@ -122,7 +125,7 @@ def fleet(awx):
 def test_nothing_of_the_checkout_is_used(fleet):
     job = succeeded(fleet("hosts"))
     assert "kvm2" in job.stdout
-    # What runner ran is all that there is in the project.
+    # The project contains only the wrappers that ansible-runner ran.
     assert not (fleet.base / "project" / "plugins").exists()
     assert str(shipped.ROOT) not in job.stdout
 
@@ -169,7 +172,7 @@ def test_report_writes_its_page_where_it_is_told(fleet):
     page = fleet.base / "fleet.html"
     succeeded(fleet("report", extra_vars={"drover_report": str(page)}))
     assert "kvm2" in page.read_text()
-    # Without a path: beside the playbook, in the folder that is gone with the job.
+    # Without a path the page is beside the playbook, in the folder that is removed with the job.
     succeeded(fleet("report"))
 
 
@@ -179,7 +182,7 @@ def test_report_is_copied_to_its_host(fleet):
     assert "kvm2" in page.read_text() and page.stat().st_mode & 0o777 == 0o644
     assert job.artifacts["drover_report_result"]["page"] == f"www1:{page}"
     assert job.artifacts["drover_report_result"]["summary"]["hosts"] == 2
-    # What was written here first is gone.
+    # The file that the job wrote here first is removed.
     assert not os.path.exists(job.results["Make room for the page that goes to another host"][0]["path"])
 
 
@@ -224,7 +227,7 @@ def test_place_leaves_its_refusal_as_artifact(fleet, definitions, words):
 
 
 def test_artifacts_do_not_stop_the_next_node_of_a_workflow(fleet):
-    """AWX gives them to it as extra variables."""
+    """AWX gives the answers to the playbook as extra variables."""
     given = {f"drover_{name}_result": {} for name in ("drain", "evacuate", "place", "rebalance", "hosts", "report")}
     succeeded(fleet("hosts", extra_vars=given))
     plan = succeeded(fleet("rolling-maintenance", drover_plan_only="true", drover_rolling_blocked="skip"))
@@ -311,7 +314,7 @@ def test_awx_5_no_more_than_one_short_key_of_a_wrong_file_is_shown(fleet):
 
 def test_abort_of_migrations_wants_an_instance_or_a_host(fleet):
     job = fleet("migration-abort")
-    # Once, not for each host (row 4).
+    # The reason is in the output once, not for each host (row 4).
     assert "Which migrations?" in sentence(job) and len(job.failures) == 1
     succeeded(fleet("migration-abort", drover_host="kvm1"))
     succeeded(fleet("migration-abort", drover_instances="on-kvm1"))
@@ -324,7 +327,7 @@ def test_rebalance_shows_its_moves(fleet):
 def test_place_takes_definitions_from_the_survey(fleet):
     job = succeeded(fleet("place", check=True, drover_instance_definitions="- name: web1\n  memory_mb: 64\n"))
     assert "web1" in job.stdout
-    # Nothing was placed, so that it has no host.
+    # The instance was not placed, so it has no host.
     assert job.artifacts["drover_place_result"] == {"message": "", "instances": {"web1": None}, "failed": []}
 
 
@@ -395,7 +398,7 @@ def test_inventory_source_reads_the_store(fleet, monkeypatch):
         },
     )
     assert sorted(out["hypervisors"]["hosts"]) == ["kvm1", "kvm2"], err
-    # As a mapping where ansible-core marks what is not to be taken for a template, 2.19 and later.
+    # ansible-core 2.19 and later gives a mapping that marks the value as no template.
     assert out["_meta"]["hostvars"]["kvm1"]["drover_compute"]["state"] in ("up", {"__ansible_unsafe": "up"})
 
 

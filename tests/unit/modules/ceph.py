@@ -31,7 +31,7 @@ class Ceph:
 
     def __init__(self):
         self.images, self.known = {}, set()
-        #: Called before a convert is done, and before a clone is made.
+        #: Called before a convert, and before a clone is made.
         self.before_fill = self.before_clone = lambda: None
         #: The images that were compared with a file.
         self.compared = []
@@ -75,7 +75,7 @@ class Ceph:
     def createXMLFrom(self, text, source, flags=0):
         self.before_clone()
         image = self.images[source.name()]
-        # The first snapshot that the image does not differ from, or a new one; libvirt protects it.
+        # The first snapshot that is equal to the image, or a new one; libvirt protects it.
         name = next((name for name, (data, dummy) in image.snapshots.items() if data == image.data), "libvirt-1")
         made = self._add(text, Image(image.size, image.data, (source.name(), name)))
         image.snapshots[name] = (image.data, True)

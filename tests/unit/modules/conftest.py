@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Running a module in this process, on libvirt's test driver.
+"""Fixtures that run a module in this process, on libvirt's test driver.
 
-The test driver forgets ``test:///default`` when its last connection is closed, and gives each connection
-to ``test:///PATH`` a host of its own: so the fixtures keep one connection and hand that out.
+The test driver forgets ``test:///default`` when its last connection is closed, and gives each
+connection to ``test:///PATH`` a host for itself. Therefore the fixtures keep one connection and
+return it each time.
 """
 
 from __future__ import annotations
@@ -41,10 +42,11 @@ NODE = """<node>
 
 @pytest.fixture(autouse=True)
 def records(tmp_path_factory, monkeypatch):
-    """The folder of what is under way on the fake hypervisor; never the machine's own."""
+    """Return the records of migrations in a temporary folder, never in the machine's own."""
     folder = str(tmp_path_factory.mktemp("run"))
     monkeypatch.setattr(migration_record, "default_folder", lambda: folder)
-    # Else a test waits for another one of another process, whose instances have the same uuids.
+    # Otherwise a test waits for a test of another process, because their instances have the same
+    # uuids.
     named, run = migration_record.Records._lock_name, os.getpid()
     monkeypatch.setattr(migration_record.Records, "_lock_name", lambda own, uuid: f"{named(own, uuid)}/{run}")
     return migration_record.Records(folder)
@@ -52,14 +54,17 @@ def records(tmp_path_factory, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def own_digests(tmp_path_factory, monkeypatch):
-    """Digests are kept for the length of a test."""
+    """Keep digests for the length of a test only."""
     folder = str(tmp_path_factory.mktemp("digests"))
     monkeypatch.setattr(_digests, "folder", lambda: folder)
 
 
 @contextlib.contextmanager
 def as_on_a_host():
-    """Where a test before has imported a controller's code, ansible-core would print warnings instead of returning them."""
+    """Make ansible-core return warnings, also if an earlier test imported the code of a controller.
+
+    With that code ansible-core prints the warnings.
+    """
     with pytest.MonkeyPatch.context() as patch:
         if hasattr(_internal, "is_controller"):
             patch.setattr(_internal, "is_controller", False)
@@ -90,7 +95,7 @@ def run_module(capfd):
             with pytest.raises(SystemExit) as ended:
                 module.main()
         captured = capfd.readouterr()
-        # libvirt prints errors by itself unless it is told not to.
+        # libvirt prints errors by itself, unless an error handler is set.
         assert captured.err == ""
         return {**json.loads(captured.out), "rc": ended.value.code}
 
@@ -108,7 +113,7 @@ def fake_host(tmp_path, monkeypatch):
         path.write_text(NODE.format(domains="\n".join(domains)))
         uri = f"test://{path}"
         connections[uri] = connection = real_open(uri)
-        # A module closes what it has opened, and the host would be gone.
+        # The module closes its connection at its end, and the host would disappear.
         connection.close = lambda: 0
         return uri, connection
 
@@ -128,10 +133,10 @@ def default_host():
 
 @pytest.fixture
 def no_binding(monkeypatch):
-    """A hypervisor without python3-libvirt, under any Python."""
+    """Hide python3-libvirt from the modules, under any Python."""
     from ansible_collections.drover.compute.plugins.module_utils import _libvirt
 
-    # A file that is imported for the first time without the binding would be without it for good.
+    # Import every file before: a file that is first imported without the binding keeps None for it.
     for name in ("domain", "_domain_migration", "hypervisor_info"):
         importlib.import_module(f"ansible_collections.drover.compute.plugins.modules.{name}")
     monkeypatch.setattr(_libvirt, "libvirt", None)

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""F16: what a hypervisor can do is asked once, however many guests are checked. With a broken KVM each answer takes libvirt seconds."""
+"""F16: a module reads the capabilities of a hypervisor once, for any number of guests. With a
+broken KVM each answer takes libvirt seconds."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def there(tmp_path, monkeypatch):
 
 
 def counted(host, calls):
-    """Count what a host is asked about itself."""
+    """Count the calls that ask a host for its capabilities."""
     for name in _libvirt_calls.CAPABILITIES:
         ask = getattr(host.connection, name)
 
@@ -88,7 +89,7 @@ def test_f16_an_answer_and_a_refusal_count_for_all_who_ask(monkeypatch):
 
 
 def test_f16_what_changes_is_asked_each_time(there):
-    """The answers of other calls are not kept."""
+    """Other calls reach libvirt each time."""
     conn = _libvirt.open_connection("test:///default")
     try:
         before = len(conn.listAllDomains(0))

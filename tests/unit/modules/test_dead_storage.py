@@ -29,7 +29,8 @@ def impatient(monkeypatch):
 
 
 def warnings(result, path):
-    """Those about a path, as texts; ansible-core has them in several forms, and keeps those of modules before."""
+    """Return the warnings that name a path, as texts. ansible-core has several forms of them, and
+    keeps the warnings of earlier modules."""
     return [str(each) for each in result.get("warnings", ()) if str(path) in str(each)]
 
 
@@ -55,7 +56,7 @@ def test_storage_a_disk_that_does_not_answer_is_a_fact_without_sizes(run_module,
         (f"{dead_storage}/more.qcow2", None),
     ]
     storage = result["hypervisor"]["storage"]
-    # Where it comes from is known all the same, so that the host still counts among those that share it.
+    # The source of the mount is known, so the host still counts among the hosts that share it.
     assert storage == {
         "instances_path": f"{dead_storage}/images",
         "real_path": f"{dead_storage}/images",
@@ -75,7 +76,7 @@ def test_storage_a_disk_that_does_not_answer_is_a_fact_without_sizes(run_module,
 def test_storage_libvirt_is_not_asked_about_images_that_do_not_answer(
     run_module, fake_host, domain_xml, dead_storage, impatient, monkeypatch, tmp_path
 ):
-    """It would open them, and be blocked with the domain locked."""
+    """qemu-img would open the disks, and block while the domain is locked."""
     device = "<disk type='block' device='disk'><source dev='/dev/zero'/><target dev='vdb'/></disk>"
     volume = "<disk type='volume' device='disk'><source pool='{0}' volume='v'/><target dev='vdc'/></disk>"
     dead = disk(f"{dead_storage}/a", "vda")
@@ -147,7 +148,8 @@ def test_storage_qemu_img_is_given_up(dead_storage, impatient):
 
 @pytest.mark.parametrize("silent", ["listAllNetworks", "listAllStoragePools", "listAllDevices", "getMemoryStats"])
 def test_safety_09_half_a_reading_is_none(run_module, default_host, monkeypatch, silent):
-    """What a driver cannot tell is left out; what a libvirt that dies in the middle did not tell is not."""
+    """A value that a driver does not support is left out. A value that a dying libvirt did not give
+    is not left out."""
     broken = []
 
     def breaks(self, *args):

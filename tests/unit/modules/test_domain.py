@@ -23,7 +23,7 @@ UUID = "00000000-0000-4000-8000-000000000007"
 
 @pytest.fixture
 def image(tmp_path):
-    """A disk of 1 GiB to be, and its entry in ``disks``."""
+    """A disk of 1 GiB that does not exist yet, and its entry in ``disks``."""
     path = str(tmp_path / "vm.qcow2")
     return path, {"path": path, "size_gb": 1}
 
@@ -37,7 +37,7 @@ def vm_xml(domain_xml, image):
 
 
 def info(path):
-    """What qemu-img says of an image."""
+    """Return the output of qemu-img info about an image."""
     return json.loads(subprocess.check_output(["qemu-img", "info", "--output=json", path]))
 
 
@@ -57,7 +57,7 @@ def test_one_call_makes_disk_and_seed_defines_and_starts(run_module, fake_host, 
     assert info(image[0])["virtual-size"] == 2**30
     assert open(seed["path"], "rb").read() == b"seed"
     assert stat.S_IMODE(os.stat(seed["path"]).st_mode) == 0o600
-    # Nothing is left of the temporary names.
+    # No temporary name is left.
     assert sorted(os.listdir(tmp_path)) == ["node0.xml", "vm-seed.iso", "vm.qcow2"]
 
     again = run_module("domain", uri=uri, xml=vm_xml, disks=[image[1]], seed=seed)
@@ -274,7 +274,8 @@ def test_absent_and_its_disks(run_module, fake_host, domain_xml, tmp_path):
 
 @pytest.mark.parametrize(("call", "changed", "check_mode"), [("info", False, True), ("info", False, False), ("undefineFlags", True, False)])
 def test_a_domain_that_somebody_removes_meanwhile_is_absent(run_module, fake_host, domain_xml, monkeypatch, call, changed, check_mode):
-    """An earlier run that Ansible gave up goes on there, or a person removes it."""
+    """An earlier run that Ansible gave up continues with the domain, or a person removes the
+    domain."""
     uri, connection = fake_host(domain_xml("vm", 7), domain_xml("other", 8))
     connection.lookupByName("vm").destroy()
     method = getattr(libvirt.virDomain, call)
@@ -310,7 +311,8 @@ def test_the_missing_binding_is_named_with_its_package(run_module, no_binding):
 
 @pytest.mark.parametrize("here", [True, False])
 def test_of_an_order_that_was_withdrawn_it_is_told_whether_the_domain_is_here(run_module, fake_host, vm_xml, image, records, here):
-    """A move withdraws the order that it ended; the next run goes on where the domain has left, as its move has been done."""
+    """A move withdraws the order that it ended. The next run continues if the domain has left,
+    because its move is done."""
     uri, connection = fake_host()
     if here:
         run_module("domain", uri=uri, xml=vm_xml, disks=[image[1]])
@@ -359,7 +361,7 @@ def test_uefi_variables_of_an_earlier_domain_are_not_taken(run_module, fake_host
         result["failed"] and f"{old} has the UEFI variables of an earlier domain of this name" in result["msg"] and result["begun"] is False
     )
     assert old.read_bytes() == b"of another" and "vm" not in names(connection)
-    # A file that somebody names is meant.
+    # The module uses an NVRAM file that the definition names.
     named = (
         text.replace("</os>", f"<nvram>{old}</nvram></os>")
         .replace("<os firmware='efi'>", "<os>")

@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Module ``_domain_backup``: what it leaves where a copy fails. The test driver copies nothing, so libvirt's part is replaced; the real one is in
-tests/lab/test_before_drain.py."""
+"""Module ``_domain_backup``: the files that it leaves if a copy fails. The test driver copies
+nothing, so the test replaces libvirt's part. tests/lab/test_before_drain.py tests the real one."""
 
 from __future__ import annotations
 
@@ -147,7 +147,10 @@ def test_a_folder_that_is_not_there(run, job, folder):
 
 @pytest.fixture
 def copied(run_module, fake_host, job, monkeypatch, tmp_path):
-    """``copied(devices, next_start)`` -> the result for a running guest with these devices, and those of its next start."""
+    """``copied(devices, next_start)`` -> the result for a running guest with these devices.
+
+    ``next_start`` are more devices that only its definition has.
+    """
     begun = []
     monkeypatch.setattr(libvirt.virDomain, "backupBegin", lambda instance, text, *more: begun.append(text))
     monkeypatch.setattr(_backup, "_rename", lambda part, path: None)

@@ -111,7 +111,7 @@ def test_the_image_stays_when_an_instance_is_removed(host):
 
 @pytest.mark.parametrize("how", ["no note", "changed", "elsewhere"])
 def test_an_image_whose_checksum_is_not_known_is_copied(host, tmp_path, how):
-    """Somebody could have given its name to anything."""
+    """A person can give the name of the image to any file."""
     if how == "no note":
         os.unlink(f"{host.image}.json")
     elif how == "changed":
@@ -124,7 +124,7 @@ def test_an_image_whose_checksum_is_not_known_is_copied(host, tmp_path, how):
 
 
 def killed(monkeypatch, host, where):
-    """A build whose host module ends there, and does nothing more."""
+    """Kill the host module at one point of a build; nothing runs after it."""
 
     class Killed(BaseException):
         pass
@@ -217,7 +217,8 @@ def test_an_image_that_cannot_be_filled_leaves_nothing(host, records):
 @pytest.mark.parametrize("noted", [True, False])
 @pytest.mark.parametrize("size", [64 * 2**20, GIB])
 def test_a_kill_after_the_clone_was_made(host, records, noted, size):
-    """Its data is that of the image, so only the note proves that it was never a disk of a guest. Nothing is written to it."""
+    """The clone has the data of the image. Only the note proves that it was never a disk of a
+    guest, and nothing is written to it."""
     host.build(2)
     (image,) = host.for_clones()
     host.ceph.images[volume(1)] = left = Image(size, "of the image", (image, "drover-whole"))

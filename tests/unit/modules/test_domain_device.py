@@ -50,7 +50,8 @@ class Guest:
         return self._run("_domain_device", uri=self._uri, uuid=UUID, state=state, **given)
 
     def refuses(self, state="present", begun=False, **given):
-        """What it says; nothing was changed, in check mode nothing at all."""
+        """Return the error message, and check that nothing was changed; check mode changes nothing
+        at all."""
         before = self.xml()
         result = self.run(state, **given)
         assert result["rc"] == 1 and result["begun"] is begun, result
@@ -145,7 +146,8 @@ def test_what_is_missing_in_one_form_only_is_attached_there(vm, flag):
 
 
 def test_a_guest_that_does_not_release_a_disk_keeps_it_in_its_definition(vm, guests):
-    """libvirt would take it out of the definition, and nobody else would know that the guest writes to it."""
+    """Otherwise libvirt removes the disk from the definition, and no record says that the guest
+    still writes to it."""
     path = qemu_img(vm.folder / "data.qcow2")
     vm.run(disk={"path": path})
     guests.releases = False
@@ -166,7 +168,7 @@ def test_f06_a_guest_that_was_asked_before_is_waited_for(vm, guests, monkeypatch
         calls.append(flags)
         if len(calls) == 1:
             guests.asked.append((domain, text))
-            # As libvirt says it on a host of another language.
+            # The message of libvirt on a host with another language.
             text = "Interner Fehler: QEMU-Befehl 'device_del' kann nicht ausgeführt werden: Device virtio-disk1 is already in the process of unplug"
             raise devices.error(libvirt.VIR_ERR_INTERNAL_ERROR, text)
         return guests._detach(domain, text, flags)
@@ -208,7 +210,7 @@ def test_no_disk_is_written_to_by_two(make, domain_xml, tmp_path):
     assert "the domain clone uses it" in vm.refuses(disk={"path": base})
     assert "the domain other uses it" in vm.refuses(disk={"path": seen})
     assert vm.run(disk={"path": seen, "readonly": True})["changed"], "several may read it"
-    # Not of a domain: an image that lies around is backed by it.
+    # No domain uses the file, but an image in its folder is backed by it.
     lonely = qemu_img(tmp_path / "lonely.qcow2")
     qemu_img(tmp_path / "child.qcow2", backing=lonely)
     assert "the image" in vm.refuses(disk={"path": lonely})
@@ -232,7 +234,7 @@ def test_a_file_that_the_host_itself_uses_is_refused(vm, tmp_path, monkeypatch):
 
 
 def test_an_image_whose_backing_file_has_no_recorded_format_is_refused(vm, tmp_path):
-    """QEMU would look into what a guest wrote there."""
+    """QEMU would follow the content that a guest wrote there."""
     base = qemu_img(tmp_path / "base.qcow2")
     middle, top = str(tmp_path / "middle.qcow2"), str(tmp_path / "top.qcow2")
     qemu_img(middle, backing=base)
@@ -284,7 +286,7 @@ def test_a_path_that_xml_does_not_keep_is_refused(vm, tmp_path, name):
 
 
 def test_a_file_that_was_there_before_stays_when_its_guest_is_deleted(vm, guests, tmp_path):
-    """That the guest writes to it proves nothing; the alias says so, which libvirt keeps."""
+    """A guest that writes to the disk proves nothing; the alias, which libvirt keeps, proves it."""
     made, there = str(tmp_path / "made.qcow2"), qemu_img(tmp_path / "there.qcow2")
     for given in ({"path": made, "size_gb": 1}, {"path": there}):
         assert vm.run(disk=given)["changed"]
@@ -340,7 +342,7 @@ def test_what_a_disk_must_not_be(vm, tmp_path):
         ({"format": "raw"}, "with format qcow2, not raw"),
     ):
         assert words in vm.refuses(disk={"path": path, **options})
-    # An empty target is none.
+    # An empty target counts as no target.
     assert not vm.run(disk={"path": path, "target": ""})["changed"]
     assert "with target vdb, not vdc" in vm.refuses("absent", disk={"path": path, "target": "vdc"})
     assert "was another file a moment ago" in vm.refuses(disk={"path": qemu_img(tmp_path / "new.qcow2"), "size_gb": None}, looked_up=[vda])
@@ -465,7 +467,7 @@ def test_what_a_medium_must_not_be(make, domain_xml, tmp_path, guests):
     assert "timed out" in vm.refuses(cdrom={"path": second, "target": "sda"}), "the definition has the old one again"
 
 
-# What is shown afterwards
+# The output after a change
 
 
 def test_the_addresses_of_a_domain_are_known_after_a_change(make, run_module, monkeypatch):

@@ -53,7 +53,7 @@ class Guest:
         return result
 
     def refuses(self, begun=False, **given):
-        """What it says."""
+        """Return the error message."""
         result = self.run(**given)
         assert result["rc"] == 1 and result.get("begun") is begun, result
         return result["msg"]
@@ -115,7 +115,8 @@ def test_it_moves_once(make, running):
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_the_image_behind_it_stays_behind_it_but_of_a_whole_copy(make, tmp_path, whole):
-    """Of one that runs: tests/lab/test_pool_drain.py, as no job of the test driver reads an image."""
+    """The image of a running guest is tested in tests/lab/test_pool_drain.py, because no job of the
+    test driver reads an image."""
     base = qemu_img(tmp_path / "base.qcow2")
     vm = make(running=False, backing=base)
     vm.done(whole=whole)
@@ -156,7 +157,8 @@ def test_an_abort_takes_everything_back(make):
 
 @pytest.mark.parametrize("aborted", [True, False])
 def test_a_disk_that_is_detached_from_the_definition_meanwhile_ends_the_move(make, aborted):
-    """Libvirt refuses to detach it from the running guest, which it copies, and not from the definition."""
+    """libvirt refuses to detach the disk from the running guest, because it copies the disk; it
+    detaches it from the definition."""
     vm = make()
     vm.guests.ready = False
     vm.done("copying", order="one")
@@ -188,7 +190,7 @@ def test_a_disk_that_a_guest_that_went_off_has_lost_ends_the_move(make):
 
 @pytest.mark.parametrize("state", ["moved", "aborted"])
 def test_a_libvirt_that_does_not_answer_is_no_disk_that_is_gone(make, monkeypatch, state):
-    """What it would have said is not known: the copy and the record stay, and the next run goes on."""
+    """The answer of libvirt is not known: the copy and the record stay, and the next run continues."""
     vm = make()
     vm.guests.ready = False
     vm.done("copying", order="one")
@@ -237,7 +239,7 @@ def test_the_next_run_begins_anew_after_the_guest_went_off(make):
 
 
 def test_a_definition_that_was_not_switched_is_mended(make):
-    """libvirt has switched the running guest over, and has died before it wrote the definition."""
+    """libvirt has switched the running guest to the copy, and died before it wrote the definition."""
     vm = make()
     vm.guests.ready = False
     vm.done("copying")
@@ -265,7 +267,7 @@ def test_what_is_not_provably_the_copy_stays(make):
 
 @pytest.mark.parametrize("what", ["removed", "moved away", "replaced"])
 def test_the_guest_is_not_switched_to_a_copy_that_has_lost_its_name(make, what):
-    """QEMU goes on writing to the file that it has open, and nobody finds that again."""
+    """QEMU continues to write to its open file, and no name leads to that file."""
     vm = make()
     vm.guests.ready = False
     vm.done("copying", order="one")
@@ -284,7 +286,7 @@ def test_the_guest_is_not_switched_to_a_copy_that_has_lost_its_name(make, what):
 
 
 def test_what_is_mounted_over_the_destination_meanwhile_ends_the_move(make, monkeypatch):
-    """In memory or not: the copy has lost its name. No new move begins there."""
+    """The copy has lost its name, in memory or not. No new move begins there."""
     vm = make()
     vm.guests.ready = False
     vm.done("copying", order="one")
@@ -297,7 +299,7 @@ def test_what_is_mounted_over_the_destination_meanwhile_ends_the_move(make, monk
 
 
 def test_the_old_file_stays_where_the_copy_has_lost_its_name(make):
-    """Somebody has switched the guest over, and has moved the file."""
+    """A person has switched the guest to the copy, and has moved the file."""
     vm = make()
     vm.guests.ready = False
     vm.done("copying")
@@ -372,7 +374,8 @@ def test_a_foreign_job_is_left_alone(make):
 
 
 def test_a_copy_that_qemu_does_not_close(make, monkeypatch):
-    """The job has ended, and its storage keeps the last writes waiting: it is drover's own, and nothing is removed or begun until it is closed."""
+    """The job has ended, and its storage delays the last writes. The job still belongs to drover;
+    nothing is removed or begun before it is closed."""
     monkeypatch.setattr(move, "ABORT", 0.3)
     vm = make()
     vm.guests.ready = False
@@ -419,7 +422,7 @@ def test_a_record_that_makes_no_sense_is_believed_by_nobody(make, change):
 
 @pytest.mark.parametrize("check_mode", [True, False])
 def test_a_domain_whose_disk_is_being_moved_is_not_removed(make, check_mode):
-    """The record in it is all that names the copy, as a store can be lost."""
+    """The store can be lost, so the record in the definition is the only place that names the copy."""
     vm = make()
     vm.guests.ready = False
     vm.done("copying")
@@ -458,7 +461,8 @@ INSIDE = {
 
 @pytest.mark.parametrize("which", INSIDE)
 def test_f1_a_source_of_which_a_copy_has_only_a_part_stays(make, which):
-    """qemu-img copies the whole file, and the definition of the copy would have none of what the source says."""
+    """qemu-img copies the whole file, and the definition of the copy would lose the settings of the
+    source element."""
     vm = make(running=False)
     text, says = INSIDE[which]
     source = f"<source file='{vm.old}'"

@@ -36,7 +36,7 @@ class OfVolumes(Guest):
     def __init__(self, run_module, uri, connection, folder, guests):
         super().__init__(run_module, uri, connection, folder, guests)
         self.ceph, self.device = Ceph(), str(folder / "dev" / NAME)
-        # What this host's devices are is what that host's files are.
+        # The devices of this host take the place of the files of a remote host.
         self.lvm = Faraway(connection, "", shared=[folder])
         # The folder of a pool of LVM is always below /dev.
         self.lvm.pool("vms", folder / "dev", kind="zfs")
@@ -99,7 +99,7 @@ def test_a_file_becomes_a_volume(make, pool, there, after):
 
 
 def test_the_origin_of_a_disk_on_the_network_is_told(make):
-    """By it the store counts the disk on its pool."""
+    """The store needs this name to count the disk on its pool."""
     vm = make()
     assert vm.done(check_mode=True, pool="ceph")["device"]["origin"] == f"rbd:192.0.2.1:/vms/{NAME}"
 
@@ -202,7 +202,7 @@ def test_the_next_run_begins_anew_after_the_guest_went_off(make, pool):
 
 
 def cut_off(vm, pool, monkeypatch):
-    """A call that ends just after the volume was made, before that is recorded."""
+    """Kill a call after it made the volume and before it recorded the volume."""
     made = move.places.create
 
     def create(*given):

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Module ``domain``: whose files it makes, takes and removes. Real image files, domains of libvirt's test driver."""
+"""Module ``domain``: the files that it makes, takes and removes. Real image files, domains of
+libvirt's test driver."""
 
 from __future__ import annotations
 
@@ -80,7 +81,7 @@ def test_an_image_that_others_only_read_is_one(run_module, fake_host, domain_xml
 
 @pytest.mark.parametrize(("image_format", "backed"), [("qcow2", False), ("qcow2", True), ("raw", False)])
 def test_a_file_that_holds_data_is_not_taken_for_a_killed_runs(run_module, fake_host, domain_xml, tmp_path, image_format, backed):
-    """It may be all that is left of somebody's instance, and would be removed with this one."""
+    """The file can be the last copy of an instance, and would be removed with this one."""
     base = qemu_img(tmp_path / "base.qcow2", size="1G")
     path = str(tmp_path / "precious")
     behind = ["-b", base, "-F", "qcow2"] if backed else []
@@ -96,7 +97,7 @@ def test_a_file_that_holds_data_is_not_taken_for_a_killed_runs(run_module, fake_
 
 
 def test_what_is_removed_is_decided_when_it_is_off(run_module, fake_host, domain_xml, tmp_path, monkeypatch):
-    """Somebody makes a clone of it while it shuts down."""
+    """A person makes a clone of the disk while the domain shuts down."""
     path = qcow2(tmp_path / "vm.qcow2")
     uri, connection = fake_host(domain_xml("vm", 7, devices=disk(path)))
     real = _power.stop
@@ -121,7 +122,8 @@ def test_a_transient_domain_is_known_before_it_is_gone(run_module, fake_host, do
 
 @pytest.mark.parametrize("check_mode", [True, False])
 def test_what_a_removed_disk_was_backed_by_is_named(run_module, fake_host, domain_xml, tmp_path, check_mode):
-    """After an evacuation libvirt has no record of the snapshots, and nobody would name these images any more. An image of a library is no news."""
+    """After an evacuation libvirt has no record of the snapshots, and no other output names these
+    images. An image of a library is not named."""
     (tmp_path / "library").mkdir()
     image = qcow2(tmp_path / "library" / "debian.qcow2")
     first = qcow2(tmp_path / "vm.qcow2", image)
@@ -144,7 +146,8 @@ def test_disks_that_are_not_to_be_removed_stay(run_module, fake_host, domain_xml
 @pytest.mark.parametrize("there", [True, False])
 @pytest.mark.parametrize("how", ["disk", "base", "volume", "media", "link", "elsewhere"])
 def test_safety_22_a_path_that_another_instance_uses_is_not_taken(run_module, fake_host, domain_xml, tmp_path, there, how):
-    """As its disk, what that is backed by, a volume, a medium, by another name, on another host; be a file there or not."""
+    """The other instance has the path as its disk, as a backing file, as a volume, as a medium, by
+    another name or on another host. The file may exist or not."""
     (tmp_path / "folder").mkdir()
     os.symlink(tmp_path / "folder", tmp_path / "other-name")
     path = str(tmp_path / "folder" / "db.qcow2")
@@ -173,7 +176,8 @@ def test_safety_22_a_path_that_another_instance_uses_is_not_taken(run_module, fa
 
 
 def test_safety_22_an_undo_removes_the_very_file_that_was_made_and_no_other(run_module, fake_host, domain_xml, tmp_path, monkeypatch):
-    """While its start fails somebody else puts another file in its place, and has the first one locked by its new name."""
+    """While the start fails, another program puts another file in place of the disk, and locks the
+    first file by its new name."""
     path, given_away = str(tmp_path / "vm.qcow2"), str(tmp_path / "taken.qcow2")
     uri, connection = fake_host()
 
@@ -190,7 +194,7 @@ def test_safety_22_an_undo_removes_the_very_file_that_was_made_and_no_other(run_
 
 
 def test_safety_22_an_undo_keeps_what_somebody_else_runs_with(run_module, fake_host, domain_xml, tmp_path, monkeypatch):
-    """The guest of another host that took the file for its own, which its QEMU has locked."""
+    """A guest of another host took the file as its own, and its QEMU has locked the file."""
     path, holders = str(tmp_path / "vm.qcow2"), []
     uri, connection = fake_host()
 
@@ -223,7 +227,8 @@ def test_safety_20_no_password_of_a_console_in_a_difference_or_a_result(run_modu
 
 
 def test_b5_two_nodes_of_one_device_are_one_disk(run_module, fake_host, domain_xml, tmp_path):
-    """A node may be made anywhere, and has a number of its own; what tells the device is another number."""
+    """A node can be made in any folder, and has its own inode number; only the device number
+    identifies the device."""
     try:
         for name in ("one", "two"):
             os.mknod(tmp_path / name, stat.S_IFBLK | 0o600, os.makedev(7, 200))
@@ -248,7 +253,8 @@ def test_b5_two_nodes_of_one_device_are_one_disk(run_module, fake_host, domain_x
 @pytest.mark.parametrize("kind", ["qcow2", "luks"])
 @pytest.mark.parametrize("copied", [False, True])
 def test_f1_no_disk_is_made_of_an_encrypted_image(run_module, fake_host, domain_xml, tmp_path, kind, copied):
-    """The new disk has no key of it: neither as its backing file nor as a copy could a guest read it."""
+    """The new disk has no key of the library image: a guest could read it neither as a backing file
+    nor as a copy."""
     image, prefix = tmp_path / "golden", "" if kind == "luks" else "encrypt."
     encrypted = ["encrypt.format=luks"] if prefix else []
     options = ",".join([*encrypted, f"{prefix}key-secret=s", f"{prefix}iter-time=10"])

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Module ``domain`` makes the mediated devices of a domain and removes them with it, and only those that the collection made."""
+"""Module ``domain`` makes the mediated devices of a domain and removes them with the domain. It
+removes no others."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def test_they_are_made_before_the_start_and_come_back_with_the_host(run_module, 
 
 
 def test_one_that_is_only_defined_is_started(run_module, fake_host, gpus, xml):
-    """A run that made it was ended before it was there."""
+    """A run was killed after it made the device and before it recorded that."""
     uri, dummy = fake_host()
     gpus.add(OURS, PARENT, KIND, active=False)
     assert run_module("domain", uri=uri, xml=xml(OURS), mdevs=wanted(OURS))["rc"] == 0
@@ -84,7 +85,7 @@ def test_one_that_another_domain_names_stays(run_module, fake_host, gpus, xml):
     run_module("domain", uri=uri, xml=xml(OURS, MORE), state="present")
     result = run_module("domain", uri=uri, name="vm", state="absent", force=True)
     assert list(gpus.there()) == [OURS]
-    # Warnings gather over the runs of one process.
+    # Warnings of all runs of one process are collected.
     assert f"The mediated device {OURS} of vm stays on " in str(result["warnings"][-1]) and "other names it." in str(result["warnings"][-1])
 
 

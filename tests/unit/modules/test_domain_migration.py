@@ -23,7 +23,7 @@ NOSUCH = "00000000-0000-4000-8000-000000000099"
 
 @pytest.fixture
 def migrate(run_module, tmp_path):
-    """The module on ``test:///default`` with records of its own."""
+    """Return a function that runs the module on ``test:///default`` with its own folder of records."""
     return lambda **arguments: run_module("_domain_migration", uri="test:///default", run_dir=str(tmp_path / "run"), **arguments)
 
 
@@ -66,7 +66,8 @@ def test_a_dead_worker_is_replaced_by_one_that_only_finds_out(migrate, tmp_path)
     path = tmp_path / "run" / f"{NOSUCH}.json"
     record = json.loads(path.read_text())
     path.write_text(json.dumps({**record, "status": "running", "phase": "preparing", "finished_at": None}))
-    # The worker of the first call may hold its lock for another moment; then one is to ask again.
+    # The worker of the first call may still hold its lock for a moment; then the test repeats the
+    # call.
     for _dummy in range(3):
         result = migrate(follow=[NOSUCH], wait=5)
         if result["finished"]:
@@ -129,7 +130,7 @@ def test_the_missing_binding_is_named_with_its_package(migrate, no_binding):
 def test_aborting_what_was_never_begun(migrate):
     result = migrate(abort=[move(NOSUCH, migration="m1")], wait=20)
     (answer,) = result["moves"]
-    # It is nowhere, which is no reason to call it aborted at its source: the state says so.
+    # The domain is on no host, so the state is not "aborted at its source".
     assert (result["changed"], answer["status"], answer["source_state"]) == (True, "cancelled", "absent")
     again = migrate(abort=[move(NOSUCH, migration="m1")], wait=20)
     assert (again["changed"], again["moves"][0]["status"]) == (False, "cancelled")

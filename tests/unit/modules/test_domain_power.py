@@ -46,7 +46,7 @@ def test_several_at_once(run_module, host):
 
 @pytest.mark.parametrize("check_mode", [False, True])
 def test_safety_a_domain_that_libvirt_would_forget_is_not_shut_down(run_module, fake_host, domain_xml, check_mode):
-    """It is transient: somebody made it with virsh create, or has undefined it while it ran."""
+    """The domain is transient: a person made it with virsh create, or undefined it while it ran."""
     uri, connection = fake_host(domain_xml("one", 1))
     connection.createXML(domain_xml("two", 2), 0)
     given = {"uri": uri, "domains": [{"uuid": uuid(1)}, {"uuid": uuid(2)}], "check_mode": check_mode}
@@ -57,7 +57,7 @@ def test_safety_a_domain_that_libvirt_would_forget_is_not_shut_down(run_module, 
     alone = {"uri": uri, "uuid": uuid(2), "check_mode": check_mode}
     refused = run_module("domain", state="stopped", **alone)
     assert (refused["rc"], refused["begun"]) == (1, False) and "virsh define two.xml" in refused["msg"]
-    # To be rid of it is another matter.
+    # A removal of the transient domain is allowed.
     assert run_module("domain", state="absent", force=True, timeout=0, **alone)["changed"] is True
     assert ("two" in states(connection)) is check_mode
 
@@ -101,10 +101,11 @@ def test_bad_arguments_are_told_in_words(run_module, more, words):
 
 
 class Forgetful:
-    """A connection and a domain of it whose soft reboot goes wrong: the guest is off instead of reset.
+    """A connection and a domain of it. The soft reboot of the domain fails: the guest is off
+    afterwards.
 
-    :param tells: whether a reset is told all the same.
-    :param dies: how often it goes off again after it was started.
+    :param tells: True if libvirt reports the reset all the same.
+    :param dies: number of times that the domain goes off again after a start.
     """
 
     def __init__(self, tells, dies):
@@ -118,7 +119,7 @@ class Forgetful:
 
     def info(self):
         self.looks += 1
-        # Seen running once more before it is off.
+        # It runs at one more look, and then it is off.
         if self.tells and self.looks == 3:
             self.on = False
         if self.created and self.dies >= self.created:

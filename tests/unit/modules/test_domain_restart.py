@@ -20,7 +20,7 @@ UUID = "00000000-0000-4000-8000-000000000007"
 
 @pytest.fixture
 def order(domain_xml, tmp_path):
-    """A domain ``vm`` whose disk is there."""
+    """Return the order for a domain ``vm`` with a disk that exists."""
     path = tmp_path / "vm.qcow2"
     path.touch()
     devices = f"<disk type='file' device='disk'><source file='{path}'/><target dev='vda'/></disk>"
@@ -63,7 +63,8 @@ def test_defined_and_left_off_and_started_later(run_module, fake_host, order):
 
 
 def test_suspected_3_what_was_withdrawn_begins_nothing(run_module, fake_host, order, domain_xml):
-    """Its controller is dead, and the call is still at work on others: what a later run has withdrawn is left out."""
+    """The controller is dead, and its call still works on other domains. The call leaves out the
+    orders that a later run withdrew."""
     uri, connection = fake_host()
     other = {**order, "uuid": "00000000-0000-4000-8000-000000000008", "name": "vm2", "xml": domain_xml("vm2", 8), "files": []}
     call = [{**other, "order": "first"}, {**order, "order": "first"}]
@@ -81,7 +82,7 @@ def test_suspected_3_what_was_withdrawn_begins_nothing(run_module, fake_host, or
 
 
 def test_suspected_3_nothing_is_withdrawn_from_a_call_that_is_at_work(run_module, fake_host, order):
-    """Whoever looks is told so, and takes nothing for absent."""
+    """The result of the look is "busy"; the domain does not count as absent."""
     uri, connection = fake_host()
     lock = Records().lock(UUID)
     try:

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Module ``domain_restart``: nothing is started over disks that are not what they were. Real images, libvirt's test driver."""
+"""Module ``domain_restart`` starts no domain if its disks have changed. Real images, libvirt's test
+driver."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ def test_safety_05_a_local_base_is_the_same_by_its_content(start, tmp_path, know
 
 
 def test_suspected_1_a_snapshot_that_was_made_since_the_last_discovery(start, tmp_path):
-    """The domain was seen with the disk that is by now only what the newest image is backed by."""
+    """The store knows the domain with a disk that is now only a backing file of the newest image."""
     old = qemu_img(tmp_path / "vm.qcow2")
     qemu_img(tmp_path / "vm.backup", backing=old)
     status, message = start(disk(old), [])
@@ -72,7 +73,8 @@ def test_suspected_1_a_snapshot_that_was_made_since_the_last_discovery(start, tm
 
 @pytest.mark.parametrize("made", ["whole", "not whole", "not yet", "two", "of another one"])
 def test_c1_a_snapshot_that_was_made_when_the_host_died(start, tmp_path, made):
-    """All data are to be read through its image, whether or not the guest was switched over to it."""
+    """The image of the snapshot must be the way to all data, also if the guest was not switched to
+    it yet."""
     old = qemu_img(tmp_path / "vm.qcow2")
     new = tmp_path / f"{UUID}-vda-before-00aa.qcow2"
     if made in ("whole", "two"):
@@ -154,7 +156,8 @@ RBD = (
 
 @pytest.fixture
 def far(monkeypatch):
-    """A pool of Ceph, which the test driver does not have: what libvirt says of it. Names of volumes, state and calls can be set."""
+    """A pool of Ceph, which the test driver does not have. The test sets names of volumes, state
+    and calls."""
 
     class Pool:
         def __init__(self):
@@ -220,14 +223,15 @@ def test_storage_what_came_from_the_dead_host_itself(start, tmp_path):
 
 
 def left(connection):
-    """The definition of vm that is here, by its disk; None where there is none."""
+    """Return the disk of the definition of vm on this host; None without a definition."""
     domains = {each.name(): each for each in connection.listAllDomains(0)}
     return hypervisors.disks_of(domains["vm"])[0] if "vm" in domains else None
 
 
 @pytest.fixture
 def old_definition(run_module, fake_host, domain_xml, tmp_path):
-    """``old_definition(path, ...)``: vm comes to its old host again, which has kept a definition of it with the base of today's disk."""
+    """``old_definition(path, ...)``: vm comes back to its old host, and the host still has a
+    definition of vm with the base of today's disk."""
     base = qemu_img(tmp_path / "vm.qcow2")
     top = qemu_img(tmp_path / "vm.after", backing=base)
 
@@ -246,7 +250,7 @@ def old_definition(run_module, fake_host, domain_xml, tmp_path):
 
 @pytest.mark.parametrize("running", [True, False])
 def test_b1_an_old_definition_is_not_started_in_place_of_the_newest(old_definition, running):
-    """Its disk is below that of today by now: who writes to it destroys both."""
+    """The disk of the old definition is now below today's disk; a write to it destroys both."""
     answer, connection = old_definition(running=running)
     assert answer["status"] == "restarted" and answer["state"] == ("running" if running else "shutoff"), answer["message"]
     assert left(connection) == old_definition.top and "in place of an old definition of it" in answer["message"]
@@ -258,7 +262,7 @@ def test_b1_a_dry_run_leaves_the_old_definition(old_definition):
 
 
 def test_b1_an_old_definition_that_is_not_replaced_stays_as_it_was(old_definition, monkeypatch):
-    """It is nothing that this evacuation has made."""
+    """The definition is not one that this evacuation made."""
     answer, connection = old_definition(files=["/nowhere/vm.qcow2"])
     assert answer["status"] == "uncertain" and "does not have /nowhere/vm.qcow2" in answer["message"]
     assert left(connection) == old_definition.base

@@ -47,7 +47,7 @@ def write(domain, inner, place):
 
 
 def written(domain):
-    """(what the running domain has, what its definition has)."""
+    """Return (settings of the running domain, settings of its definition)."""
     flags = (0, libvirt.VIR_DOMAIN_XML_INACTIVE)
     return tuple(_domain_xml.parse_domain(domain.XMLDesc(flag))["metadata"] for flag in flags)
 
@@ -80,7 +80,7 @@ def test_other_metadata_stays(change, host):
 
 
 def test_the_running_domain_counts_and_its_definition_follows(change, host):
-    """Somebody has changed one of them with virsh metadata."""
+    """A person has changed one of the two forms with virsh metadata."""
     domain = host[1].lookupByName("one")
     write(domain, "<labels>tier=db</labels>", LIVE)
     write(domain, "<move>never</move><labels>tier=web</labels>", CONFIG)
@@ -182,7 +182,7 @@ def test_labels_of_an_odd_form_are_warned_of(change, host, inner, labels, odd):
     write(domain, inner, LIVE | CONFIG)
     found, said = controller_labels.from_metadata(written(domain)[0], "Instance one")
     assert found == labels and len(said) == 1 and odd in said[0]
-    # It stays as it is until a label is changed, and is not lost then.
+    # It stays until a label is changed, and is not lost then.
     assert change(labels or {"never": None})["changed"] is False
     assert change({"new": "1"})["domains"][0]["labels"] == {**labels, "new": "1"}
     assert [odd in each["labels"] for each in written(domain)] == [True, True]

@@ -109,7 +109,8 @@ def test_a_disk_grows_and_never_shrinks(run_module, vm, disk):
 @pytest.mark.parametrize("way", ["domain", "_domain_device"])
 @pytest.mark.parametrize("check_mode", [True, False])
 def test_f3_a_size_is_not_given_to_another_file_of_the_running_guest(run_module, vm, disk, domain_xml, monkeypatch, way, check_mode):
-    """The file of the definition has 1 GiB, and that of the guest 5: with 3 GiB it would lose what is behind them."""
+    """The file of the definition has 1 GiB, and the file of the guest 5 GiB: a size of 3 GiB would
+    cut the guest's data."""
     uri, connection = vm
     other, resized = f"{disk}.new", []
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", other, "5G"], check=True)
@@ -125,7 +126,8 @@ def test_f3_a_size_is_not_given_to_another_file_of_the_running_guest(run_module,
 
 
 def test_images_that_others_need_are_kept(run_module, fake_host, domain_xml, tmp_path):
-    """What another domain here is backed by, what one of another hypervisor uses, and what is not its own."""
+    """Kept are the backing files of another domain here, the images of another hypervisor's domain,
+    and images of other owners."""
     names = ("own", "base", "far", "top", "clone")
     paths = {name: str(tmp_path / f"{name}.qcow2") for name in names}
     for name in ("own", "base", "far"):

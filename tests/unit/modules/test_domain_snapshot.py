@@ -150,13 +150,13 @@ def test_law_what_another_one_is_backed_by_is_not_written_to(vm, domain_xml):
     vm.connection.defineXML(domain_xml("clone", 8, devices=disk(clone)))
     assert f"would change {base}: the domain clone uses it" in vm.refuses("absent")
     vm.connection.lookupByName("clone").undefine()
-    # By what the store knows of other hosts.
+    # The store knows the use on other hosts.
     assert "a domain of another hypervisor uses it" in vm.refuses("absent", used_elsewhere=[base])
     assert vm.done("absent", "one")["changed"] and vm.has(base, 2)
 
 
 def test_walk_f23_a_dry_run_removes_what_the_run_removes(vm):
-    """What another host needs stays in both."""
+    """An image that another host needs stays in both."""
     vm.write(1)
     vm.done("present", "one")
     vm.write(2)
@@ -187,7 +187,8 @@ def test_a_merge_that_was_cut_off_goes_on(vm, monkeypatch):
     monkeypatch.setattr(_images, "commit", killed)
     assert vm.refuses("absent", begun=True) == "Killed." and vm.active == top and vm.has(top, 1, 2)
     monkeypatch.setattr(_images, "commit", commit)
-    # As after the definition was changed, and before the file was removed: what became of it nothing proves.
+    # A run was killed after it changed the definition and before it removed the file; nothing
+    # proves the state of the file.
     text = vm.domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
     vm.connection.defineXML(text.replace(top, base))
     assert "which is not directly over" in vm.refuses("reverted")
@@ -229,7 +230,8 @@ def qemu_img_of(*words):
 @pytest.mark.parametrize("newest", [True, False])
 @pytest.mark.parametrize("check_mode", [True, False])
 def test_f1_a_merge_does_not_lose_what_is_in_the_image(vm, inside, newest, check_mode):
-    """A merge writes what the guest sees into the image below, and the image goes with all that is in it."""
+    """A merge writes the guest's view into the image below, and removes the image with all its
+    content."""
     vm.write(1)
     vm.done("present", "one")
     vm.write(2)
@@ -267,7 +269,8 @@ def test_f1_the_bitmaps_of_drover_keep_no_image(vm):
 
 @pytest.mark.parametrize("only", ["running", "next start"])
 def test_f3_a_disk_of_one_definition_alone_gets_no_image_by_chance(vm, domain_xml, only):
-    """libvirt makes an image for each disk of the running guest, also for one that the request does not name."""
+    """libvirt makes an image for each disk of the running guest, also for a disk that the request
+    does not name."""
     one = disk(vm.active)
     both = one + disk(qemu_img(vm.folder / "vdb.qcow2"), "vdb")
     vm.connection.defineXML(domain_xml("vm", 7, devices=both if only == "running" else one))

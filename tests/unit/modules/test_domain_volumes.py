@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A build that was killed while it made a volume of LVM or ZFS: what it has made goes when its order is withdrawn, and nothing else."""
+"""A build that was killed while it made a volume of LVM or ZFS. A withdrawal of its order removes
+its volumes, and no others."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ DISK = {"pool": "vms", "volume": NAME, "size_gb": 1}
 
 
 class Killed(BaseException):
-    """The module is no more."""
+    """The exception that stands for the kill of the module."""
 
 
 @pytest.fixture(params=["logical", "zfs"])
@@ -38,7 +39,7 @@ def build(run_module, uri, xml, order, **more):
 
 @pytest.fixture
 def killed(host, run_module, domain_xml, monkeypatch, records, request):
-    """A build was killed after it had made the volume: no line of it runs after that."""
+    """Kill the build after it made the volume: no line of it runs after that."""
     uri, pool = host
     made = Unfinished.made
 
@@ -56,7 +57,7 @@ def killed(host, run_module, domain_xml, monkeypatch, records, request):
     with pytest.raises(Killed):
         build(run_module, uri, domain_xml("vm", 7), "first")
     monkeypatch.setattr(Unfinished, "made", made)
-    # What it has undone while it ended is there again.
+    # Make the volume again if the end of the module removed it.
     if NAME not in pool.listVolumes():
         make_volume(pool)
     for name, text in kept[0].items():

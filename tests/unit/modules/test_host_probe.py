@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Module ``host_probe``: who answers, who is silent, who could not be asked; which disks are in use."""
+"""Module ``host_probe``: hosts that answer, hosts that are silent, probes that failed; disks in
+use."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def test_a_closed_port_is_an_answer(run_module):
 
 
 def test_a_name_that_is_not_known_is_no_silence(run_module, listening):
-    """Rule S2: a peer that cannot look a name up has not seen that the host is dead."""
+    """Rule S2: a peer that cannot look up a name has not seen that the host is dead."""
     found = run_module("_host_probe", addresses=["nowhere.invalid"], port=listening, timeout=1)
     assert found["reached"] is None and "no name that is known here" in found["message"]
     assert run_module("_host_probe", addresses=["nowhere.invalid", "127.0.0.1"], port=listening)["reached"] is True
@@ -77,7 +78,7 @@ def test_a_lock_of_another_process_is_seen(run_module, tmp_path, listening):
         assert holder.stdout.readline() == b"held\n"
         found = run_module("_host_probe", **given)
         assert (found["storage"], found["in_use"]) == ("active", [str(disk)])
-        with open(free, "r+b") as mine:  # asking takes nothing
+        with open(free, "r+b") as mine:  # the probe takes no lock
             fcntl.lockf(mine, fcntl.LOCK_EX | fcntl.LOCK_NB)
     finally:
         holder.stdin.close()
@@ -97,6 +98,6 @@ def test_no_lock_proves_something_only_with_a_lock_manager(tmp_path):
     assert not _probe.locked_by_libvirt(str(settings))
     settings.write_text('user = "root"\nlock_manager = "lockd"\n')
     assert _probe.locked_by_libvirt(str(settings))
-    # Its leases are in files of its own: no lock on a disk proves nothing.
+    # sanlock keeps its leases in separate files: a disk without a lock proves nothing.
     settings.write_text('lock_manager = "sanlock"\n')
     assert not _probe.locked_by_libvirt(str(settings))

@@ -75,7 +75,7 @@ def test_the_facts_are_those_of_the_contract(run_module, default_host):
     assert cpu.pop("cluster") in (None, 0)
     assert cpu == {"id": 1, "socket": 0, "die": 0, "core": 1, "siblings": [1]}
     pages = host["numa_cells"][0]["pages"][0]
-    # The test driver of a newer libvirt tells free pages.
+    # The test driver of a newer libvirt reports free pages.
     assert pages.pop("free") in (None, 7)
     assert pages == {"size_kb": 4, "count": 524288}
     assert ["i686", "test", "hvm"] in host["supported_instances"]
@@ -148,7 +148,7 @@ def test_names_with_odd_characters_and_metadata(run_module, domain_xml, fake_hos
 
 
 class Counter:
-    """Counts the calls that reach libvirt's C library, by name."""
+    """Count the calls that reach libvirt's C library, by name."""
 
     def __init__(self, monkeypatch):
         self.calls = collections.Counter()
@@ -180,12 +180,14 @@ def test_the_number_of_calls_does_not_grow_with_the_domains(run_module, domain_x
         assert len(run_module("hypervisor_info", uri=many)["hypervisor"]["domains"]) == 40
         large = +counter.calls
     for calls in (small, large):
-        # Read from the objects that libvirt has handed out already; no call to the hypervisor. Python frees some of them later.
+        # These read objects that libvirt has already returned, without a call to the hypervisor.
+        # Python frees some of them later.
         for name in [each for each in calls if each.endswith("Free")]:
             del calls[name]
         for name in ("virDomainGetName", "virDomainGetUUIDString", "virDomainRef", "virGetLastError"):
             calls.pop(name, None)
-    # The XML has no bulk form: of each that runs, as it runs and as it would be started.
+    # There is no bulk call for the XML: one call for each running domain's live form, and one for
+    # its definition.
     assert small.pop("virDomainGetXMLDesc") == 4
     assert large.pop("virDomainGetXMLDesc") == 80
     assert small == large
@@ -245,7 +247,8 @@ def test_a_domain_that_vanishes_while_it_is_read_is_left_out(run_module, domain_
 
 
 def test_all_files_of_a_domain_are_told(run_module, domain_xml, fake_host, monkeypatch, tmp_path):
-    """Those that are no disks, and those that only the running domain, its snapshots or its saved memory have."""
+    """The module reports files that are no disks, and files that only the running domain, its
+    snapshots or its saved memory have."""
     base, hot = qemu_img(tmp_path / "base.qcow2"), str(tmp_path / "hot.qcow2")
     qemu_img(hot, backing=base)
     for name in ("vda", "vars", "log"):
@@ -294,7 +297,7 @@ def test_all_files_of_a_domain_are_told(run_module, domain_xml, fake_host, monke
     domain.destroy()
     (told,) = run_module("hypervisor_info", uri=uri)["hypervisor"]["domains"]
     assert hot not in [each["path"] for each in told["other_files"]]
-    # What its memory was saved with, and what cannot be read of that.
+    # The files of the saved memory's definition, and an unreadable one.
     domain.create()
     domain.managedSave(0)
     saved = real(domain, 0).replace("</devices>", f"{disk(hot, 'vdb')}</devices>")
@@ -364,7 +367,7 @@ def test_disk_available_least_counts_what_images_may_still_grow(run_module, doma
 def test_a_bad_uri_is_one_sentence(run_module, uri, words):
     result = run_module("hypervisor_info", uri=uri)
     assert result["rc"] == 1
-    # Where a libvirtd runs, it is asked about a URI that the library does not know, and only root may ask it.
+    # A running libvirtd gets URIs that the library does not know, and only root may connect to it.
     assert words in result["msg"] or (os.geteuid() and "Permission denied. Run with become: true" in result["msg"])
     assert "Traceback" not in result["msg"]
 
@@ -391,7 +394,7 @@ def test_hosts_that_ssh_cannot_reach_are_a_warning(run_module, default_host, mon
     ]
     monkeypatch.setattr(_migration_reach, "_settings", lambda where: {"identityfile": ["/nowhere/id"]})
     found = run_module("hypervisor_info", uri="test:///default", migration_trust={"host": "kvm1", "peers": peers})
-    # Warnings of modules that ran before in this process are there too.
+    # Warnings of modules that ran before in this process are in the list too.
     (warning,) = [text for text in map(str, found["warnings"]) if "cannot reach" in text]
     assert (
         "kvm1 cannot reach kvm2: no SSH key. Migrations from kvm1 to there will be refused; run the playbook drover.compute.migration_t"
@@ -408,7 +411,7 @@ def test_a_home_that_hangs_does_not_hold_up_the_reading(run_module, default_host
 
 
 def test_what_is_free_in_a_folder_is_asked_of_its_file_system(run_module, fake_host, domain_xml, tmp_path):
-    """libvirt tells what it has read last, which is older than what others have written there or removed since."""
+    """libvirt reports its last reading, which is older than later writes and removals of others."""
     uri, connection = fake_host(domain_xml("web", 1))
     for name, kind in (("fast", "dir"), ("gone", "dir"), ("off", "dir"), ("vms", "logical")):
         path, source = tmp_path / name, "<source><device path='/dev/sdz'/><name>vms</name></source>" if kind == "logical" else ""

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Images in the cache of a hypervisor: whole and right or not there, one download, and nothing removed that somebody needs."""
+"""Images in the cache of a hypervisor: an image is whole and right, or absent; it is downloaded
+once; an image in use is not removed."""
 
 from __future__ import annotations
 
@@ -88,7 +89,7 @@ URI = "qemu+ssh://root@kvm2/system"
 
 @pytest.fixture
 def kvm2(tmp_path, monkeypatch):
-    """Another hypervisor, with files of its own, that has the image in its cache."""
+    """Return another hypervisor with its own files, which has the image in its cache."""
     found = Faraway(None, tmp_path / "kvm2")
     found.write(f"/srv/_base/{DIGITS}", CONTENT)
     found.getHostname, found.close = lambda: "kvm2", lambda: None
@@ -128,7 +129,7 @@ def test_a_copy_from_another_hypervisor_goes_on_where_a_call_ended(folder, kvm2)
 
 @pytest.mark.parametrize("longer", [b"", b"more"])
 def test_another_content_of_another_hypervisor_is_refused_and_removed(bring, folder, kvm2, longer):
-    """What one hypervisor says of a file is not believed."""
+    """The module checks the content that another hypervisor gives."""
     kvm2.write(f"/srv/_base/{DIGITS}", CONTENT[:-1] + bytes([CONTENT[-1] ^ 1]) + longer)
     found = bring(peer=URI, path=f"/srv/_base/{DIGITS}")
     assert found["failed"] and found["other_content"] is True and f"What /srv/_base/{DIGITS} of kvm2 gives" in found["msg"]
@@ -272,7 +273,7 @@ def test_a_file_of_somebody_else_is_never_overwritten(bring, server, folder):
     found = bring(url=server.url)
     assert found["failed"] and "is not the image debian-12: its checksum is another one. Nothing was overwritten" in found["msg"]
     assert (folder / "_base" / DIGITS).read_bytes() == b"mine"
-    # With the right content it is taken, and stays theirs.
+    # An image with the right content is used, and stays the property of its owner.
     (folder / "_base" / DIGITS).write_bytes(CONTENT)
     assert bring(url=server.url)["changed"] is False and names(folder) == [DIGITS]
 
@@ -322,7 +323,7 @@ def clean(run_module, folder, fake_host):
 
 
 def unused(folder):
-    """All was used long ago."""
+    """All images were last used long ago."""
     for name in names(folder):
         then = time.time() - OLD
         if name.endswith(".json") or name.startswith("."):

@@ -1,9 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The domains with which libvirt tests itself: each is read, what binds it to its host is named, and the planner has the reason.
+"""Test domains of libvirt: the module reads each, names its ties to the host, and the planner has
+the reason.
 
-tests/setup/libvirt_domains.sh fetches them. Nothing of them is in the repository. ``LIBVIRT_DOMAINS`` may name another folder of domains.
+tests/setup/libvirt_domains.sh downloads them. The repository contains none of them.
+``LIBVIRT_DOMAINS`` may name another folder of domains.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ from ansible_collections.drover.compute.tests.unit.store import fleets
 pytestmark = pytest.mark.long
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
-#: An element with an attribute, as a path of ElementTree, that is of the host: it never moves and is lost with its host, or moves only off.
+#: Paths of ElementTree to elements with an attribute that belong to the host. Such a domain never
+#: moves and is lost with its host, or moves only while it is off.
 BOUND = {
     "shared memory": ".//devices/shmem",
     "NVMe disk": ".//devices/disk[@type='nvme']",
@@ -58,7 +61,7 @@ BOUND = {
         for kind in ("dev", "file", "pipe")
     },
 }
-#: Sources on which a guest waits for connections: looked up at the destination.
+#: Sockets on which a guest waits for connections; the destination resolves their address.
 BINDS = ".//devices/*/source[@mode='bind']"
 OF_LIBVIRT = ("/var/lib/libvirt/", "/run/libvirt/", "/var/run/libvirt/")
 
@@ -82,7 +85,7 @@ def domains():
         try:
             root = ET.parse(path).getroot()
         except ET.ParseError:
-            # libvirt tests what it refuses, too.
+            # The files also contain XML that libvirt must refuse.
             continue
         if root.tag == "domain" and root.find("name") is not None:
             found[path.stem[:60]] = ET.tostring(root, encoding="unicode")
@@ -110,13 +113,14 @@ def test_f2_each_domain_is_read_and_what_is_of_the_host_binds_it(domains):
             elif source.get("service") and source.get("service") != "0":
                 free += [] if any(each.kind == reading.PORT for each in found) else [f"{name}: port {source.get('service')}"]
     assert not free
-    # A path that no domain has would prove nothing.
+    # A path that is in no domain would prove nothing.
     assert len(seen) >= 20, set(BOUND) - seen
 
 
 @pytest.fixture(scope="module")
 def host(domains, tmp_path_factory):
-    """(the facts of a host of the test driver that has these domains, {name: XML as that host shows it})."""
+    """Return (the facts of a host of the test driver that has these domains, {name: XML as that
+    host shows it})."""
     folder = tmp_path_factory.mktemp("libvirt-domains")
     libvirt.registerErrorHandler(lambda *_: None, None)
     connection, shown = libvirt.open("test:///default"), {}
@@ -131,7 +135,7 @@ def host(domains, tmp_path_factory):
         try:
             domain = connection.defineXML(ET.tostring(root, encoding="unicode"))
         except libvirt.libvirtError:
-            # What this driver does not take.
+            # This driver refuses the domain.
             continue
         shown[name] = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_SECURE)
         (folder / f"{name}.xml").write_text(shown[name], encoding="utf-8")
@@ -150,12 +154,12 @@ def test_f2_a_host_that_has_them_all_is_discovered_and_the_planner_names_the_rea
     url = f"sqlite:///{tmp_path / 'store.db'}"
     Store.open(url).upgrade()
     fleets.discover(url, fleets.host("lv2", vcpus=4096, memory_mb=2**24))
-    # As a discovery of that host does, by a module that runs in this process.
+    # The module runs in this process, as in a discovery of that host.
     monkeypatch.setattr(compute_node.ActionModule, "_execute_module", lambda self, module_name, **more: {"hypervisor": facts})
     run("compute_node", {"inventory_hostname": "lv1"}, store_url=url)
     with Store.open(url).read() as connection:
         known = {each["name"] for each in instances.listing(connection, "lv1")}
-    # One has 8 EiB of memory, and is left out with a sentence.
+    # One domain has 8 EiB of memory; the module leaves it out and says so.
     assert len(set(shown) - known) <= 3 and known <= set(shown)
     with Store.open(url).read() as connection:
         question = DrainQuestion(Policy.from_mapping({}), MigrationLimits())

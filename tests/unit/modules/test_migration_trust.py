@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Module ``_migration_trust``: what it writes into the home of an account, and what it leaves alone."""
+"""Module ``_migration_trust``: the files that it writes into the home of an account, and the files
+that it does not touch."""
 
 from __future__ import annotations
 
@@ -73,7 +74,8 @@ def test_a_link_and_a_mode_stay(run_module, home):
 
 
 def test_only_the_account_of_the_uri_accepts_keys(run_module, home):
-    """Accounts connect, and one of them is logged in to: others accept nothing, and lines of an earlier URI go."""
+    """Several accounts connect, and one account accepts logins. The others accept none, and lines
+    of an earlier URI are removed."""
     run_module("_migration_trust", state="present", host="kvm1", peers=fleet())
     run_module("_migration_trust", state="present", host="kvm1", peers=fleet(uri="qemu+ssh://drover@kvm1/system"))
     assert files(home)["authorized_keys"] == "" and files(home)["known_hosts"].count("\n") == 2

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Module ``_pool_contents``: what is in a storage pool, and who needs it. Real image files, pools and domains of libvirt's test driver."""
+"""Module ``_pool_contents``: the files of a storage pool, and their users. Real image files, pools
+and domains of libvirt's test driver."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ CDROM = "<disk type='file' device='cdrom'><source file='{}'/><target dev='sda' b
 
 @pytest.fixture
 def listed(run_module, fake_host, domain_xml, tmp_path):
-    """Make the pool fast, have domains with these devices, and list it."""
+    """Make the pool fast and domains with these devices, and list the pool."""
     folder = tmp_path / "fast"
     folder.mkdir()
 
@@ -37,7 +38,8 @@ def paths(found):
 
 
 def test_all_that_a_domain_needs_is_listed(listed, tmp_path):
-    """Disks, images behind them, media and what is not there any more; links and folders lead to them."""
+    """The list has disks, images behind them, media and missing files, also through links and
+    folders."""
     folder = listed.folder
     base = qemu_img(folder / "base.qcow2")
     own = qemu_img(folder / "own.qcow2", backing=base)
@@ -66,7 +68,7 @@ def test_an_empty_pool_lists_nothing(listed, tmp_path):
 
 
 def test_an_image_of_nobody_is_no_domains(listed):
-    """Of a base that only such an image is backed by, that is said."""
+    """The list says so if only such an image is backed by a base."""
     base = qemu_img(listed.folder / "base.qcow2")
     top = qemu_img(listed.folder / "top.qcow2", backing=base)
     found = listed()
@@ -101,7 +103,7 @@ def test_a_mount_that_is_not_there_is_not_an_empty_pool(run_module, fake_host, t
 
 
 def test_volumes_that_are_no_files_are_listed_by_libvirt(run_module, fake_host, domain_xml, tmp_path):
-    """Of LVM, as the test driver has it: a volume that a domain has, and one that none has."""
+    """Volumes of LVM, as the test driver has them: one belongs to a domain, one belongs to none."""
     pool = "<pool type='logical'><name>vg</name><source><name>vg</name></source><target><path>/dev/vg</path></target></pool>"
     uri, connection = fake_host(
         domain_xml("vm", 1, devices=disk("/dev/vg/mine", kind="raw").replace("type='file'", "type='block'").replace("file=", "dev="))

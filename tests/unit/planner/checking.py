@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A checker of plans that shares nothing with the planner: it acts them out by the rules."""
+"""A checker of plans that shares no code with the planner: it carries plans out by the rules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ CLASSES = {"VCPU": "vcpus", "MEMORY_MB": "memory_mb", "DISK_GB": "disk_gb"}
 
 
 def check_moves(columns, instances, moves, drained=(), limits=None):
-    """Act moves out wave by wave: every destination is booked before any source is freed.
+    """Carry out moves wave by wave: every destination is booked before any source is freed.
 
     :returns: ([error], {name: host} at the end).
     """
@@ -67,7 +67,7 @@ def check_moves(columns, instances, moves, drained=(), limits=None):
 
 
 def moved_to(columns, instances, where):
-    """(columns, instances) of the same fleet with instances elsewhere."""
+    """Return (columns, instances) of the same fleet with instances on other hosts."""
     row = {host: number for number, host in enumerate(columns["host"])}
     found = [{**each, "host": where[each["name"]], "node": where[each["name"]]} for each in instances]
     resources = {rc: {**column, "used": [0] * len(row)} for rc, column in columns["resources"].items()}

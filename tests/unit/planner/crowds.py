@@ -15,7 +15,7 @@ GROUPS = {"apart": ("anti-affinity", 1), "pairs": ("anti-affinity", 2)}
 
 @st.composite
 def crowds(draw, most_hosts=5, most_guests=16):
-    """(columns, instances, host to drain): hosts are nearly full, and no rule is broken."""
+    """Return (columns, instances, host to drain): hosts are nearly full, and no rule is broken."""
     names = [f"kvm{number}" for number in range(draw(st.integers(2, most_hosts)))]
     free = {name: [12, 16, 40] for name in names}
     held, guests = {}, []

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Instances as the store's read_host_instances gives them, and plans acted out step by step."""
+"""Instances as the store's read_host_instances returns them, and plans that are carried out step by
+step."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def guest(name, host="kvm1", vcpus=1, memory_mb=64, disk_gb=1, state="running", 
 
 
 def drain(nodes, guests, host="kvm1", groups=None, policy=None, **more):
-    """(plan, columns) of a drain of one host of a fleet; the plan with its lines, as the lookup returns it."""
+    """Return (plan, columns) of a drain of one host of a fleet; the plan with its lines, as the
+    lookup returns it."""
     columns = fleet(*nodes, instances=guests, groups=groups)
     here = [each for each in guests if each["host"] == host]
     plan = plan_drain(columns, here, host, Policy.from_mapping(policy), **more)

@@ -183,7 +183,8 @@ def test_fits_alone_but_not_beside_the_others():
 @pytest.mark.parametrize(
     ("nodes", "guests"),
     [
-        # Each found by search: a place for all exists, and one part of the planner alone finds it.
+        # Fleets that a search found: a place for all instances exists, and only one part of the
+        # planner finds it.
         pytest.param([(5, 17), (8, 9)], [(2, 2), (3, 5), (1, 9), (4, 8)], id="another order than by memory"),
         pytest.param([(4, 17), (8, 13)], [(4, 8), (4, 7), (3, 3), (1, 3)], id="packing in place of spreading"),
         pytest.param([(4, 13), (5, 14)], [(4, 4), (2, 7), (3, 5)], id="packing the tightest"),
@@ -357,7 +358,7 @@ def test_the_limit_of_an_instance_goes_over_that_of_all():
     assert {move["name"]: move["copying"][0]["rate"] for move in plan["moves"]} == {"own": 20, "other": 100}
 
 
-# What instances ask for by policy, and what stands in the way of all.
+# Wishes of instances by policy, and obstacles for all of them.
 
 
 def test_policies_of_instances():
@@ -428,7 +429,7 @@ def test_what_only_the_exact_model_could_settle_says_so(monkeypatch):
         plan, _columns = drain(nodes, guests, others=[], extra_moves=5)
         assert plan["status"] == "partial" and plan["proof"] is None
         assert words in plan["hint"] and plan["lines"][-1] == plan["hint"]
-    # Without moves of others, and where all is placed, it would not help.
+    # Without moves of others it would not help; neither would it if all instances are placed.
     assert drain(nodes, guests, others=[])[0]["hint"] is None
     assert drain(nodes, guests[:2], others=[], extra_moves=5)[0]["hint"] is None
 

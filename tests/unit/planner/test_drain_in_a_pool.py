@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Drains of hosts on a shared pool: the disk stays where it is."""
+"""Drains of hosts on a shared pool: the disk stays in its place."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ POLICY = Policy.from_mapping({})
 
 
 def on_pools(pools, nodes, guests):
-    """Columns; pools: {host: (number, total)}, what the guests there have is used."""
+    """Return the columns. ``pools``: {host: (number, total)}; the disks of the guests there count
+    as used."""
     columns = fleet(*nodes, instances=guests)
     shared = []
     for pool in sorted(set(pools.values())):
@@ -44,7 +45,8 @@ def test_a_full_pool_is_drained_from_one_host_to_the_other():
 
 
 def test_packing_and_making_room_in_a_full_pool():
-    # 3 + 2 vCPU fit on what is left only when the pieces are put right, and one other steps aside.
+    # 3 + 2 vCPU fit into the rest only if the instances are placed well and one other instance
+    # moves.
     guests = [
         guest("a", vcpus=3, disk_gb=10),
         guest("b", vcpus=2, disk_gb=10),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans of drains, over any fleet: acted out step by step against the rules."""
+"""Plans of drains of any fleet, carried out step by step against the rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GROUPS = {"apart": ("anti-affinity", 1), "pairs": ("anti-affinity", 2), "close":
 
 @st.composite
 def worlds(draw):
-    """A fleet in which no rule is broken, and the instances of its hosts."""
+    """Return a fleet that breaks no rule, and the instances of its hosts."""
     nodes = draw(fleets.hosts())
     free = {node["host"]: dict.fromkeys(fleets.CLASSES.values(), 0) for node in nodes}
     guests = []

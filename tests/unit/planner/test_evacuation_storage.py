@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which hosts see the storage of a dead host's instances, and what they are to find there."""
+"""Hosts that see the storage of a dead host's instances, and the images that they must find there."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def sees(disk, here, there):
 
 
 def test_storage_evacuation_knows_mounts():
-    """A mounted export needs no pool, nor to be where new instances are put."""
+    """A mounted export needs no pool, and new instances may go to another folder."""
     here = node(mounts=[mount("/srv/nfs", "nfs:filer:/vms")])
     disk = file("/srv/nfs/a/vm.qcow2")
     assert evacuation.why_lost(instance(disk), here) is None
@@ -42,7 +42,7 @@ def test_storage_evacuation_knows_mounts():
     # The same file by another mount of it, or by a pool on it.
     assert sees(disk, here, node("kvm2", mounts=[mount("/srv/nfs/a", "nfs:filer:/vms/a")]))
     assert sees(disk, here, node("kvm2", pools=[{"name": "x", "path": "/srv/nfs", "shared_id": "nfs:filer:/vms"}]))
-    # Another export, another folder of it, nothing, and a local file system mounted over it.
+    # Another export, another folder of it, no mount, and a local file system mounted over it.
     assert not sees(disk, here, node("kvm2", mounts=[mount("/srv/nfs", "nfs:other:/vms")]))
     assert not sees(disk, here, node("kvm2", mounts=[mount("/srv/nfs", "nfs:filer:/vms/old")]))
     assert not sees(disk, here, node("kvm2"))
@@ -56,7 +56,7 @@ def test_pools_and_the_instances_path_as_before():
     volume = {"target": "vda", "type": "volume", "source": "p/vm.qcow2"}
     assert sees(volume, here, {**here, "host": "kvm2"}) and not sees(volume, here, node("kvm2"))
     assert storage_identity.of_disk(volume, here) == "declared:p/vm.qcow2"
-    # A volume's file tells what it is on where the pool does not.
+    # The path of a volume's file gives its storage if the pool does not.
     inside = node(pools=[{"name": "p", "path": "/nfs/p", "shared_id": None}], mounts=[mount("/nfs", "nfs:a:/x")])
     assert storage_identity.of_disk(volume, inside) == "nfs:a:/x/p/vm.qcow2"
     assert storage_identity.of_disk({**volume, "path": "/nfs/p/vm.qcow2"}, node(mounts=[mount("/nfs", "nfs:a:/x")])) is None
@@ -75,7 +75,8 @@ def test_storage_devices_by_worldwide_name_or_by_the_operators_word(declared):
 
 
 def test_safety_05_what_a_destination_is_to_find():
-    """A base on shared storage is the same there; of a local one its content has to be; and what is not known is said to be so."""
+    """A base on shared storage is the same file there. A local base must have the same content. A
+    fact that is not known is None."""
     here = node(mounts=[mount("/nfs", "nfs:a:/x")], images=[{"path": "/img/golden", "digest": "d1", "size": 1}])
     there = node("kvm2", mounts=[mount("/nfs", "nfs:a:/x")], images=[{"path": "/img/golden", "digest": "other"}])
     disks = [file("/nfs/vm", "/nfs/base", "/img/golden", "/img/unread"), {"target": "vdb", "type": "file", "source": "/nfs/old"}]
@@ -99,7 +100,8 @@ def test_safety_05_what_a_destination_is_to_find():
     [("lost", "", True), ("lost", "next_start", True), ("lost", "running", False), ("starts", "", False)],
 )
 def test_f02_what_binds_an_instance_is_lost_with_its_host(evacuation_of_it, only, lost):
-    """Another host starts the definition of the next start: what only the running guest had does not hold it back."""
+    """Another host starts the definition of the next start: devices of the running guest alone do
+    not hold the restart back."""
     here = node(mounts=[mount("/srv/nfs", "nfs:filer:/vms")])
     bindings = [{"what": "its disk vda is an NVMe device", "move": "never", "evacuation": evacuation_of_it, "only": only}]
     why = evacuation.why_lost({**instance(file("/srv/nfs/vm.qcow2")), "bindings": bindings}, here)

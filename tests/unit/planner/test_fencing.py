@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is done about a host that does not answer: the table of rule S2, the clock of rule S3, the flags of rule S13."""
+"""Decisions about a host that does not answer: the table of rule S2, the clock of rule S3, the
+flags of rule S13."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._planner.fencing im
     decide,
 )
 
-#: network -> what is known of it.
+#: Network state -> the facts about it.
 NETWORK = {
     "ssh": {"ssh": True, "peers": {"kvm2": True}},
     "ssh, restarted in vain": {"ssh": True, "soft_fenced": True, "peers": {"kvm2": True}},
@@ -31,7 +32,7 @@ NETWORK = {
     "nobody": {"peers": {"kvm2": False, "kvm3": None}},
     "not asked": {"peers": {"kvm2": None}},
 }
-#: network, storage ("*": any), power -> what to do, and by which rule.
+#: network, storage ("*": any), power -> the decision, and its rule.
 TABLE = {
     ("ssh", "*", "on"): (SOFT_FENCE, None),
     ("ssh", "*", "unknown"): (SOFT_FENCE, None),
@@ -54,7 +55,7 @@ TABLE = {
     ("nobody", "unknown", "on"): (HARD_FENCE, None),
     ("nobody", "unknown", "unknown"): (HARD_FENCE, None),
     ("nobody", "unknown", "none"): (WORD, "no_driver"),
-    # Locks may outlive a host; but where they do not it is another machine that is off.
+    # Locks may outlive a host. If they cannot, another machine is off.
     ("nobody", "active", "off"): (WAIT, "storage_active"),
     ("nobody", "silent", "off"): (RESTART, None),
     ("nobody", "unknown", "off"): (RESTART, None),
@@ -95,7 +96,8 @@ def test_a_persons_word_is_taken_unless_something_speaks_against_it(network, sto
     if network in ("ssh", "ssh, restarted in vain", "peers"):
         assert (decision.act, decision.rule) == (NOTHING, "contradiction")
     elif power == "on":
-        # Somebody may have switched off another machine; or the driver is what is broken, and the operator says so too.
+        # A person may have switched off another machine, or the driver is broken and the operator
+        # says so too.
         assert (decision.act, decision.rule) == (NOTHING, "driver_says_on")
         lifted = decide(known, lifted=["driver_says_on"])
         assert (lifted.act, lifted.rule) == ((WAIT, "storage_active") if storage == "active" else (RESTART, None))
@@ -109,17 +111,18 @@ def test_a_persons_word_is_taken_unless_something_speaks_against_it(network, sto
 
 @pytest.mark.parametrize("rule", sorted(CLOCK))
 def test_not_now_without_a_power_driver(rule):
-    """The host may be shut out of its storage instead of switched off: rule S3 holds for that too."""
+    """The fence may cut the host from its storage instead of its power; rule S3 applies to that
+    too."""
     known = evidence(**{**CALM, **CLOCK[rule], "power": "none"})
     assert (decide(known).act, decide(known).rule) == (WAIT, rule)
     assert decide(known, lifted=[rule]).act == WORD
-    # A person who says that it is off need not wait.
+    # A person who says that the host is off need not wait.
     assert decide(evidence(**{**CALM, **CLOCK[rule], "power": "none", "said": True})).act == RESTART
 
 
 @pytest.mark.parametrize("rule", sorted(CLOCK))
 def test_not_now(rule):
-    """Rule S3: each of them holds fencing back by itself."""
+    """Rule S3: each of them alone holds fencing back."""
     assert decide(evidence(**CALM)).act == HARD_FENCE
     decision = decide(evidence(**{**CALM, **CLOCK[rule]}))
     assert (decision.act, decision.rule) == (WAIT, rule)
@@ -145,7 +148,7 @@ def test_as_time_goes_by(field, limit, rule):
 
 @pytest.mark.parametrize("hosts", range(1, 13))
 def test_share_of_the_fleet(hosts):
-    """One dead host is a dead host in the smallest fleet; half of a fleet is something else."""
+    """One dead host in the smallest fleet is still one dead host; half of a larger fleet is more."""
     for down in range(1, hosts + 1):
         decision = decide(evidence(**{**CALM, "hosts": hosts, "down": down}))
         assert (decision.rule == "many_down") == (down > 1 and 2 * down >= hosts)
@@ -153,7 +156,8 @@ def test_share_of_the_fleet(hosts):
 
 
 def test_a_fleet_that_loses_its_network_and_gets_it_back():
-    """The clock runs: the host dies at 0, half the fleet with it from 100 to 200, another is fenced at 210."""
+    """The clock runs: the host dies at 0, half the fleet is silent from 100 to 200,
+    another host is fenced at 210."""
     acts = []
     for now in range(0, 420, 10):
         known = {
@@ -177,7 +181,7 @@ def test_nothing_of_this_holds_back_what_is_off_already():
 
 
 def test_a_host_that_refuses_the_login_lives():
-    """Its libvirt is not known to be dead, and cannot be restarted."""
+    """Nothing proves that its libvirt is dead, and the libvirt cannot be restarted."""
     for power in ("on", "unknown", "none"):
         assert decide(evidence(**{**CALM, "refused": True, "power": power})).rule == "login_refused"
     assert decide(evidence(refused=True, power="off")).rule == "contradiction"
@@ -186,7 +190,8 @@ def test_a_host_that_refuses_the_login_lives():
 
 @pytest.mark.parametrize("known", [{"power": "off"}, {"power": "none", "said": True}, {"power": "unknown", "said": True}])
 def test_safety_13_disks_in_use_hold_back_a_restart_too(known):
-    """A person at the wrong machine, a management controller of another one: the locks are what speaks for the guests."""
+    """A person may be at the wrong machine, or the management controller may belong to another one;
+    the locks are the evidence for the guests."""
     seen = evidence(**{**CALM, **known, "storage": "active"})
     decision = decide(seen)
     assert (decision.act, decision.rule) == (WAIT, "storage_active")
@@ -229,21 +234,21 @@ def test_every_rule_that_can_be_lifted_is_tested():
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_flag_lifts_just_its_rule(rule):
-    """Rule S13: the message names the flag; it lifts that rule, and no other flag does."""
+    """Rule S13: the message names the flag. The flag lifts that rule, and no other flag lifts it."""
     broken = evidence(**{**CALM, **BROKEN[rule]})
     decision = decide(broken)
     assert decision.rule == rule and f"-e drover_evacuate_force={rule}," in decision.sentence
     assert decide(broken, lifted=[rule]).act == (RESTART if broken.said else HARD_FENCE)
     assert decide(broken, lifted=[each for each in LIFTABLE if each != rule]).rule == rule
     for other in set(RULES) - {rule}:
-        # These cannot be at the same time.
+        # These facts exclude each other.
         if {rule, other} != {"peers_reach", "no_witness"} and "driver_says_on" not in (rule, other):
             both = evidence(**{**CALM, **BROKEN[rule], **BROKEN[other]})
             assert decide(both, lifted=[rule]).rule == other
 
 
 def test_no_flag_replaces_the_proof_that_it_is_off():
-    """Rule S1: with every rule lifted, a host without a driver still needs a person's word."""
+    """Rule S1: with every rule lifted, a host without a driver still needs the word of a person."""
     assert decide(evidence(peers={"kvm2": False}), lifted=LIFTABLE).act == WORD
     assert decide(evidence(ssh=True, power="off"), lifted=LIFTABLE).act == NOTHING
     assert decide(evidence(ssh=True, said=True), lifted=LIFTABLE).act == NOTHING

@@ -106,12 +106,12 @@ def test_capacity_when_a_loss_cannot_be_borne():
 
 
 def test_the_worst_loss_is_the_same_without_looking_at_every_host(monkeypatch):
-    """The bound never hides a host whose loss is worse."""
+    """The bound never hides a host with a worse loss."""
     rng = random.Random(5)
     nodes = [(f"kvm{number:02}", rng.choice([8, 16]), rng.choice([100, 200])) for number in range(12)]
     guests = [guest(f"vm{number}", host=rng.choice(nodes)[0], memory_mb=rng.choice([5, 10, 20])) for number in range(40)]
     columns = fleet(*[host(name, vcpus=cpus, memory_mb=memory) for name, cpus, memory in nodes], instances=guests)
     request = {"name": "new", "vcpus": 1, "memory_mb": 15, "disk_gb": 0}
     found = plan_capacity(columns, request, POLICY, guests)["with_loss"]
-    monkeypatch.setattr(capacity._Losses, "_room", lambda self, item: None)  # nothing is known: each is looked at
+    monkeypatch.setattr(capacity._Losses, "_room", lambda self, item: None)  # each is computed
     assert plan_capacity(columns, request, POLICY, guests)["with_loss"]["total"] == found["total"] and found["survives"]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What SSH's words mean: an answer, silence, or nobody knows. And what TCP has to say to it."""
+"""The meaning of SSH's messages: an answer, silence, or unclear. TCP's evidence counts too."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import given, strategies
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.host_answer import LOGIN, REFUSED, SILENT, UNCLEAR
 
-#: Words of OpenSSH 9.2 as it said them to this project, of a host by itself.
+#: Messages of OpenSSH 9.2 as this project got them, from a host without a proxy.
 DIRECT = {
     "ssh: connect to host kvm1 port 22: Connection refused": REFUSED,
     "ssh: connect to host kvm1 port 22: Connection reset by peer": REFUSED,
@@ -36,7 +36,7 @@ DIRECT = {
     "ssh: connect to host kvm1 port 22: No route to host": SILENT,
     "ssh: connect to host kvm1 port 22: Network is unreachable": SILENT,
     "Timeout, server 192.0.2.1 not responding.": SILENT,
-    # Nobody was asked.
+    # No request was sent.
     "ssh: Could not resolve hostname kvm1: Name or service not known": UNCLEAR,
     "ssh: Could not resolve hostname kvm1: Temporary failure in name resolution": UNCLEAR,
     "Bad owner or permissions on /root/.ssh/config": UNCLEAR,
@@ -44,7 +44,8 @@ DIRECT = {
     "mux_client_request_session: read from master failed: Broken pipe": UNCLEAR,
     "": UNCLEAR,
 }
-#: The way leads over another host or a program. Also as OpenSSH said it; of nc, ncat and socat as they are known.
+#: The connection goes through another host or a program. Messages of OpenSSH as this project got
+#: them; messages of nc, ncat and socat as published.
 PROXIED = {
     "channel 0: open failed: connect failed: Connection refused\r\nstdio forwarding failed\r\n"
     "Connection closed by UNKNOWN port 65535": REFUSED,
@@ -54,15 +55,15 @@ PROXIED = {
     "Connection closed by UNKNOWN port 65535": SILENT,
     "channel 0: open failed: connect failed: Name or service not known\r\nstdio forwarding failed": UNCLEAR,
     "channel 0: open failed: administratively prohibited: open failed\r\nstdio forwarding failed": UNCLEAR,
-    # ssh that says little: nobody knows why it failed.
+    # Messages of ssh that do not name the reason of the failure.
     "stdio forwarding failed\r\nkex_exchange_identification: Connection closed by remote host": UNCLEAR,
-    # It is the proxy that was not reached, that refused the login, that ended.
+    # The proxy did not answer, refused the login, or ended.
     "ssh: connect to host jump port 22: Connection timed out\r\nConnection closed by UNKNOWN port 65535": UNCLEAR,
     "ssh: connect to host jump port 22: Connection refused\r\nkex_exchange_identification: Connection closed by remote host\r\n"
     "Connection closed by UNKNOWN port 65535": UNCLEAR,
     "root@jump: Permission denied (publickey).\r\nConnection closed by UNKNOWN port 65535": UNCLEAR,
     "Connection closed by 192.0.2.9 port 22\r\nConnection closed by UNKNOWN port 65535": UNCLEAR,
-    # It waits for a host that may be dead, or has taken the connection and is mute.
+    # ssh waits for a host that may be dead, or that accepted the connection and is silent.
     "Connection timed out during banner exchange\r\nConnection to UNKNOWN port 65535 timed out": UNCLEAR,
     "Received disconnect from UNKNOWN port 65535:2: Too many authentication failures": REFUSED,
     "mm_receive_fd: recvmsg: expected received 1 got 0\r\nproxy dialer did not pass back a connection": SILENT,
@@ -79,7 +80,7 @@ PROGRAMS = {
     "socat[7] E connect(5, AF=2 192.0.2.1:22, 16): No route to host\r\nConnection closed by UNKNOWN port 65535": SILENT,
 }
 EVERY = {**DIRECT, **PROXIED, **PROGRAMS}
-#: As Ansible wraps them.
+#: The messages inside the text of Ansible.
 WRAPPED = [
     "Failed to connect to the host via ssh: {}",
     "Task failed: Failed to connect to the host via ssh: {}\r\n",
@@ -106,13 +107,13 @@ def test_safety_14_what_words_mean(words, wrapped):
 @pytest.mark.parametrize("words", DIRECT)
 def test_safety_14_an_answer_over_tcp_is_an_answer_whatever_ssh_says(words):
     assert answer(unreachable(words), tcp=True) == REFUSED
-    # TCP that is silent makes nothing silent that SSH is not known to be silent about.
+    # Silence of TCP does not count unless SSH reports silence too.
     assert answer(unreachable(words), tcp=False) == DIRECT[words]
 
 
 @pytest.mark.parametrize("words", PROXIED)
 def test_over_a_proxy_the_words_count_alone(words):
-    """As seen from here, the address may be another machine's."""
+    """Seen from here, the address may belong to another machine."""
     said = host_answer.read(unreachable(words))
     assert said.settled and {host_answer.judge(said, tcp) for tcp in (True, False, None)} == {PROXIED[words]}
 
@@ -126,7 +127,8 @@ def test_words_that_nobody_knows_are_no_silence(words, tcp):
 
 @given(strategies.sampled_from(sorted(EVERY)), strategies.text())
 def test_what_stands_around_them_makes_no_silence_of_an_answer(words, noise):
-    """A host may write what it likes into its banner; it cannot be less alive by it. Only by what it sends before it is silent."""
+    """A host may write any text into its banner; no text makes it less alive. Only text before the
+    silence counts."""
     if EVERY[words] == REFUSED and not any(each in noise for each in ("channel", "nc", "cat", "dialer", "UNKNOWN", "stdio", "kex")):
         assert answer(unreachable(f"{words}\n{noise}")) == REFUSED
 
@@ -141,7 +143,8 @@ def test_what_stands_around_them_makes_no_silence_of_an_answer(words, noise):
         # Nothing came as far as the host.
         ({"failed": True, "msg": "you must install the sshpass program"}, (REFUSED, UNCLEAR, UNCLEAR)),
         ({"failed": True, "msg": ""}, (REFUSED, UNCLEAR, UNCLEAR)),
-        # The time of the task was up: a dead host, or one that hangs. As ansible-core 2.17 and 2.19 say it.
+        # The time limit of the task passed: the host is dead, or it hangs. The texts of
+        # ansible-core 2.17 and 2.19.
         (
             {"failed": True, "msg": "The slurp action failed to execute in the expected time frame (30) and was terminated"},
             (REFUSED, SILENT, UNCLEAR),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long moves take: by what they copy, and by how fast recorded moves copied."""
+"""Durations of moves: from their size, and from the rates of recorded moves."""
 
 from __future__ import annotations
 
@@ -33,12 +33,13 @@ def move(name="web1", memory_mb=1100, live=True, wave=1, **more):
 
 
 def measured(mib, seconds, disk_mib=0, live=True, source="kvm1", destination="kvm2", count=1):
-    """Moves that copied so many MiB of memory and disks in so many seconds beside what each move takes."""
+    """Return moves that copied so many MiB of memory and disks in so many seconds, without the
+    fixed time of each move."""
     return [MeasuredMove(source, destination, live, mib, disk_mib, seconds + SETUP_SECONDS)] * count
 
 
 def one(given_move, rates=None, disks=None):
-    """(seconds, what is copied) of a plan of one move."""
+    """Return (seconds, parts that are copied) of a plan of one move."""
     seconds = expect([given_move], rates or Rates(), {} if disks is None else {given_move["uuid"]: disks})
     assert seconds == given_move["seconds"]
     return seconds, [(each["what"], each["mib"], each["rate"], each["basis"], each["moves"]) for each in given_move["copying"]]
@@ -48,7 +49,7 @@ def test_memory_and_disks_by_the_assumed_rate():
     assert one(move()) == (12.0, [("memory", 1100, 110, "assumed", 0)])
     assert one(move(), disks=LocalDisks(22000)) == (212.0, [("memory", 1100, 110, "assumed", 0), ("disks", 22000, 110, "assumed", 0)])
     assert one(move(live=False)) == (2.0, [])
-    # 80 GiB of a cold move take no 2 s.
+    # A cold move of 80 GiB takes more than 2 s.
     assert one(move(live=False), disks=LocalDisks(80 * 1024)) == (746.7, [("disks", 81920, 110, "assumed", 0)])
 
 
@@ -57,18 +58,20 @@ def thin(virtual, written, how="copied"):
 
 
 def test_walk_f07_a_limit_counts_what_a_thin_disk_has_not_written():
-    """It said 4 s; with libvirt 9 and QEMU 7.2 it took 38 s. With 8 MiB/s it took 142 s."""
+    """The estimate was 4 s; with libvirt 9 and QEMU 7.2 the move took 38 s. With 8 MiB/s it took
+    142 s."""
     web1 = move(memory_mb=93, bandwidth_mib=32)
     seconds, copying = one(web1, disks=thin(1024, 15))
     assert 38 / 1.5 < seconds < 38 * 1.5 and ("disks", 1024, 32, "configured", 0) in copying
     assert 142 / 1.5 < one(move(memory_mb=93, bandwidth_mib=8), disks=thin(1024, 15))[0] < 142 * 1.5
-    # A disk in which nothing is written takes its time too.
+    # A disk without data takes time too.
     assert one(move(memory_mb=93, bandwidth_mib=32), disks=thin(1024, 0))[0] > 30
-    # Without a limit, and off, empty parts take none; nor does a disk that is shared.
+    # Without a limit, and for a move that is off, empty parts take no time; neither does a shared
+    # disk.
     assert one(move(memory_mb=93), disks=thin(1024, 15))[0] < 4
     assert one(move(live=False, bandwidth_mib=32), disks=thin(1024, 15))[0] < 4
     assert one(move(memory_mb=93, bandwidth_mib=32), disks=thin(1024, 0, "shared"))[0] < 7
-    # A limit above all that disks were ever copied with changes nothing.
+    # A limit above the highest measured rate of disks changes nothing.
     fast = Rates(measured(100, 100, disk_mib=10000, count=3))
     assert one(move(memory_mb=93, bandwidth_mib=100000), fast, thin(10000, 9000))[0] > 80
     web1["copies_disk_mib"] = 15
@@ -85,7 +88,7 @@ def test_memory_that_is_dirtied_meanwhile():
 
 
 def test_a_measured_rate_gives_back_the_time_that_was_measured():
-    """What the guests dirtied is in it already."""
+    """The measured time already contains the pages that the guests dirtied."""
     rates = Rates(measured(4096, 40, count=3) + measured(2048, 500, 48 * 1024, count=3) + measured(0, 1000, 50_000, live=False, count=3))
     assert one(move(memory_mb=4096, dirty_mib=None), rates) == (42.0, [("memory", 4096, 102.4, "hosts", 3)])
     assert one(move(live=False), rates, LocalDisks(100_000)) == (2002.0, [("disks", 100_000, 50.0, "hosts", 3)])
@@ -97,7 +100,7 @@ def test_moves_between_the_same_hosts_come_first_in_either_direction_then_the_fl
     near = measured(1000, 100, count=PAIR_MOVES - 1) + measured(1000, 100, source="kvm2", destination="kvm1")
     far = measured(1000, 20, source="kvm8", destination="kvm9", count=5)
     assert one(move(), Rates(near + far))[1] == [("memory", 1100, 10.0, "hosts", PAIR_MOVES)]
-    # Too few between these hosts: all moves of the fleet.
+    # Too few moves between these hosts: all moves of the fleet count.
     assert one(move(), Rates(near[1:] + far))[1] == [("memory", 1100, pytest.approx(7000 / 300, abs=0.1), "fleet", 7)]
     assert one(move(host="kvm3"), Rates(near + far))[1][0][4] == 8
     assert one(move(), Rates(measured(1000, 20)))[1] == [("memory", 1100, 50.0, "fleet", 1)]
@@ -106,7 +109,7 @@ def test_moves_between_the_same_hosts_come_first_in_either_direction_then_the_fl
 def test_moves_that_say_nothing_of_a_rate_are_left_out():
     short = measured(640, LEAST_SECONDS - SETUP_SECONDS - 0.1)
     nothing = measured(0, 100) + measured(0, 100, live=False)
-    # Nearly all of it is memory, of which empty pages take no time.
+    # Nearly all of it is memory, and empty pages take no time.
     mostly_memory = measured(64 * 1024, 10, 32 * 1024)
     little = measured(100, 60) + measured(0, 60, 100) + measured(0, 60, 100, live=False)
     for left_out in (short, nothing, mostly_memory, little):
@@ -120,7 +123,7 @@ def test_a_limit_of_the_migration_holds_for_what_is_measured_too():
     assert one(move(bandwidth_mib=50), rates)[1] == [("memory", 1100, 50.0, "configured", 0)]
     assert one(move(bandwidth_mib=500), rates)[1] == [("memory", 1100, 100.0, "fleet", 1)]
     assert one(move(bandwidth_mib=500))[1] == [("memory", 1100, 500.0, "configured", 0)]
-    # The files of a cold move are sent without it.
+    # The files of a cold move are sent without the limit.
     assert one(move(live=False, bandwidth_mib=50), rates, LocalDisks(1))[1] == [("disks", 1, 200.0, "fleet", 1)]
 
 
@@ -133,7 +136,7 @@ def test_moves_at_the_same_time_share_a_link_whose_speed_is_only_assumed():
     assert expect(to_one, Rates(), {}) == 32.0
     waves = [move("web1", 1100), move("web2", 2200, wave=2)]
     assert expect(waves, Rates(), {}) == 34.0
-    # What was measured was measured beside other moves.
+    # The rate was measured beside other moves.
     assert expect(pair, Rates(measured(1100, 10)), {}) == 22.0
 
 
@@ -231,7 +234,7 @@ def test_what_is_copied_adds_up_and_every_rate_has_its_reason(recorded, moves, s
             assert part["rate"] > 0 and part["mib"] > 0
             assert (part["moves"] > 0) == (part["basis"] in ("hosts", "fleet"))
             assert part["basis"] != "assumed" or part["rate"] == ASSUMED_MIB
-        # The rate that is shown is rounded.
+        # The output rounds the rate.
         least = SETUP_SECONDS + sum(part["mib"] / (part["rate"] + 0.1) for part in each["copying"])
         assert each["seconds"] >= least - 0.1
 

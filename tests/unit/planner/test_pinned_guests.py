@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Instances with pins, NUMA cells or huge pages go only where these are free, and a drain names the others before anything moves."""
+"""Instances with pins, NUMA cells or huge pages go only to hosts with free cells, and a drain names
+the others before a move begins."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ def url(tmp_path):
 
 
 def drain(url, *nodes, host="kvm1"):
-    """The plan of a drain: {instance: destination}, {instance: why it cannot move}."""
+    """Plan a drain; return {instance: destination} and {instance: reason why it cannot move}."""
     fleets.discover(url, *nodes)
     question = DrainQuestion(Policy.from_mapping({}), MigrationLimits())
     with Store.open(url).read() as connection:
@@ -50,7 +51,7 @@ def test_a_pinned_guest_goes_where_as_many_cpus_are_free(url):
         kvm1(domain("web", 2, 64, pins(1, 9, cell=0))),
         other("kvm2", *full),
         other("kvm3", options={"cpu_dedicated_set": "2,14"}),
-        # Other CPUs than those that it has.
+        # CPUs that the instance does not have now.
         other("kvm4", options={"cpu_dedicated_set": "6-7"}),
     )
     assert (moves, unmovable) == ({"web": "kvm4"}, {})

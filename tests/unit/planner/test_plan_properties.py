@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans over crowded fleets: judged by an independent checker, and against trying everything."""
+"""Plans of crowded fleets: an independent checker judges them, and a test compares them with all
+possible plans."""
 
 from __future__ import annotations
 
@@ -64,7 +65,8 @@ def test_every_plan_can_be_carried_out_and_says_what_stays(crowd, limits, extra_
 @given(crowds(), LIMITS, st.sampled_from([0, 2, 20]), st.data())
 @settings(max_examples=50, deadline=None)
 def test_no_destination_is_one_of_the_drained_hosts(crowd, limits, extra_moves, data):
-    """Nor is it a closed one, and no instance of a closed one moves; each instance of the drained hosts moves, or is named."""
+    """No destination is a closed host, and no instance of a closed host moves; each instance of the
+    drained hosts moves, or is named."""
     columns, guests, host = crowd
     rest = sorted(set(columns["host"]) - {host})
     hosts = [host, *data.draw(st.lists(st.sampled_from(rest), unique=True, max_size=len(rest) - 1))] if rest else [host]
@@ -95,7 +97,7 @@ def test_the_order_of_the_input_changes_nothing(crowd, random):
 @given(crowds(), st.integers(0, 6))
 @settings(max_examples=50, deadline=None)
 def test_cut_anywhere_and_planned_again_the_host_ends_as_empty(crowd, cut):
-    """S17. What fits must go on fitting; a host that could be emptied still is."""
+    """S17: if the drain is possible, it stays possible at each cut; the next plan empties the host."""
     columns, guests, host = crowd
     plan = drain(columns, guests, host, extra_moves=20)
     done = [move for move in plan["moves"] if move["wave"] <= cut]
@@ -110,7 +112,8 @@ def test_cut_anywhere_and_planned_again_the_host_ends_as_empty(crowd, cut):
 
 
 def possible(columns, guests, host):
-    """Is there any assignment that empties the host, whatever the order of moves? By trying all."""
+    """Return True if any assignment empties the host, with any order of moves. The function tries
+    all assignments."""
     names = [name for name in columns["host"] if name != host]
     free = {name: [columns["resources"][rc]["total"][columns["host"].index(name)] for rc in CLASSES] for name in names}
     held = {}
@@ -177,7 +180,7 @@ def test_batches_hold_every_host_once_and_fit(crowd, spare, back, large):
         return
     assert len(plan["batches"]) >= plan["bound"]
     for batch in plan["batches"]:
-        # The others keep what they have, and the batch's instances fit beside it.
+        # The other instances keep their resources, and the batch's instances fit beside them.
         need = {
             key: sum(each[key] for each in guests if each["host"] in batch and each["move_policy"] != "shutdown")
             for key in CLASSES.values()
@@ -191,7 +194,7 @@ def test_batches_hold_every_host_once_and_fit(crowd, spare, back, large):
 @given(crowds(), st.integers(0, 1))
 @settings(max_examples=50, deadline=None)
 def test_places_that_are_kept_are_places(crowd, spare):
-    """A batch holds the room that it says it does, after each host that joined."""
+    """A batch keeps the room that it claims, after each host that joined."""
     columns, guests, _host = crowd
     states = HostStates(columns)
     moving = [each for each in guests if why_unmovable(each) is None and not is_to_shut_down(each)]
@@ -247,7 +250,7 @@ def test_rebalancing_never_worsens_and_keeps_the_rules(crowd, most):
     assert errors == []
     assert plan["score_after"] <= plan["score_before"]
     assert abs(plan["score_before"] - plan["score_after"] - sum(move["gain"] for move in plan["moves"])) < 1e-4
-    # Balanced is balanced: there is nothing to do a second time within the margin.
+    # A balanced fleet stays as it is: a second plan within the margin has no moves.
     after, moved = moved_to(columns, guests, where)
     if len(plan["moves"]) < most:
         again = plan_rebalance(after, moved, POLICY, max_moves=most)
@@ -270,7 +273,8 @@ def test_capacity_counts_what_fits(crowd, vcpus, memory):
 @given(crowds())
 @settings(max_examples=100, deadline=None)
 def test_the_losses_that_cannot_be_borne_are_those_of_placing_each(crowd):
-    """What is known beforehand, that all fit or that one fits nowhere, is what placing the instances of each host finds."""
+    """The shortcuts (all instances fit, or one fits on no host) give the result of placing the
+    instances of each host."""
     columns, guests, _host = crowd
     found = unbearable_losses(columns, POLICY, guests)
     with pytest.MonkeyPatch.context() as patch:

@@ -86,7 +86,7 @@ def test_the_disks_of_an_instance_are_added_up_before_they_are_rounded():
     slow = space("slow", 1)
     moves, left = plan([disk(gib=0.5), disk(gib=0.5, target="vdb")], [slow], NOTHING)
     assert len(moves) == 2 and not left
-    # It has a GiB there already, of which half is in use.
+    # The pool already has a GiB, and half of it is in use.
     taken = Taken({("web", slow.place): GIB // 2}, {("web", slow.place): 1})
     moves, left = plan([disk(gib=0.5)], [slow._replace(used=1)], taken)
     assert len(moves) == 1 and not left

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rebalancing gives fleets of any size the same judgement, and its steps are those that a comparison of all moves takes."""
+"""Rebalancing judges fleets of any size in the same way, and takes the steps that a comparison of
+all moves takes."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ SIZES = ((1, 4), (2, 8), (4, 16), (8, 32))
 
 
 def copies(count):
-    """Five hosts with one load, as many times as wanted."""
+    """Return the given number of groups of five hosts with one load."""
     hosts = [host(f"kvm{number}", vcpus=64, memory_mb=1000, disk_gb=1000) for number in range(5 * count)]
     guests = [
         guest(f"vm{number}-{each}", host=f"kvm{number}", memory_mb=100, disk_gb=10)
@@ -34,7 +35,7 @@ def copies(count):
 def test_the_margin_is_the_same_judgement_in_a_fleet_of_any_size(count):
     few = plan_rebalance(*copies(1), POLICY, max_moves=1, margin=0, threshold=0)
     worth = 5 * few["moves"][0]["gain"]
-    # The first move of more hosts is worth the same to each of them, but for the little by which it changes the mean.
+    # The first move is worth the same to each host, except for its small change of the mean.
     for margin, moves in ((0.8 * worth, 1), (1.25 * worth, 0)):
         plan = plan_rebalance(*copies(count), POLICY, max_moves=1, margin=margin, threshold=0)
         assert len(plan["moves"]) == moves, (margin, plan["reason"])
@@ -61,7 +62,7 @@ def crowd(seed, count):
 
 
 def best_gain(columns, guests):
-    """The greatest gain of one move that fits, found by comparing all of them."""
+    """Return the greatest gain of one move that fits; the function compares all moves."""
     row = {name: number for number, name in enumerate(columns["host"])}
     found = 0.0
     capacity = np.array([columns["resources"][rc]["total"] for rc in ("VCPU", "MEMORY_MB", "DISK_GB")], dtype=float)
@@ -87,13 +88,13 @@ def best_gain(columns, guests):
 def test_a_step_gains_what_the_best_of_all_moves_gains(seed, count):
     hosts, guests = crowd(seed, count)
     columns = fleet(*hosts, instances=guests)
-    # The default of a column without a ratio of its own is 1.
+    # The default ratio of a column is 1.
     plan = plan_rebalance(columns, guests, POLICY, max_moves=1, margin=0, threshold=0)
     assert plan["moves"][0]["gain"] == pytest.approx(best_gain(columns, guests), abs=2e-6)
 
 
 def test_many_sources_without_a_destination_do_not_hide_the_moves_of_others():
-    """The largest instances gain most, but each host has a member of their groups by now."""
+    """The largest instances gain most, but each host already has a member of their groups."""
     hosts = [host(f"kvm{number:03}", vcpus=640, memory_mb=1000) for number in range(900)]
     guests = [
         guest(f"{group}{number}", host=f"kvm{number:03}", memory_mb=(10, 10, 150)[number % 3], group=group)

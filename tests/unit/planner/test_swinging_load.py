@@ -23,7 +23,8 @@ def steady():
 
 
 def swing(tick, memory_mb, move_policy):
-    """Somebody's batch of jobs: it comes to one host after the other, and goes again. The jobs themselves never move."""
+    """Return a batch of jobs of a user. It comes to one host after the other, and leaves again. The
+    jobs never move."""
     return [guest(f"job{tick}", host=f"kvm{tick % 4 + 1}", memory_mb=memory_mb, move_policy=move_policy)]
 
 

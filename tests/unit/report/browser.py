@@ -49,20 +49,21 @@ class Browser:
         self._base += "/" + found["sessionId"]
 
     def open(self, path):
-        """Load a page; console messages of earlier ones are forgotten."""
+        """Load a page and forget the console messages of earlier ones."""
         self.console()
         self._call("/url", {"url": pathlib.Path(path).as_uri()})
 
     def ask(self, script, *arguments):
-        """What a JavaScript function's body returns."""
+        """Run the body of a JavaScript function and return its result."""
         return self._call("/execute/sync", {"script": script, "args": list(arguments)})
 
     def console(self):
-        """What was written to the console since it was last asked, errors of the page and of its policy included."""
+        """Return the console messages since the last call, with errors of the page and of its
+        policy."""
         return [f"{each['level']}: {each['message']}" for each in self._call("/se/log", {"type": "browser"})]
 
     def command(self, name, **parameters):
-        """A command of the DevTools protocol."""
+        """Send a command of the DevTools protocol."""
         return self._call("/goog/cdp/execute", {"cmd": name, "params": parameters})
 
     def size(self, width, height=900, phone=False):
@@ -76,12 +77,12 @@ class Browser:
         self.command("Emulation.setEmulatedMedia", media=kind, features=named)
 
     def view(self, path):
-        """A picture of the whole page, for people."""
+        """Write a picture of the whole page, for people."""
         data = self.command("Page.captureScreenshot", captureBeyondViewport=True)["data"]
         pathlib.Path(path).write_bytes(base64.b64decode(data))
 
     def view_of_window(self, path):
-        """A picture of what is in the window."""
+        """Write a picture of the visible part of the page."""
         data = self.command("Page.captureScreenshot")["data"]
         pathlib.Path(path).write_bytes(base64.b64decode(data))
 
@@ -99,7 +100,7 @@ class Browser:
 
 @contextlib.contextmanager
 def running():
-    """A Browser; it ends with the block, and with whatever it started."""
+    """Yield a Browser. Its processes end with the block."""
     for program in ("chromium", "chromedriver"):
         if not shutil.which(program):
             pytest.fail(
@@ -127,7 +128,7 @@ def running():
                     urllib.request.urlopen(request, timeout=CALL_SECONDS).close()
         finally:
             with contextlib.suppress(ProcessLookupError):
-                # The group of the driver is of this process alone; browsers are its children.
+                # Only this process uses the group of the driver; browsers are its children.
                 driver.send_signal(signal.SIGTERM)
             driver.wait(timeout=START_SECONDS)
 

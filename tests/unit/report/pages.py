@@ -33,13 +33,14 @@ NASTY = "<script>alert('x')</script>\"&\u202eevil データ"
 
 
 def view(url, now=NOW, service_down_time=0, plans=()):
-    """What the page of a store shows."""
+    """Return the data that the page of a store shows."""
     with Store.open(url).read() as connection:
         return report_data.read(connection, Policy.from_mapping({}), now, service_down_time, plans)
 
 
 def small(url):
-    """Six hosts: one down, one disabled, one in maintenance, one without instances; zones, moves, power actions."""
+    """Fill a store with six hosts: one down, one disabled, one in maintenance, one without
+    instances; with zones, moves, power actions."""
     fleets.discover(
         url,
         host("kvm1", domain("web1", 2, 1024, 10), domain("db1", 1, 2048, 40)),
@@ -97,13 +98,14 @@ def small(url):
 
 
 def decided(url):
-    """The small store with decisions: by the scheduler, of an alternate, of which nothing is known, refused."""
+    """Fill the small store with decisions: by the scheduler, of an alternate, of unknown origin,
+    refused."""
     small(url)
     store = Store.open(url)
     with store.read() as connection:
         wanted = {"name": "new", "vcpus": 1, "memory_mb": 512, "disk_gb": 5}
         picked = scheduling.decide(connection, [wanted], Policy.from_mapping({}), NOW)
-    # The first choice of the second has no room any more.
+    # The first choice of the second instance has no room now.
     why = picked[0]["explanation"]
     other = fleets.selection("other", "kvm6", "kvm1", "kvm2", vcpus=1, memory_mb=1000, explanation=why)
     picked.append({**other, "name": NASTY})
@@ -123,7 +125,7 @@ def decided(url):
 
 
 def large(url, hosts=1000, instances=10):
-    """Many hosts, each with some instances."""
+    """Fill a store with many hosts, each with some instances."""
     sizes = [(1, 512, 5), (2, 2048, 20), (4, 8192, 40)]
     fleets.discover(
         url,
@@ -143,12 +145,13 @@ def large(url, hosts=1000, instances=10):
 
 
 def four_hundred(url):
-    """So many instances that the page has its hosts as text."""
+    """Fill a store with so many instances that its page has the hosts as text."""
     return large(url, 400, 14)
 
 
 def many(hosts, instances):
-    """What the page shows of many hosts, copied from one, as a store of so many takes a minute to make."""
+    """Return the data of a page of many hosts, copied from one host, because a store of this size
+    takes a minute."""
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/store.db"
         fleets.discover(url, host("kvm", *(domain(f"vm-{n}", 2, 2048, 20) for n in range(instances)), vcpus=64, memory_mb=131072))
@@ -178,7 +181,7 @@ def many(hosts, instances):
 
 
 def pooled(url):
-    """Three hosts on one shared pool, one with a disk of its own."""
+    """Fill a store with three hosts on one shared pool and one host with its own disk."""
     pool = {"name": "nfs", "path": "/srv/vms", "shared_id": "nfs:filer:/vms", "state": "running"}
     shared = {"pools": [pool], "instances_path": "/srv/vms/images", "local_gb": 500}
     fleets.discover(
@@ -190,7 +193,7 @@ def pooled(url):
 
 
 def plan():
-    """A drain of kvm1 as drain_plan returns one."""
+    """Return a drain of kvm1 as drain_plan returns it."""
     moves = [
         {"uuid": uuid_of(name), "name": name, "state": "running", "live": True, "from_host": "kvm1", "from_node": "kvm1",
          "host": target, "node": target, "provider": "p", "vcpus": vcpus, "memory_mb": memory, "disk_gb": disk,

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a page says, and what the store says by SQL of its own."""
+"""The content of a page, and the content of the store by independent SQL."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Reader(html.parser.HTMLParser):
 
 
 def truth(url):
-    """Of each host, as a page has it: dict name -> dict figure -> text."""
+    """Return a dict name -> dict figure -> text of the hosts, as a page must have them."""
     nodes, providers = tables.compute_nodes, tables.resource_providers
     inventories, classes, instances = tables.inventories, tables.resource_classes, tables.instances
     found = {}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the check says of a fleet, and of answers that cannot be read."""
+"""The check's statements about a fleet, and about answers that cannot be read."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def test_guests_that_a_cpu_cannot_run():
         kvm3={"check_compared": compared()},
     )
     assert texts(found) == {("kvm2", "warning", "its CPU lacks features that a, b use: no live move to here")}
-    # A second look that failed says nothing.
+    # A second look that failed gives no result.
     assert not check({"kvm1": guests, "kvm2": host()}, kvm2={"check_compared": {"msg": "it broke"}})["findings"]
 
 
@@ -323,7 +323,7 @@ def test_a_pool_whose_type_needs_a_package():
     types = {"rbd": "libvirt-daemon-driver-storage-rbd"}
     has = host(guest(pools=["vms", "fast"]), pools=["vms", "fast"], pool_types={"vms": "rbd", "fast": "dir"})
     found = check({"kvm1": has, "kvm2": host(missing_pool_types=types), "kvm3": host(missing_pool_types=types)})
-    # A type that nothing needs is not named.
+    # A type that is not needed is not named.
     assert len(found["findings"]) == 4
     remedies = {each["what"].partition(",")[0]: each["remedy"] for each in found["findings"]}
     assert remedies["it lacks the storage pool vms"].startswith("Install libvirt-daemon-driver-storage-rbd there, restart libvirtd")

@@ -31,7 +31,7 @@ for (const row of (arguments[0] ? new DOMParser().parseFromString(arguments[0], 
 return found;
 """
 OPEN_ALL = "document.querySelectorAll('details').forEach(each => { each.open = true; })"
-# Of every text that is shown: the contrast with what is behind it, where that is one colour.
+# For every visible text: the contrast with the background, if the background has one colour.
 CONTRASTS = """
 function parts(colour) { return colour.match(/[\\d.]+/g).map(Number); }
 function light(colour) {
@@ -67,7 +67,8 @@ def browser():
 
 @pytest.fixture(scope="module")
 def stores(prepared_sqlite, tmp_path_factory):
-    """Function: the path of the page of a store, and the store's URL; each made once."""
+    """Return a function that gives the path of the page of a store, and the store's URL; it makes
+    each once."""
     folder, made = tmp_path_factory.mktemp("pages"), {}
 
     def make(name, plans=()):
@@ -102,7 +103,7 @@ def test_no_error_and_the_stores_figures(browser, small):
     browser.open(path)
     assert browser.console() == []
     assert browser.ask(FIGURES) == truth(url)
-    # What a name holds was not run.
+    # The browser did not run the content of a name.
     assert browser.ask("return document.querySelectorAll('script').length") == 1
 
 
@@ -132,7 +133,7 @@ def test_every_text_can_be_read(browser, request, scheme, store):
     browser.open(request.getfixturevalue(store)[0])
     back = browser.ask("return getComputedStyle(document.body).backgroundColor")
     assert (int(re.findall(r"\d+", back)[0]) < 64) == (scheme == "dark")
-    # Of the folded parts, too.
+    # Folded parts count too.
     browser.ask(OPEN_ALL)
     assert browser.ask(CONTRASTS) == []
 
@@ -174,7 +175,7 @@ def test_the_search(browser, small):
     assert found["hits"] == ["web2 on kvm2, running"] and found["links"] == [f"#i-{uuid_of('web2')}"]
     assert found["says"] == "0 hosts and 1 instance match" and found["hosts"] == ["kvm2"]
     assert type_into_filter(browser, "cache")["hits"] == ["cache on kvm5 (down), running"]
-    # What a person wrote into a name is a text here, too.
+    # Text of a person in a name is text here, too.
     found = type_into_filter(browser, "<script>alert('x')")
     assert found["hits"][0].startswith("<script>alert('x')</script>\"&") and found["hosts"] == ["kvm2"]
     found = type_into_filter(browser, "")
@@ -198,7 +199,8 @@ def test_a_hit_unfolds_its_host(browser, small):
 
 
 def test_columns_are_sorted(browser, small):
-    """By number, size and share, not by text; once up, once down; by the keyboard, too, as they are buttons."""
+    """Columns sort by number, size and share, not by text; first up, then down. The keyboard works
+    too, because the heads are buttons."""
     browser.open(small[0])
 
     def press(column):
@@ -291,7 +293,7 @@ def test_the_bar_stays_in_sight(browser, small):
 
 @pytest.mark.parametrize("store, hosts, instances", [("small", 6, 7), ("four_hundred", 400, 5531)])
 def test_it_is_whole_without_scripts(browser, stores, store, hosts, instances):
-    """The box that would do nothing is not shown; all rows are there."""
+    """The search box, which does nothing without scripts, is hidden; all rows are visible."""
     path, url = stores(store)
     browser.command("Emulation.setScriptExecutionDisabled", value=True)
     try:
@@ -367,7 +369,7 @@ def test_a_large_fleet_is_shown_in_parts(browser, stores):
     assert "vm-0918-3" in browser.ask(here) and browser.ask(says) == "Hosts 801–1,000 of 1,000"
     browser.ask("location.hash = '#host-kvm0300'")
     assert "kvm0300" in browser.ask(here) and browser.ask(says) == "Hosts 201–400 of 1,000"
-    # Of all hosts, not of those in sight.
+    # The sum counts all hosts, not only the visible hosts.
     browser.ask("document.querySelectorAll('#hosts-table > thead button')[5].click()")
     browser.ask("document.querySelectorAll('#hosts-table > thead button')[5].click()")
     first = browser.ask("return [...document.querySelectorAll('#hosts-table data.instances')].slice(0, 48).map(each => each.value)")
@@ -396,7 +398,7 @@ def test_names_are_texts_in_a_large_fleet_too(browser, small, tmp_path, monkeypa
     assert row == name and browser.console() == []
 
 
-#: Types into the search; how long the page works then.
+#: JavaScript that types into the search and measures how long the page works then.
 SEARCH_MS = """
 const box = document.getElementById("filter"), says = document.getElementById("filter-says");
 box.value = arguments[0];
@@ -413,7 +415,8 @@ return new Promise(done => {
 
 
 def test_ten_thousand_hosts_open_within_three_seconds(browser, tmp_path, record_property):
-    """Hosts of a page of a thousand, copied: with 100,000 instances, which the browser reads as from a real fleet."""
+    """Return a page of a thousand hosts, copied: with 100,000 instances, which the browser reads as
+    from a real fleet."""
     found = pages.many(10_000, 10)
     path = tmp_path / "ten-thousand.html"
     path.write_bytes(html.page(found, pages.NOW))
@@ -425,7 +428,7 @@ def test_ten_thousand_hosts_open_within_three_seconds(browser, tmp_path, record_
     record_property("load_ms", round(spent))
     record_property("processor_ms", round(1000 * work["TaskDuration"]))
     print(f"10,000 hosts: loaded in {spent:.0f} ms, of which the processor worked {1000 * work['TaskDuration']:.0f} ms")
-    # The time of the clock depends on who else is at work on the machine.
+    # The clock time depends on the load of the machine.
     assert 1000 * work["TaskDuration"] < 3000
     assert path.stat().st_size < 12e6
     assert browser.ask("return document.getElementById('pager-says').textContent") == "Hosts 1–200 of 10,000"

@@ -53,7 +53,7 @@ def test_the_sums_are_the_stores(small_url):
         parts = [each[name].split("/") for each in truth(small_url).values()]
         assert summary[name]["used"] == sum(int(used) for used, _capacity in parts)
         assert summary[name]["capacity"] == sum(int(capacity) for _used, capacity in parts)
-    # Only of those that told it.
+    # Only the hosts that reported it count.
     assert (summary["memory_mb"]["physical"], summary["memory_mb"]["physical_total"]) == (3000, 4096)
 
 
@@ -201,7 +201,7 @@ def test_the_fleet_and_the_version_are_named(small_url, tmp_path):
     assert "<title>&lt;prod&gt; &amp; test: fleet report</title>" in content and "<h1>&lt;prod&gt; &amp; test: fleet report</h1>" in content
     of_galaxy = re.search("^version: (.*)$", (pathlib.Path(__file__).parents[3] / "galaxy.yml").read_text(), re.M).group(1)
     assert version.version() == of_galaxy and f"Made by drover.compute {of_galaxy}." in content
-    # As ansible-galaxy installs it.
+    # The archive as ansible-galaxy installs it.
     (tmp_path / "MANIFEST.json").write_text('{"collection_info": {"version": "9.8.7"}}')
     assert version.version(tmp_path) == "9.8.7"
     (tmp_path / "MANIFEST.json").write_text("[]")
@@ -265,7 +265,7 @@ def test_a_cell_of_the_heat_map_tells_all(small_url):
 
 
 def test_a_large_fleet_is_text_for_the_script(small_url, monkeypatch):
-    """Without a script the browser shows it all; the texts are the same."""
+    """Without a script the browser shows all rows; the texts are the same."""
     whole = Reader(page(small_url))
     monkeypatch.setattr(html, "MOST_HOSTS", 3)
     large = page(small_url)
@@ -342,7 +342,7 @@ def test_names_are_sorted_by_their_numbers(prepared_url):
 def test_nothing_is_taken_for_markup(decided_url):
     content = page(decided_url, plans=[pages.plan()])
     read = Reader(content)
-    # One of its own, at the end.
+    # The page has one script, its own, at the end.
     assert read.tags.count("script") == 1
     assert "<script>alert('x')" in read.text
     assert not [attrs for _tag, attrs in read.attributes if any(name.startswith("on") for name in attrs)]
@@ -414,7 +414,7 @@ def test_shared_pools_count_once(prepared_url):
     assert (disk["used"], disk["capacity"]) == (127, 700)
     by_name = {each["host"]: each for each in found["hosts"]}
     assert by_name["kvm1"]["figures"][2]["shared"] and not by_name["kvm4"]["figures"][2]["shared"]
-    # The pool tells nothing of the host.
+    # The pool's name does not contain the host.
     assert by_name["kvm1"]["fullest"] == "vCPU" or by_name["kvm1"]["full"] == 25
     assert "of a shared pool" in Reader(html.page(found, NOW)).text
 
@@ -462,7 +462,7 @@ def test_the_same_store_gives_the_same_bytes(small_url):
     assert page(small_url) == page(small_url)
     with Store.open(small_url).write() as connection:
         connection.execute(sa.update(tables.services).values(last_seen_up=NOW - 1000))
-    # An age is no news.
+    # An age alone is not shown as news.
     later = [html.page(pages.view(small_url, now=NOW + more, service_down_time=60), NOW) for more in (0, 1, 50)]
     assert later[0] == later[1] == later[2]
     assert b"last seen 2027-01-15" in later[0] and b"s ago" not in later[0]
@@ -514,7 +514,8 @@ def test_rolling_rebalance_and_the_way_home(small_url):
 
 
 def test_walk_f21_sentences_of_a_plan_are_below_its_figures():
-    """They stood in the tiles of figures, as "Proof" and "That is", in a row that was 900 px high."""
+    """The sentences were in the tiles of figures, as "Proof" and "That is", in a row that was 900
+    px high."""
     plan = {**pages.plan(), "estimate": ["Expected to take about 24 s.", "Copies 1 GiB: memory at 96 MiB/s, measured.", "Not known: x."]}
     plan["proof"] = "kvm2 lacks 4 GiB of memory"
     view = plan_view(plan, [], [])

@@ -48,7 +48,8 @@ def test_rows_must_fit_the_headings():
 
 
 def within(lines, most):
-    """What a terminal with so many columns shows of them, before long lines are folded; None for no terminal."""
+    """Return the lines as a terminal with this number of columns shows them, before it folds long
+    lines; None for no terminal."""
     return [line.within(most) if most and isinstance(line, Row) else line for line in lines]
 
 
@@ -75,7 +76,7 @@ def test_names_are_whole_where_there_is_room():
     for most in (200, 120, None):
         heading, *lines = instances_named(WORKERS, most, server_group="web", project="shop", labels={"tier": "front"})
         assert [line.split()[0] for line in lines] == WORKERS and heading.endswith("LABELS"), heading
-    # Other columns go first.
+    # Other columns are dropped first.
     heading, *lines = instances_named(WORKERS, 74, server_group="web", project="shop", labels={"tier": "front"})
     assert [line.split()[0] for line in lines] == WORKERS and heading.endswith("DISK"), heading
 
@@ -133,7 +134,7 @@ def test_cut_names_fit_or_are_whole(names, most):
         ("  one that is indented so", ["  one that is", "  indented so"]),
         # Below the last column.
         ("kvm1  up  a bad fan and more", ["kvm1  up  a bad fan", "          and more"]),
-        # That would begin too late.
+        # It would begin too far to the right.
         ("kvm1    maintenance  bad fan", ["kvm1    maintenance", "    bad fan"]),
         ("/a/path/without/any/blank/in/it", ["/a/path/without/any/", "blank/in/it"]),
         ("データデータデータデータ", ["データデータデータデ", "ータ"]),
@@ -297,5 +298,5 @@ def test_instances():
         "INSTANCE  STATE     HOST           VCPU   MEMORY   DISK  GROUP  PROJECT  LABELS",
         "web1      running   kvm1              1   64 MiB  1 GiB  web    -        app=shop, tier=front",
     ]
-    # Only where there is room.
+    # Shown only if there is room.
     assert within(instances_table(rows, NODES), 80)[0].endswith("GROUP  PROJECT")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is the same for many instances is said once; where a host has one node, its name alone is shown."""
+"""A fact of many instances is in the output once; the name of a host with one node has no node."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_audit_says_a_finding_of_many_once():
 
 
 def test_walk_f20_the_host_alone_where_it_has_one_node():
-    """It was kvm-node01/hv-kvm-node01.example in every table."""
+    """The name was kvm-node01/hv-kvm-node01.example in every table."""
     place = {"host": "kvm-node01", "node": "hv-kvm-node01.example"}
     instance = {"name": "web", "state": "running", **place, "vcpus": 1, "memory_mb": 64, "disk_gb": 1}
     assert "hv-" not in "".join(text.instances_table([instance]))
