@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Allocation candidates by trying everything, straight from the rules of N10.4.
+"""Allocation candidates by trying all combinations, directly from the rules of N10.4.
 
-Takes the topology file itself, no arrays, no store; shares no code with what it judges.
+The code takes the topology file itself, without arrays and without a store; it shares no code with
+the engine that it judges.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Fleet:
                     self.used[name, resource] = self.used.get((name, resource), 0) + amount
 
     def path(self, name):
-        """The provider and all above it."""
+        """Yield the provider and all above it."""
         found = [name]
         while self.providers[found[-1]]["parent"]:
             found.append(self.providers[found[-1]]["parent"])
@@ -48,7 +49,8 @@ class Fleet:
         return set(self.providers[name]["aggregates"])
 
     def serves(self, name, anchor):
-        """Whether a provider may be used for an anchor: it is in its tree, or shares with someone there."""
+        """Return True if a provider may be used for an anchor: it is in its tree, or shares with a
+        provider there."""
         if self.root(name) == anchor:
             return True
         return SHARES in self.traits(name) and any(
@@ -67,14 +69,14 @@ class Fleet:
         )
 
     def together(self, name, resource, amount):
-        """Whether a sum fits: no min_unit and no step_size."""
+        """Return True if a sum fits; min_unit and step_size do not count."""
         inventory = self.providers[name]["inventories"][resource]
         capacity = (inventory["total"] - inventory["reserved"]) * inventory["allocation_ratio"]
         return self.used.get((name, resource), 0) + amount <= capacity and amount <= inventory["max_unit"]
 
 
 def candidates(topology, query):
-    """{candidate as JSON} of a query.Query, whose limit is not looked at."""
+    """Return {candidate as JSON} of a query.Query; the limit does not count."""
     fleet = Fleet(topology)
     slots = []
     for suffix, group in query.groups.items():
@@ -139,7 +141,7 @@ def single(fleet, group, anchor, names):
     traits, aggregates = fleet.traits(name), fleet.aggregates(name)
     if not group.resources and not group.required and not group.member_of:
         return False
-    # Without resources the tree makes no difference, as in Placement; but there must be such a provider.
+    # Without resources the tree has no effect, as in Placement; but such a provider must exist.
     if group.in_tree and group.in_tree not in (tree_uuids(fleet, fleet.root(name)) if group.resources else fleet.uuids()):
         return False
     return (
@@ -155,7 +157,7 @@ def tree_uuids(fleet, root):
 
 
 def written(used):
-    """A candidate as the benchmarks write it: by names, sums by class."""
+    """Return a candidate as the benchmarks write it: by names, sums by class."""
     allocations, mappings = {}, {}
     for (suffix, resources), name in used:
         mappings.setdefault(suffix, set()).add(name)

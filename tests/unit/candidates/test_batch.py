@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Room on compute nodes: flat, nested and sharing, with what a batch takes."""
+"""Room on compute nodes: flat, nested and sharing, with the resources that a batch takes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,8 @@ def test_a_nested_node_gives_from_the_part_that_has_room(store):
 
 
 def test_groups_that_are_alike_are_not_told_apart(store):
-    """Of the ways to take three functions of three cards all are found, each once: what is taken of each card counts."""
+    """All ways to take three functions of three cards are found, each once: the amount per card
+    counts."""
     suffixes = [f"_{number}" for number in range(3)]
     asked = query.from_mapping({"groups": {each: {"resources": {"CUSTOM_VF": 1}} for each in suffixes}, "group_policy": "none"})
     every = made(store, asked, provider("a", {"VCPU": 4}), *(provider(name, {"CUSTOM_VF": 2}, parent="a") for name in ("b", "c", "d")))
@@ -89,7 +90,8 @@ def test_groups_that_are_alike_are_not_told_apart(store):
 
 
 def test_very_many_candidates_of_groups_that_are_alike_take_no_measureless_time(store):
-    """Twelve groups over twelve cards: 1,352,078 ways without order, of which some are enough."""
+    """Twelve groups over twelve cards: 1,352,078 ways without order. The search returns enough of
+    them."""
     suffixes = [f"_{number:02}" for number in range(12)]
     groups = {each: query.Group(each, {"CUSTOM_VF": 1}) for each in suffixes}
     asked = query.Query(groups, "none", equal_groups=[suffixes])

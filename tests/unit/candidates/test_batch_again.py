@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whatever is taken and given back, the rooms know what a fresh look would find."""
+"""After any claims and releases, the rooms are equal to a fresh computation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ QUERIES[2]["group_policy"] = "none"
 
 
 def fleet(chance):
-    """12 nodes, half of them nested, on two pools and on none, as many as are looked at all at once."""
+    """Return 12 nodes, half of them nested, on two pools and on none; the engine examines all of
+    so few nodes at once."""
     found = []
     for number in range(12):
         name = f"n{number:02}"

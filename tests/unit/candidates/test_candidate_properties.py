@@ -93,7 +93,7 @@ def groups(resources):
 
 @st.composite
 def queries(draw):
-    """A mapping that is no mistake."""
+    """Return a mapping without mistakes."""
     amounts = st.dictionaries(st.sampled_from(CLASSES), st.integers(1, 2), min_size=1, max_size=2)
     asked = draw(groups(amounts)) if draw(st.booleans()) else {}
     suffixes = draw(st.sampled_from(([], ["a"], ["a", "b"]) if asked else (["a"], ["a", "b"])))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Definitions: what is refused, where it stands, and which instance each one means."""
+"""Definitions: refusals with their place in the file, and the instance that each definition means."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 
 @pytest.fixture
 def read(tmp_path):
-    """A function text -> checked definitions of a file with that text."""
+    """Return a function text -> checked definitions of a file with that text."""
 
     def read_text(text):
         path = tmp_path / "fleet.yml"
@@ -41,7 +41,7 @@ def read(tmp_path):
 
 
 def instance(*lines):
-    """A file with two good instances and one with these lines; its mapping starts at line 8."""
+    """Return a file with two good instances and one with these lines; its mapping starts at line 8."""
     good = "".join(f"  - name: good{number}\n    vcpus: 1\n    memory_mb: 64\n" for number in (1, 2))
     return "instances:\n" + good + "  - name: web\n" + "".join(f"    {line}\n" for line in lines)
 
@@ -182,7 +182,7 @@ def test_safety_22_two_with_one_disk(read, spelling):
         DroverError, match=r"line 3: instance b, disk 2: the path /srv/one.qcow2 stands twice; first at .* line 2.*a, disk 1"
     ):
         read(text)
-    # One that is to be removed leaves its disk to the other.
+    # An instance that must be removed leaves its disk to the other.
     assert len(read(text.replace("name: a,", "name: a, state: absent,"))[1]) == 2
     same = "instances:\n  - {name: a, memory_mb: 64, disks: [{size_gb: 1, path: /srv/one.qcow2}, {size_gb: 1, path: %s}]}\n"
     with pytest.raises(DroverError, match="disk 2: the path .* stands twice"):
@@ -293,17 +293,17 @@ def test_safety_22_a_path_that_another_ones_file_has_by_default():
         for definitions in ([web, other], [other, web]):
             with pytest.raises(DroverError, match="Instance db, disk 2: .* is what a file of instance web 1 is called by itself"):
                 identity.resolve(definitions, [])
-        # Known by its name alone.
+        # The instance is known by its name alone.
         without = {key: value for key, value in web.items() if key != "uuid"}
         with pytest.raises(DroverError, match="Instance db, disk 2"):
             identity.resolve([without, other], [{**known("web 1"), "uuid": uuid_of("web")}])
-    # The second disk has a path of its own, so nothing else gets that one.
+    # The second disk has its own path, so no other disk gets that path.
     free = definition("db", disks=[{"size_gb": 1, "path": f"/srv/web_1-{uuid_of('web')[:8]}-vdb.qcow2"}])
     assert len(identity.resolve([web, free], [])) == 2
 
 
 def test_the_role_place_calls_files_what_is_looked_for():
-    """The rule stands in the role, which is YAML, and in the engine: they say the same."""
+    """The rule is in the role, which is YAML, and in the engine: both have the same text."""
     tasks = yaml.safe_load((ROOT / "roles/place/tasks/build.yml").read_text())
     block = next(task for task in tasks if "place_path" in task.get("vars", {}))
     claim = {"name": "wéb 1/<x>", "uuid": uuid_of("web"), "host": "kvm1"}

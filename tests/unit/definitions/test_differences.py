@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where an instance that is there differs from its definition."""
+"""Differences between an existing instance and its definition."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def resolved(**more):
     return found
 
 
-#: What the store has of an instance beside what it lists.
+#: Facts about an instance that the store has beside its list.
 KEPT = {"policy": None, "flavor": None, "image_name": None, "extra_specs": None, "cells": [], "devices": []}
 
 
@@ -90,7 +90,7 @@ def test_flavor_and_image_of_the_store():
 
 
 def cell(**more):
-    """A cell of an instance with two pinned vCPUs, as a claim writes it."""
+    """Return a cell of an instance with two pinned vCPUs, as a claim writes it."""
     return {
         "guest": 0,
         "host": 0,
@@ -148,7 +148,7 @@ def test_changed_extra_specs_are_named_once():
         "web: extra spec hw:cpu_policy none, the definition says dedicated; extra spec trait:CUSTOM_HDD required, the definition says none; "
         "extra spec trait:CUSTOM_SSD none, the definition says required."
     ]
-    # A flavor that is not in the store any more says nothing.
+    # A flavor that was removed from the store gives no value.
     assert said(more={"flavor": {"name": "f", "vcpus": 2, "memory_mb": 4096}}, flavor="f") == []
 
 
@@ -172,7 +172,7 @@ def test_an_instance_that_was_not_built_from_the_definition_is_named():
         "web: it was there already, and the store does not know that it was built from this definition; it is taken for it by its name."
     )
     assert differences.stranger(wanted(), THERE) == []
-    # With its uuid the definition says itself which instance it means.
+    # A definition with a uuid names its instance.
     assert differences.stranger(wanted(uuid=uuid_of("web")), {**THERE, "definition": None}) == []
 
 
@@ -286,14 +286,15 @@ def test_what_can_be_changed():
 
 
 def test_drives_are_found_by_their_bus():
-    """libvirt sorts the devices of a domain by their buses, so their order there is not that of the definition."""
+    """libvirt sorts the devices of a domain by their buses, so their order differs from the order
+    in the definition."""
     empty = {"device": "cdrom", "target": "sdc", "bus": "scsi", "source": None}
     full = {"device": "cdrom", "target": "sdb", "bus": "sata", "source": "/a.iso", "path": "/a.iso", "real_path": "/a.iso"}
     wished = [{"path": "/a.iso"}, {"bus": "scsi"}]
     assert changes({"cdroms": wished}, disks=[*facts()["disks"], empty, full]) == []
     wished[0] = {"path": "/b.iso"}
     assert changes({"cdroms": wished}, disks=[*facts()["disks"], empty, full]) == [Change("cdrom", {"path": "/b.iso", "target": "sdb"})]
-    # One that was not built from this definition may have other buses.
+    # A domain that was not built from this definition may have other buses.
     wished = [{"path": "/a.iso", "bus": "usb"}, {"path": "/c.iso", "bus": "scsi"}]
     assert changes({"cdroms": wished}, disks=[*facts()["disks"], empty, full]) == [Change("cdrom", {"path": "/c.iso", "target": "sdc"})]
     (extra,) = compared({"cdroms": [{"bus": "scsi"}]}, disks=[*facts()["disks"], full, empty])
@@ -301,7 +302,8 @@ def test_drives_are_found_by_their_bus():
 
 
 def test_what_cannot_be_changed_is_only_named():
-    """A policy or labels that somebody else has set, media that would be ejected, devices that the modules do not attach."""
+    """A policy or labels that another tool has set, media that would be ejected, devices that the
+    modules do not attach."""
     drive = {"device": "cdrom", "target": "sda", "source": "/a.iso", "path": "/a.iso", "real_path": "/a.iso"}
     assert changes({}, metadata={"move": "never", "labels": "own=1"}) == [None, None]
     assert changes({"cdroms": [{}]}, disks=[*facts()["disks"], drive]) == [None]
@@ -324,7 +326,8 @@ def test_a_flavor_is_given_where_it_changes_the_size():
 
 
 def test_a_disk_of_an_instance_that_was_built_elsewhere_is_found():
-    """By the name of its file in another folder; one that was adopted by its place."""
+    """The disk is found by the name of its file in another folder; an adopted disk is found by its
+    place."""
     (own,) = facts()["disks"]
     adopted = {**own, "source": "/old/x.img", "path": "/old/x.img"}
     assert compared({}, disks=[adopted]) == []

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Disks of definitions that exist already: what is refused, what they count, and what the domain says of them."""
+"""Disks of definitions that exist already: refusals, their size in the request, and their elements
+in the domain."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ def test_it_counts_on_its_pool_or_not_at_all():
     found = instance({"size_gb": 5}, {"source": NBD}, {"source": RBD, "pool": "ceph", "size_gb": 7})
     assert found["disk_gb"] == 5 and [disk["size_gb"] for disk in found["disks"]] == [5, 0, 7]
     assert requests.request(found)["extra_specs"] == {"resources:CUSTOM_DISK_GB_CEPH": "7"}
-    # The size of a flavor is that of a disk that is made.
+    # The size of a flavor is the size of a new disk.
     assert (
         requests.complete({"disks": [{"source": NBD}], "memory_mb": 1}, {"vcpus": 1, "memory_mb": 1, "disk_gb": 9}, "here")["disk_gb"] == 0
     )

@@ -26,7 +26,7 @@ UUID = fleets.uuid_of("web")
 
 
 def rewritten(text, *values, folder=None):
-    """The text of a file after setting values of its instances in order."""
+    """Return the text of a file after setting values of its instances in order."""
     folder = pathlib.Path(folder or tempfile.mkdtemp(prefix="drover-tests-"))
     try:
         path = folder / "fleet.yml"
@@ -146,7 +146,7 @@ words = st.text(st.sampled_from("abc #:,-'\"{}[]éß名🐏!&*%@`\\"), min_size=
 
 @st.composite
 def scalars(draw):
-    """A text written in one of YAML's ways, on one line."""
+    """Return a text written in one of YAML's ways, on one line."""
     text = draw(st.one_of(st.sampled_from(["x", "10", "blue", "true", "ünï 名"]), words))
     way = draw(st.sampled_from("'\""))
     if way == "'":
@@ -159,7 +159,7 @@ comments = st.one_of(st.just(""), st.text(st.sampled_from("abc é#:-{}[]'\"🐏"
 
 @st.composite
 def files(draw):
-    """A definitions file, and for each instance what is to be written."""
+    """Return a definitions file, and for each instance the values that must be written."""
     newline = draw(st.sampled_from(["\n", "\r\n"]))
     lines = draw(st.lists(st.sampled_from(["# é comment", "", "%YAML 1.2"]), max_size=2))
     lines = [line for line in lines if line != "%YAML 1.2"]
@@ -198,7 +198,7 @@ def test_every_other_byte_is_kept(generated):
     for instance, each in zip(expected["instances"], values):
         instance.update(each)
     assert loaded(found) == expected
-    # The text before is what one gets by taking out what was put in, and by giving back old values.
+    # Without the inserted values, and with the old values back, the text is the text before.
     olds = {value for pair in values for value in pair}
     for kind, start, end, _dummy, _dummy2 in difflib.SequenceMatcher(None, text, found, autojunk=False).get_opcodes():
         if kind == "delete":

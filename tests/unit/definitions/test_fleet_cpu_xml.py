@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""cpu: fleet of a definition, and what becomes of it in the XML of a domain."""
+"""cpu: fleet of a definition, and its effect in the XML of a domain."""
 
 from __future__ import annotations
 

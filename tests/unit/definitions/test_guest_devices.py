@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Devices of a host in the domain of an instance: from the definition to what is requested, and from the claim to the XML."""
+"""Devices of a host in the domain of an instance: from the definition to the request, and from the
+claim to the XML."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def address_of(element):
 
 
 def hostdevs(root):
-    """Of each <hostdev> its type, whether libvirt changes its driver, and the device."""
+    """Return the type of each <hostdev>, the value of managed, and the device."""
     return [
         (each.get("type"), each.get("managed"), address_of(each) if each.get("type") == "pci" else each.find("source/address").get("uuid"))
         for each in root.findall("devices/hostdev")

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The hardware of an instance: from each key of a definition to the XML, which libvirt checks by its schema; and what Nova's names ask for."""
+"""The hardware of an instance: from each key of a definition to the XML, which libvirt checks by
+its schema; and the effects of Nova's names."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ AGENT = "devices/channel/target"
 
 
 def claim_of(definition, arch="x86_64", **more):
-    """The claim of a checked definition, on a host with KVM."""
+    """Return the claim of a checked definition, on a host with KVM."""
     definition = {"name": "web1", "uuid": UUID, "memory_mb": 64, **definition}
     (checked,) = check.instances([definition], lambda item: "fleet.yml")
     (resolved,) = identity.resolve([checked], [])
@@ -34,7 +35,7 @@ def claim_of(definition, arch="x86_64", **more):
 
 
 def rendered(claim, seed=None):
-    """The text that the role's template makes of a claim."""
+    """Return the text that the role's template makes of a claim."""
     environment = jinja2.Environment(trim_blocks=True, undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
     environment.filters.update({"drover.compute._guest": guest, "ternary": lambda value, yes, no: yes if value else no})
     variables = {
@@ -48,7 +49,8 @@ def rendered(claim, seed=None):
 
 
 def accepted(text):
-    """The XML as an element, once libvirt has checked it against its schema and taken it."""
+    """Return the XML as an element, after libvirt has checked it against its schema and accepted
+    it."""
     connection = libvirt.open("test:///default")
     try:
         domain = connection.defineXMLFlags(re.sub("<domain type='[a-z]+'", "<domain type='test'", text), libvirt.VIR_DOMAIN_DEFINE_VALIDATE)
@@ -59,11 +61,12 @@ def accepted(text):
 
 
 def made(definition, seed=None, **more):
-    """The domain of a definition."""
+    """Return the domain of a definition."""
     return accepted(rendered(claim_of(definition, **more), seed))
 
 
-#: For each key what is found in the XML that its example makes: path -> attributes, or the text of the element.
+#: For each key the part of the XML that its example makes: path -> attributes, or the text of the
+#: element.
 SEEN = {
     "firmware": {"os": {"firmware": "efi"}, "os/firmware/feature": {"enabled": "no", "name": "secure-boot"}},
     "tpm": {"devices/tpm": {"model": "tpm-crb"}, "devices/tpm/backend": {"type": "emulator", "version": "2.0"}},
@@ -175,7 +178,7 @@ def test_all_at_once():
     root = made(definition, seed={"path": "/images/seed.iso"})
     assert [(each.get("dev"), each.get("bus")) for each in root.findall("devices/disk/target")] == [
         ("vda", "virtio"), ("sda", "sata"), ("sdb", "usb"), ("sdc", "sata"), ("sdd", "sata"), ("sde", "sata")]  # fmt: skip
-    # The names of files are those that they always had.
+    # The names of files do not change.
     assert [each.get("file") for each in root.findall("devices/disk[@device='disk']/source")] == [
         f"/images/web1-5f0c6a3e-vd{letter}.qcow2" for letter in "abc"
     ]
@@ -383,7 +386,8 @@ def test_flavor_and_image_reach_the_domain():
 
 
 def test_other_machines_and_architectures():
-    """A bus that the machine has not is refused; a machine of libvirt's own choice is left out."""
+    """A bus that the machine type does not have is refused. A machine type that libvirt chooses is
+    not checked."""
     root = ET.fromstring(rendered(claim_of({}, arch="aarch64"), {"path": "/images/seed.iso"}))
     assert root.find("os").get("firmware") == "efi" and root.find("os/type").get("machine") is None
     assert root.find("devices/disk/target").get("bus") == "scsi" and root.find("devices/controller").get("model") == "virtio-scsi"
@@ -398,7 +402,7 @@ def test_many_drives_have_names_of_their_own():
 
 
 def test_the_example_of_the_page_has_every_key():
-    """And is built: its domain passes libvirt's check."""
+    """The definition is built: its domain passes libvirt's check."""
     page = (examples.ROOT / "docs" / "hardware.md").read_text(encoding="utf-8")
     (definition,) = yaml.safe_load(re.search(r"```yaml\n# fleet.yml\n(.*?)```", page, re.S).group(1))["instances"]
     assert set(known.INSTANCE_FIELDS) <= set(definition)
@@ -436,7 +440,8 @@ def test_a_topology_that_cannot_be_is_refused_before_a_host_is_chosen():
 
 
 def test_more_disks_than_letters():
-    """The 27th and all after it were left out in silence, and at 703 on one bus it failed with a traceback."""
+    """The 27th disk and all after it were left out without a message, and with 703 disks on one bus
+    the role failed with a traceback."""
     for number, last in ((27, "vdaa"), (53, "vdba")):
         root = made({"disks": [{"size_gb": 1}] * number})
         targets = [each.get("dev") for each in root.findall("devices/disk/target")]

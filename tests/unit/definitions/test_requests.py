@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a definition asks the scheduler for: flavors, sizes, counts, and what cannot be asked."""
+"""Requests that definitions make to the scheduler: flavors, sizes, counts, and refusals."""
 
 from __future__ import annotations
 
@@ -191,7 +191,7 @@ def test_the_first_disk_is_made_from_an_image_with_a_source(monkeypatch):
     for name in ("debian-31", "debian-12"):
         with pytest.raises(DroverError, match=f"instance web: a disk has the image {name}, which is no .* Nothing was placed"):
             resolved(memory_mb=64, disks=[{"size_gb": 5, "image": name}])
-    # One of its own; an image that is only properties; none.
+    # An image of the disk; an image with properties only; no image.
     (found,) = resolved(memory_mb=64, image="debian-13", disks=[{"size_gb": 5, "image": "/i.qcow2"}])
     assert found["disks"] == [{"size_gb": 5, "image": "/i.qcow2"}]
     for more in ({"image": "debian-12"}, {}):
@@ -210,7 +210,7 @@ def test_hardware_that_flavor_and_image_contradict_is_refused_before_a_host_is_c
         ({"tpm": {"version": "2.0"}}, {"hw:tpm_version": "2.0", "hw:tpm_model": "tpm-tis"}),
         ({"tpm": {"version": "2.0", "model": "tpm-crb"}}, {"hw:tpm_version": "2.0", "hw:tpm_model": "tpm-crb"}),
         ({"firmware": "uefi-secure-boot"}, {"os:secure_boot": "required"}),
-        # The definition decides its domain, whatever its flavor or its extra specs ask for.
+        # The definition decides its domain, and its flavor and extra specs do not.
         ({"firmware": "uefi", "extra_specs": {"os:secure_boot": "required"}}, {"os:secure_boot": "disabled"}),
         ({"tpm": {"version": "1.2"}, "extra_specs": {"hw:tpm_version": "2.0"}}, {"hw:tpm_version": "1.2", "hw:tpm_model": "tpm-tis"}),
         ({"extra_specs": {"a": "b"}}, {"a": "b"}),

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every key of every table: its example is read, the JSON Schema accepts it, and a mistake beside it is refused by both."""
+"""Every key of every table: its example is read, the JSON Schema accepts it, and both refuse a
+mistake beside it."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from ansible_collections.drover.compute.tests.pages import definitions, referenc
 TABLES = dict(definitions.walk())
 KEYS = [(path, key) for path, table in TABLES.items() for key in table]
 SCHEMA = json.loads((reference.DOCS / "definitions.schema.json").read_text())
-#: What the keys of a table need beside them.
+#: The keys that a table needs beside the tested key.
 BESIDE = {
     ("instances",): {"memory_mb": 4096},
     ("instances", "networks"): {"bridge": "br0"},
@@ -28,7 +29,7 @@ BESIDE = {
     ("instances", "disks"): {"size_gb": 20},
     ("instances", "disks", "source"): {"protocol": "rbd", "name": "vms/db", "hosts": [{"name": "mon1"}]},
 }
-#: What one key needs besides, or cannot have.
+#: The keys that one key needs besides, or excludes.
 BESIDE_KEY = {
     ("instances", "networks", "network"): {"bridge": None},
     ("instances", "networks", "physical_network"): {"bridge": None, "vnic": "macvtap"},
@@ -50,7 +51,8 @@ IMAGES = {"debian-12": {"properties": {}}}
 
 
 def file_with(path, key, value):
-    """The data of a file with one key in a table, and with what the tables around it need."""
+    """Return the data of a file with one key in a table, and with the keys that the tables around
+    it need."""
     needed = {name: field.example for name, field in TABLES[path].items() if field.required}
     found = {**needed, **BESIDE.get(path, {}), **BESIDE_KEY.get((*path, key), {}), key: value}
     found = {name: each for name, each in found.items() if each is not None}
@@ -75,7 +77,7 @@ def read(data, tmp_path):
 
 
 def problem(schema, value, where="file"):
-    """What a JSON Schema of ours says against a value; None if nothing."""
+    """Return the message of our JSON Schema for a value; None if the schema accepts it."""
     if "anyOf" in schema:
         found = [problem(each, value, where) for each in schema["anyOf"]]
         return None if None in found else found[0]
@@ -137,7 +139,7 @@ def test_the_schema_knows_the_file_of_the_page_and_refuses_another_section():
 
 
 def test_every_key_of_a_request_is_a_key_of_a_definition():
-    """But for those that place fills in, and for the count, which has a name of its own in Nova."""
+    """Exceptions are the keys that place fills in, and the count, which has another name in Nova."""
     assert set(request_spec.KEYS) - set(tables.INSTANCE) == {"node", "num_instances", "uuids", "retry"}
 
 

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts that are silent, back, or come and go: each is said once, and nothing is said of what may be on purpose."""
+"""Hosts that are silent, come back, or come and go: each change gives one event, and a change on
+purpose gives none."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ def test_only_its_libvirt_is_dead(hosts, means, login):
     fall(hosts, "kvm1", 1000, means)
     (made,) = run(hosts, 1000, 1100)
     assert (made["type"], made["login"]) == ("libvirt_dead_alone", login) and "nothing is to be evacuated" in made["sentence"]
-    # Now the host dies: that is another event.
+    # Now the host dies: this is another event.
     hosts.answered(Answered("kvm1", 1101, "silent", ""))
     assert types(run(hosts, 1101, 1200)) == ["host_silent"]
 
@@ -80,7 +81,7 @@ def test_what_nobody_understands_is_no_silence(hosts):
 def test_a_host_that_may_be_down_is_not_said(hosts, why):
     fall(hosts, "kvm1", 1000)
     assert run(hosts, 1000, 1100, View(quiet={"kvm1": why})) == []
-    # The maintenance has ended, and it is still away.
+    # The maintenance has ended, and the host is still away.
     assert types(run(hosts, 1100, 1200)) == ["host_silent"]
 
 
@@ -163,7 +164,7 @@ def test_whatever_happens_no_event_is_said_twice_in_a_row_and_nobody_is_silent_w
                 assert made["host"] in dead and (len(dead) == 1 or 2 * len(dead) < len(HOSTS))
             if made["type"] == "fleet_silent":
                 assert 2 * len(dead) >= len(HOSTS)
-    # In the end all is well, and nothing is left open.
+    # At the end all hosts are up, and no event is open.
     for name in HOSTS:
         hosts.connected(Connected(name, at, []))
     for later in (301, 700):

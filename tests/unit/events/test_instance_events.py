@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What happens to instances without drover.compute is said once, in whatever order it is seen; what drover.compute does is not said."""
+"""Changes to instances without drover.compute give one event, in any order of observation; changes
+by drover.compute give none."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ def test_a_crash_is_said_with_how_often(instances):
         (made,) = after(instances, seen("kvm1", "shutoff", "crashed", at), at=at + 3)
         assert (made["type"], made["name"], made["uuid"], made["host"]) == ("instance_crashed", "web", WEB, "kvm1")
         assert made["crashes_last_hour"] == number and "web crashed on kvm1" in made["sentence"]
-        # Started again by the rulebook, whose run has the lease of the host, and recorded.
+        # The rulebook started the instance again. Its run has the lease of the host, and recorded
+        # the start.
         view = View(busy_hosts={"kvm1"})
         assert after(instances, seen("kvm1", "running", at=at + 10), view=view, at=at + 20) == []
         assert instances.tick(at + 21, View(recorded={WEB: ("kvm1", True)})) == []
@@ -134,7 +136,7 @@ def test_however_late_and_often_a_move_is_seen_no_move_is_said_twice(order, repe
     for host, domains in (("kvm1", [Domain(WEB, "web", "running")]), ("kvm2", [])):
         instances.connected(Connected(host, 900, domains))
     found = [made for _number, change in [*order, *(order[number] for number in repeated)] for made in instances.changed(change)]
-    # In the end libvirt is read anew.
+    # At the end the source reads libvirt again.
     for host, domains in (("kvm1", []), ("kvm2", [Domain(WEB, "web", "running")])):
         found += instances.connected(Connected(host, 1000, domains))
     found += instances.tick(1010, View())

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The shipped rulebooks: they are valid, they name what there is, and a twin for AWX does the same."""
+"""The shipped rulebooks: they are valid, they name playbooks and events that exist, and the version
+for AWX does the same."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ def test_its_playbooks_and_job_templates_exist_and_take_the_variables(name):
                 template = re.fullmatch(r"\{\{ drover_awx_prefix \| default\('drover-'\) \}\}([\w-]+)", given["name"]).group(1)
                 assert f'drover_awx_prefix }}}}{template}"' in TEMPLATES
                 playbook, variables = template.replace("-", "_"), given["job_args"]["extra_vars"]
-                # AWX drops what its survey does not ask.
+                # AWX drops variables that its survey does not contain.
                 (asked,) = [spec for name, _playbook, spec in shipped.surveys() if name == f"drover-{template}"]
                 assert set(variables) <= {question["variable"] for question in asked}, template
             else:
@@ -96,7 +97,7 @@ def test_its_twin_does_the_same_by_job_templates(name):
 
 
 def test_only_the_proof_of_the_evacuation_counts():
-    """No rulebook lifts a rule of it, or says in place of a person that a host is off."""
+    """No rulebook lifts a rule of fencing, or states in place of a person that a host is off."""
     for name in BOOKS:
         text = (ROOT / "extensions" / "eda" / "rulebooks" / f"{name}.yml").read_text()
         assert not re.search(r"drover_\w*force|drover_host_is_off|drover_evacuate_", text), name

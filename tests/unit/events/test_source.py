@@ -39,7 +39,7 @@ NODE = """
 
 
 class Queue(asyncio.Queue):
-    """Waits for events."""
+    """Wait for events."""
 
     async def next(self, seconds=20):
         return await asyncio.wait_for(self.get(), seconds)
@@ -51,7 +51,7 @@ def main():
 
 
 def watched(main, args, test):
-    """Run the source, and a test beside it that gets the queue."""
+    """Run the source, and beside it a test that gets the queue."""
 
     async def both():
         queue = Queue()
@@ -96,7 +96,7 @@ def test_a_domain_stops_and_starts(main):
 
 
 def fake_ssh(folder, words):
-    """A command ssh that says the words and fails."""
+    """Make a command ssh that prints the text and fails."""
     file = folder / "ssh"
     file.write_text(f"#!/bin/sh\n{words}\n")
     file.chmod(0o755)
@@ -174,7 +174,7 @@ def test_a_host_without_a_uri_of_its_own():
 
 
 def test_a_host_whose_uri_cannot_be_read_is_named_and_the_others_are_watched(main, tmp_path, caplog):
-    """The addresses are those of the store."""
+    """The addresses come from the store."""
     url = f"sqlite:///{tmp_path / 'store.db'}"
     fleets.discover(url, fleets.host("kvm1"), fleets.host("kvm2"), now=time.time())
 
@@ -199,11 +199,13 @@ def test_a_host_whose_uri_cannot_be_read_is_named_and_the_others_are_watched(mai
 
 
 def test_b2_another_machine_at_the_address_of_a_host_is_not_the_host(main, tmp_path, caplog):
-    """What it shows is no event; when the address is right again the host is watched."""
+    """The domains of the other machine give no event. When the address is right again, the host is
+    watched."""
     url = f"sqlite:///{tmp_path / 'store.db'}"
     fleets.discover(url, fleets.host("kvm1"), fleets.host("kvm2"), now=time.time())
     for name, own in (("kvm1", True), ("kvm2", False)):
-        # kvm2 has no uuid of its own, so nobody knows what its libvirt says after its next start.
+        # kvm2 has no recorded uuid of its system, so no one can identify its libvirt after the next
+        # start.
         fleets.identify(url, name, host_uuid=fleets.uuid_of(name), system_uuid=fleets.uuid_of(name) if own else None)
     answers = [fleets.uuid_of("other")]
 
@@ -264,7 +266,8 @@ needs_rulebook = pytest.mark.skipif(
 
 def rulebook(*words, folder):
     programs = pathlib.Path(sys.executable).parent
-    # An environment without PYTHONPATH, as a user has it: the source has to find its collection by itself.
+    # An environment without PYTHONPATH, as a user has it: the source must find its collection
+    # without help.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment |= {"PATH": f"{programs}:{os.environ['PATH']}", "ANSIBLE_LOCALHOST_WARNING": "false"}
     return subprocess.Popen(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Seeds for cloud-init, read back out of the image."""
+"""Seeds for cloud-init, read from the image."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ seed = FilterModule().filters()["_cloud_init_seed"]
 
 
 def read_back(encoded):
-    """(label, {name: text}) of an image, the same by Joliet and Rock Ridge names."""
+    """Return (label, {name: text}) of an image; Joliet and Rock Ridge names give the same."""
     image = pycdlib.PyCdlib()
     image.open_fp(io.BytesIO(base64.b64decode(encoded, validate=True)))
     label = image.pvd.volume_identifier.decode("ascii").strip()
@@ -82,7 +82,7 @@ def test_what_cloud_init_needs_is_always_there():
 
 
 class Unsafe(str):
-    """As ansible-core before 2.19 marks what it was given by a host: str() leaves it what it is."""
+    """The mark of ansible-core before 2.19 for texts from a host: str() keeps the type."""
 
     def __str__(self):  # pylint: disable=invalid-str-returned
         return self
@@ -95,7 +95,8 @@ def test_safety_11_texts_of_ansibles_own_types_are_texts():
 
 
 def test_safety_11_in_a_play_with_what_a_host_has_said(tmp_path):
-    """Whichever ansible-core it is, with its own types: a registered result is what it trusts least."""
+    """The test works with the types of any ansible-core. A registered result is the value that
+    Ansible trusts least."""
     say = {"ansible.builtin.command": {"argv": ["echo", "web1"]}, "register": "said"}
     make = {
         "ansible.builtin.debug": {

@@ -22,10 +22,10 @@ def make(disk, images=None):
         ({}, {}),
         ({"image": "/srv/base.qcow2"}, {"backing_file": "/srv/base.qcow2", "backing_format": "qcow2"}),
         ({"image": "/srv/base.raw", "image_format": "raw"}, {"backing_file": "/srv/base.raw", "backing_format": "raw"}),
-        # The hypervisor reads the format of an image that has a name, if the definition does not say it.
+        # The hypervisor reads the format of a named image if the definition has no format.
         ({"image": "debian"}, {"backing_file": "/srv/_base/1", "backing_format": None}),
         ({"image": "debian", "image_format": "raw"}, {"backing_file": "/srv/_base/1", "backing_format": "raw"}),
-        # In check mode it is not there yet.
+        # In check mode the image does not exist yet.
         ({"image": "coming"}, {}),
     ],
 )

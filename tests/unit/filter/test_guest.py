@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The type of domain and the CPU that a guest gets, and how they come into its XML."""
+"""The type of domain and the CPU that a guest gets, and their place in its XML."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def claim(offered="kvm", **wanted):
         (claim(), (None, {"mode": "custom", "model": "qemu64"}), ("kvm", QEMU64)),
         (claim(), (None, {"mode": "host-passthrough"}), ("kvm", {"mode": "host-passthrough", "model": None})),
         (claim("qemu"), (None, {"mode": "maximum"}), ("qemu", {"mode": "maximum", "model": None})),
-        # A definition goes before its host.
+        # A definition has precedence over its host.
         (claim(domain_type="kvm", cpu={"model": "qemu64"}), ("qemu", {"mode": "maximum"}), ("kvm", QEMU64)),
         (claim(domain_type="qemu"), ("kvm", None), ("qemu", None)),
     ],
@@ -69,7 +69,7 @@ def test_nonsense_is_said(given, of_host, words):
 
 
 def test_the_role_makes_its_xml_of_it(tmp_path):
-    """The template of the role, with variables of two hosts."""
+    """Render the template of the role, with variables of two hosts."""
     template = str(examples.ROOT / "roles" / "place" / "templates" / "domain.xml.j2")
     known = {"kvm1": {"drover_cpu": {"model": "qemu64"}}, "kvm2": {"drover_domain_type": "qemu"}, "kvm3": {}}
     hosts = {name: {"ansible_connection": "local", **values} for name, values in known.items()}

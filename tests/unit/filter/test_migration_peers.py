@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How hosts reach each other for migrations, and what cannot be set up."""
+"""The ways between hosts for migrations, and the ways that cannot be set up."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_both_accounts_of_a_host_connect():
             "drover_migration_uri": "qemu+ssh://drover@kvm1/system",
             "drover_migration_source": "10.0.0.1",
         },
-        # Where Ansible is root, the second look was left out.
+        # If Ansible is root, the second look was skipped.
         "kvm2": {"hypervisor_account": account(key="C"), "hypervisor_root": {"changed": False, "skipped": True}},
     }
     one, two = migration_peers(["kvm1", "kvm2"], hostvars)

@@ -57,7 +57,7 @@ def url(store_url):
 
 
 def inventory(folder, url, *options, environment=None, **settings):
-    """What ansible-inventory says: (exit code, output)."""
+    """Run ansible-inventory; return (exit code, output)."""
     settings = {"plugin": "drover.compute.fleet", **settings}
     (folder / "fleet.drover.yml").write_text(yaml.safe_dump(settings))
     kept = {name: os.environ[name] for name in ("PATH", "ANSIBLE_COLLECTIONS_PATH", "LANG") if name in os.environ}
@@ -82,7 +82,8 @@ def listed(folder, url, **settings):
 
 
 def unwrapped(text):
-    """What ansible-inventory lists; it wraps what is never taken for a template."""
+    """Return the list of ansible-inventory without its wraps; it wraps texts that are never
+    templates."""
     return json.loads(text, object_hook=lambda found: found.get("__ansible_unsafe", found))
 
 
@@ -91,7 +92,8 @@ def members(found):
 
 
 def test_the_default_store_is_found(tmp_path):
-    """In Ansible's home, as by modules and lookups, wherever the inventory file is."""
+    """The file is in Ansible's home, as with modules and lookups, for any place of the inventory
+    file."""
     home = tmp_path / ".ansible" / "drover"
     home.mkdir(parents=True)
     fleets.discover(f"sqlite:///{home}/store.db", fleets.host("kvm1"), now=time.time())
@@ -159,7 +161,7 @@ def test_labels_are_variables_and_groups(prepared_url, tmp_path):
 
 
 def test_safety_08_a_label_of_an_instance_makes_it_no_hypervisor(prepared_url, tmp_path):
-    """A hypervisor decides which labels its guests have."""
+    """A hypervisor decides the labels of its guests."""
     guest = fleets.domain("web", metadata={"labels": "rack=7"})
     fleets.discover(prepared_url, fleets.host("kvm1", labels={"rack": "7"}), fleets.host("kvm2", guest), now=time.time())
     code, said = inventory(tmp_path, prepared_url, instances=True, keyed_groups=[{"key": "drover_compute.labels", "prefix": "label"}])
@@ -168,7 +170,7 @@ def test_safety_08_a_label_of_an_instance_makes_it_no_hypervisor(prepared_url, t
     assert groups["label_rack_7"] == ["kvm1"] and groups["instances"] == ["web"]
 
 
-# What an instance may be called
+# Names of instances
 
 OTHERS = {
     "all": {
@@ -179,7 +181,7 @@ OTHERS = {
         },
     }
 }
-# Names of all kinds of things that are there, whose guests have addresses.
+# Names of existing objects of all kinds; their guests have addresses.
 TAKEN = ["kvm1", "kvm2", "other", "bare", "db1", "localhost", "127.0.0.1", "::1", "all", "ungrouped", "databases", "hypervisors",
          "instances", "state_up", "zone_az1", "roomy", "-oProxyCommand=touch pwned"]  # fmt: skip
 
@@ -200,7 +202,7 @@ def form(name):
 
 @pytest.mark.parametrize("place", ["before", "after"])
 def test_safety_08_an_instance_is_never_taken_for_a_host_a_group_or_this_machine(prepared_url, tmp_path, place):
-    """Whatever domains are called, and in whichever order the sources stand: all else is as without them."""
+    """Names of domains and the order of the sources do not change the rest of the inventory."""
     hostile(prepared_url)
     (tmp_path / "hosts.yml").write_text(yaml.safe_dump(OTHERS))
     sources = ["-i", "hosts.yml", "-i", "fleet.drover.yml"]
@@ -243,14 +245,14 @@ def test_safety_08_no_group_of_others_by_what_an_instance_is_called(prepared_url
     found = unwrapped("{" + done.stdout.partition("{")[2])
     groups = members(found)
     assert (groups["hypervisors"], groups["databases"], groups["zone_az1"]) == (["kvm1", "kvm2"], ["db1"], ["kvm1"])
-    # A name of its own it may have, also below a group that is written down.
+    # An instance may have its own group, also below a group that is in a file.
     assert groups["trusted"] == ["d"] and sorted(groups["instances"]) == sorted(names)
     assert groups["shop"] == ["d"] and "shop" in found["databases"]["children"] and "kvm2" not in found
     assert "keyed_groups would put instances into databases, hypervisors, kvm2, trusted, zone_az1" in " ".join(done.stdout.split())
 
 
 def test_safety_08_an_address_that_is_none_is_not_given_to_ssh(prepared_url, tmp_path):
-    """What is in the store may be older than the checks of what hosts report."""
+    """A value in the store may be older than the checks of the hosts' reports."""
     fleets.discover(prepared_url, fleets.host("kvm1", fleets.domain("web"), fleets.domain("app")), now=time.time())
     with Store.open(prepared_url).write() as connection:
         for name, address in (("web", "-oProxyCommand=touch pwned"), ("app", "{{ 6 * 7 }}")):
@@ -272,7 +274,7 @@ UUIDS = strategies.uuids(version=4).map(str)
 def test_safety_08_each_instance_has_a_name_that_nothing_else_has(pairs, taken, data):
     instances = [{"name": name, "uuid": uuid} for name, uuid in pairs]
     if pairs:
-        # Whoever knows what another one would be called may call his so.
+        # A user may give an instance the longer name that another one would get.
         name, uuid = data.draw(strategies.sampled_from(pairs))
         for end in (8, 13, 36):
             instances.append({"name": f"{name}-{uuid[:end]}", "uuid": data.draw(UUIDS)})
@@ -305,7 +307,7 @@ def test_what_the_constructed_plugins_have(url, tmp_path):
 
 
 def test_what_is_in_the_store_is_no_template(url, tmp_path):
-    """Whoever names an instance or gives a reason does not thereby run anything on the controller."""
+    """A name of an instance or a reason cannot run code on the controller."""
     hostile = "{{ 6 * 7 }}"
     fleets.discover(url, fleets.host("kvm3", fleets.domain(hostile)), now=time.time())
     with Store.open(url).write() as connection:
@@ -332,7 +334,7 @@ def test_the_cache_answers_until_it_is_flushed(url, tmp_path):
     before = listed(tmp_path, url, **settings)
     fleets.discover(url, fleets.host("kvm3"), now=time.time())
     assert listed(tmp_path, url, **settings) == before
-    # Of ansible and ansible-inventory it is an option since ansible-core 2.19 only.
+    # ansible and ansible-inventory have the option only since ansible-core 2.19.
     show = {"ansible.builtin.debug": {"var": "groups.hypervisors"}}
     (tmp_path / "show.yml").write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": [show]}]))
     done = examples.command(tmp_path, "ansible-playbook", "-i", "fleet.drover.yml", "show.yml", "--flush-cache", url=url)

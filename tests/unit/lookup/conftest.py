@@ -14,7 +14,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._tracker import nod
 from ansible_collections.drover.compute.tests.unit import postgres as server
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import uuid_of
 
-# Assigned, not only imported: pylint would call that unused.
+# The name is assigned, not only imported: pylint would report an unused import.
 postgres = server.postgres
 store_url = server.store_url
 
@@ -30,7 +30,8 @@ def report(host, memory_mb, *domains, **options):
 
 @pytest.fixture
 def fleet_url(store_url):
-    """A store with three hosts; kvm1 holds a running, a paused, a stopped and an unmovable instance."""
+    """Fill a store with three hosts; kvm1 holds a running, a paused, a stopped and an unmovable
+    instance."""
     reports = {
         "kvm1": report(
             "kvm1",

@@ -34,10 +34,10 @@ REQUEST = {"name": "new", "vcpus": 1, "memory_mb": 64, "disk_gb": 1}
 
 
 def plugin_named(name, templar):
-    """A lookup with its documented options known, as Ansible's loader would give it.
+    """Return a lookup with its documented options, as Ansible's loader returns it.
 
-    The loader itself finds collections only through an import hook of its own, which must be there
-    before anything of the collection is imported; the playbook tests go that way.
+    The loader finds collections only through an import hook, which must exist before anything of
+    the collection is imported. The playbook tests use the loader.
     """
     module = importlib.import_module(f"ansible_collections.drover.compute.plugins.lookup.{name}")
     document = yaml.safe_load(module.DOCUMENTATION)
@@ -100,7 +100,7 @@ def test_options_from_variables_are_templated(fleet_url):
         "drover_scheduler": {"weighers": {"RAMWeigher": trust_as_template("{{ 0 - 1 }}")}},
     }
     assert ask("schedule", REQUEST, variables=variables)[0]["host"] == "kvm3"
-    # What is said in the call wins.
+    # An option of the call overrides the variable.
     assert ask("schedule", REQUEST, variables=variables, policy={"weighers": ["RAMWeigher"]})[0]["host"] == "kvm1"
 
 
@@ -181,7 +181,8 @@ def test_plans_name_the_machines_that_a_run_needs_itself(fleet_url):
 
 
 def test_drain_plan_says_what_is_copied(fleet_url):
-    """Of disks on storage of the host alone; what is allocated, where that is known."""
+    """Only disks on local storage of the host are copied. The size is the allocation, if it is
+    known."""
     local = {"device": "disk", "type": "file", "format": "qcow2", "target": "vda", "readonly": False, "shareable": False}
     paths = {"web1": "/var/lib/libvirt/images/web1.qcow2", "off": "/srv/vms/off.qcow2", "idle": "/var/lib/libvirt/images/idle.qcow2"}
     sizes = {"web1": 5 * 1024**3, "off": 7 * 1024**3, "idle": 0}
@@ -206,7 +207,7 @@ def test_drain_plan_obeys_what_aggregates_say(fleet_url):
     with Store.open(fleet_url).write() as connection:
         aggregates.ensure(connection, "tenants", {"filter_tenant_id": "p9"}, ["kvm2"])
     (plan,) = ask("drain_plan", "kvm1", store_url=fleet_url, policy=policy)
-    # kvm2 is for another project; kvm3 has 256 MiB, all of which web1 needs.
+    # kvm2 is for another project; kvm3 has 256 MiB, and web1 needs all of it.
     assert {move["name"]: move["host"] for move in plan["moves"]} == {"idle": "kvm3", "off": "kvm3"}
     assert "AggregateMultiTenancyIsolation" in {each["name"]: each["reason"] for each in plan["unmovable"]}["web1"]
     with Store.open(fleet_url).write() as connection:
@@ -216,7 +217,7 @@ def test_drain_plan_obeys_what_aggregates_say(fleet_url):
 
 
 def test_drain_plan_reads_what_its_policy_looks_at(fleet_url):
-    """Figures of hosts that only some host filters and weighers look at."""
+    """Set figures of hosts that only some host filters and weighers read."""
     with Store.open(fleet_url).write() as connection:
         nodes = tables.compute_nodes
         connection.execute(sa.update(nodes).where(nodes.c.host == "kvm3").values(metrics={"load": 1.0}))
@@ -232,7 +233,7 @@ def test_drain_plan_reads_what_its_policy_looks_at(fleet_url):
 def test_drain_plan_keeps_away_from_what_failed_before(fleet_url):
     excluded = {uuid_of("web1"): ["kvm2"]}
     (plan,) = ask("drain_plan", "kvm1", store_url=fleet_url, excluded=excluded)
-    # kvm3 has 256 MiB, all of which web1 needs.
+    # kvm3 has 256 MiB, and web1 needs all of it.
     assert {move["name"]: move["host"] for move in plan["moves"]} == {"web1": "kvm3", "idle": "kvm2", "off": "kvm2"}
 
 

@@ -24,7 +24,7 @@ NODES = [
 
 @pytest.fixture(scope="module")
 def collections(tmp_path_factory):
-    """A collections path with acme.filters as the guide has it."""
+    """Make a collections path with acme.filters as the guide has it."""
     source = tmp_path_factory.mktemp("source")
     blocks = re.findall(r"```python\n# (plugins/\S+)\n(.*?)```", GUIDE.read_text(), re.S)
     assert len(blocks) == 2
@@ -50,7 +50,7 @@ def run(folder, collections, scheduler=None):
 def test_the_guide_s_collection(tmp_path, collections):
     code, output = run(tmp_path, collections)
     assert code == 0, output
-    # kvm3 is in rack 7, which the host filter rejects and the weigher would like best.
+    # kvm3 is in rack 7: the host filter rejects it, and the weigher would prefer it.
     assert '"msg": "kvm2"' in output, output
 
 

@@ -21,7 +21,7 @@ from ansible_collections.drover.compute.tests.unit.scheduler.fleets import uuid_
 
 @pytest.fixture
 def movable_url(fleet_url):
-    """The fleet without the instance that cannot move."""
+    """Return the URL of the fleet without the instance that cannot move."""
     found = [domain("web1", memory_mb=256), domain("idle", "paused"), domain("off", "shutoff")]
     with Store.open(fleet_url).write() as connection:
         record.record(connection, {"kvm1": report("kvm1", 1024, *found, availability_zone="az1")}, time.time())
@@ -30,7 +30,7 @@ def movable_url(fleet_url):
 
 
 def plan(name, *terms, **options):
-    """One answer, which is plain data, and the store is as before."""
+    """Return one answer, which is plain data, and check that the store is unchanged."""
     before = contents(options["store_url"])
     (found,) = ask(name, *terms, **options)
     assert json.loads(json.dumps(found)) == found
@@ -47,7 +47,8 @@ def test_capacity_of_a_request_and_of_a_flavor(fleet_url):
         ("kvm3", 2, "MEMORY_MB"),
     ]
     assert found["total"] == 12 and found["short"] == "MEMORY_MB"
-    # What is on kvm1 is 256, for which kvm3 has just the room, and three times 64: kvm2 then has 320 left.
+    # kvm1 has one instance of 256, and kvm3 has exactly this room; and three of 64, which leave 320
+    # on kvm2.
     assert found["with_loss"] == {"total": 3, "host": "kvm1", "survives": True}
     with Store.open(fleet_url).write() as connection:
         flavors.ensure(connection, "small", {"vcpus": 1, "memory_mb": 100}, time.time())
@@ -85,7 +86,7 @@ def test_rolling_plan(movable_url):
     assert sorted(one["batches"]) == [["kvm1"], ["kvm2"]]
     nothing = plan("rolling_plan", [], store_url=movable_url)
     assert nothing["batches"] == []
-    # While kvm1 is down kvm2 and kvm3 hold what it has; not if one of them is lost too.
+    # While kvm1 is down, kvm2 and kvm3 hold its instances; they cannot if one of them is lost too.
     spare = plan("rolling_plan", "kvm1", store_url=movable_url, spare_hosts=1)
     assert spare["batches"] == [] and "failed too, the other hosts could not take all instances" in spare["blocked"][0]["reason"]
 
@@ -141,7 +142,7 @@ def test_rebalance_keeps_out_of_a_maintenance(movable_url):
     with Store.open(movable_url).write() as connection:
         host_state.change(connection, "kvm3", "restored")
         host_state.change(connection, "kvm3", "disabled", "bad fan")
-    # One that is only disabled is left out, and the others are evened out.
+    # A host that is only disabled is left out, and the others are balanced.
     assert {move["host"] for move in plan("rebalance_plan", store_url=movable_url)["moves"]} == {"kvm2"}
 
 
@@ -172,7 +173,7 @@ def test_home_plan(movable_url):
     places = {"web1": "kvm3", "idle": "kvm3", "off": "kvm1"}
     homes = [{"uuid": uuid_of(name), "host": host, "node": host} for name, host in places.items()]
     found = plan("home_plan", homes, store_url=movable_url)
-    # kvm3 has 256 MiB, all of which web1 takes; off is at home.
+    # kvm3 has 256 MiB, and web1 takes all of it; off is at home.
     assert [(move["name"], move["host"], move["live"]) for move in found["moves"]] == [("web1", "kvm3", True)]
     assert [each["name"] for each in found["staying"]] == ["idle"] and "kvm3 has no room" in found["staying"][0]["reason"]
     assert found["lines"][0] == "1 move home."

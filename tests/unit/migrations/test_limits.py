@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""MigrationLimits that hold over all runs, and instances that are shut down for their move (rules S7, S8, S10, S11)."""
+"""Limits of migrations that hold over all runs, and instances that are shut down for their move
+(rules S7, S8, S10, S11)."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ def fleet_url(prepared_url):
 
 
 def begin_again(url, budget=None):
-    """web1, web2, web3 on kvm1, other on kvm4."""
+    """Fill a store with web1, web2, web3 on kvm1, and other on kvm4."""
     fleets.empty(url)
     with Store.open(url).write() as connection:
         server_groups.ensure(connection, "web", "soft-anti-affinity", max_moving=budget)
@@ -89,7 +90,7 @@ def test_a_cap_counts_what_others_have_open(fleet_url, limits, wanted, says):
     with pytest.raises(Busy, match=says + ".*web1 from kvm1 to kvm2") as busy:
         begin(fleet_url, limits, wanted)
     assert busy.value.blockers == {first["uuid"]} and fleets.snapshot(fleet_url) == before
-    # To begin the same again is nothing new, and what is given up counts no more.
+    # A second begin of the same move is not new, and an abandoned move does not count.
     assert begin(fleet_url, limits, move("web1"))["new"] is False
     assert begin(fleet_url, limits, wanted, {first["uuid"]})["new"]
     end(fleet_url, first["uuid"], True)
@@ -143,7 +144,7 @@ def test_whatever_is_begun_and_ended_no_cap_and_no_budget_is_exceeded(prepared_u
         try:
             begin(prepared_url, limits, move(name, to, fleets.where(prepared_url)[name]))
         except Busy as busy:
-            # There is a reason: what blocks is open, and enough of it.
+            # The report has a reason: the blocking migration is open, and its limit is full.
             assert busy.blockers and busy.blockers <= {row.uuid for row in rows}
         except DroverError:
             pass
@@ -189,7 +190,7 @@ def test_it_waits_for_another_run_and_goes_on(fleet_url):
     assert statuses(outcomes) == {"web1": "completed", "web2": "completed"} and world.most == 1
     assert calls.count("slept") == 3
     assert lines[0].startswith("web1 waits: 1 migration to kvm2 is open, 1 at a time are allowed: other from kvm4")
-    # Said once, not every time.
+    # The message comes once, not every time.
     assert sum("waits" in line for line in lines) == 1
 
 
@@ -213,9 +214,9 @@ def test_a_group_does_not_wait_for_a_member_that_is_lost(fleet_url):
 
 
 class Guests(World):
-    """A world whose domains also go up and down; all run at first.
+    """A world with domains that start and stop; all run at first.
 
-    :param dead: (name, host) where a domain does not start.
+    :param dead: (name, host) of a domain that does not start.
     """
 
     def __init__(self, fate=(), rounds=1, stubborn=(), dead=()):
@@ -313,7 +314,8 @@ def test_one_that_does_not_start_again_is_told_and_tried_again_by_the_next_run(f
 
 
 def test_safety_what_runs_again_is_not_shut_down_where_nothing_is_to_begin(fleet_url):
-    """The run was killed with the instance off; a person has started it, and only what is open is to be ended."""
+    """The run was killed while the instance was off, and a person has started it. Nothing begins;
+    the run only ends the open migration."""
     world = Guests()
     world.killed_at = 4
     with pytest.raises(Killed):

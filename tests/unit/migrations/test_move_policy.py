@@ -18,7 +18,7 @@ GOOD = [
     {"move": "live", "priority": 10, "migration": {"post_copy": True, "on_timeout": "post_copy", "bandwidth_mib": 50}},
     {"on_drain": "shutdown", "priority": 1},
 ]
-# What contradicts itself, and a part of the sentence that says so.
+# Values that contradict each other, and a part of the sentence that says so.
 CONTRADICTIONS = [
     ({"move": "never", "migration": {"bandwidth_mib": 1}}, "move is never, so migration"),
     ({"move": "cold", "migration": {"post_copy": True}}, "migration.post_copy is for live moves only"),
@@ -79,7 +79,7 @@ def test_a_definition_brings_the_texts_for_the_metadata():
     assert resolved["metadata"] == {"move": "cold", "priority": "-3", "migration": '{"copy_storage": "never"}'}
     groups = check.server_groups([{"name": "g", "policy": "anti-affinity", "max_moving": 1}], str)
     wanted = check.instances([{"name": "vm2", "memory_mb": 64, "server_group": "g"}], str)
-    # The scheduler is told nothing of the budget: it is for moves.
+    # The scheduler does not get the budget: it is for moves.
     assert identity.resolve(wanted, [], groups)[0]["request"]["server_group"] == {
         "name": "g",
         "policy": "anti-affinity",

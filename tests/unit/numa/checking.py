@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A slow checker of what instances get of cells and devices, which shares nothing with the engine: plain sets, one host."""
+"""A slow checker of the cells and devices that instances get. It shares no code with the engine:
+plain sets, one host."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ PINNED = ("dedicated", "mixed")
 
 
 class Cell:
-    """A host cell with what instances have of it."""
+    """A host cell with the resources that instances have of it."""
 
     def __init__(self, document):
         self.document = document
@@ -65,7 +66,7 @@ class Host:
                 self.devices.setdefault(device["address"], []).append(name)
 
     def double(self):
-        """CPUs and devices that two instances have."""
+        """Return the CPUs and devices that two instances have."""
         cpus = [cpu for cell in self.cells for cpu in cell.pinned]
         found = [cpu for cpu in set(cpus) if cpus.count(cpu) > 1] + [address for address, names in self.devices.items() if len(names) > 1]
         for device in self.document["pci"]:
@@ -76,7 +77,8 @@ class Host:
 
 
 def wrong(host, request, placed):
-    """What is wrong with what a request gets on a host, before it is counted: a list of sentences."""
+    """Return a list of sentences about errors in the resources that a request gets on a host,
+    before they count."""
     topology = request.topology
     found = []
     if topology is not None:
@@ -135,7 +137,7 @@ def _wrong_devices(host, asked, given, chosen):
 
 
 def near(host, policy, chosen):
-    """The NUMA cells from which devices may come."""
+    """Return the NUMA cells that devices may come from."""
     if policy == "required":
         return chosen
     if policy == "legacy":
@@ -149,7 +151,8 @@ def near(host, policy, chosen):
 
 
 def fits(host, request):
-    """Whether some choice of cells holds a request for cells; of devices, only kinds without functions are understood."""
+    """Return True if some choice of cells holds a request for cells. The function understands only
+    kinds of devices without functions."""
     topology = request.topology
     for choice in itertools.permutations(host.cells, len(topology.cells)):
         if not all(_fits_cell(host, cell, topology, number) for number, cell in enumerate(choice)):

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Any hosts and any guests: the fit beside a slow checker, and what is taken and given back."""
+"""Any hosts and any guests: the fit is compared with a slow checker, and claims and releases
+balance."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ NIC = {"vendor_id": "8086", "product_id": "37c8"}
 
 @st.composite
 def hosts(draw, functions=True):
-    """A host of up to four small cells, with devices."""
+    """Return a host of up to four small cells, with devices."""
     numbers = draw(st.lists(st.integers(0, 6), min_size=1, max_size=4, unique=True))
     threads, mode = draw(st.integers(1, 3)), draw(st.sampled_from(["legacy", "split", "threads"]))
     cells, cpu = [], 0
@@ -112,7 +113,8 @@ def requests(draw, functions=True, cells=None):
 
 
 def fill(document, wishes):
-    """(NumaHosts, slow host, [what each instance got]), each instance checked before it is counted."""
+    """Return (NumaHosts, slow host, [resources of each instance]); each instance is checked before
+    it counts."""
     fast, slow, held = NumaHosts([document]), checking.Host(document), []
     for number, request in enumerate(wishes):
         fit = fast.fits(request)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What instances already have counts as it is found, and is given back as it was taken."""
+"""Resources of existing instances count as found, and are returned as they were taken."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ GPU = {"address": "0000:81:00.0", "vendor_id": "10de", "product_id": "2204", "de
 
 
 def by_hand(*pins, devices=(), cell=0):
-    """What an instance has that somebody pinned by hand."""
+    """Return the resources of an instance that a person pinned by hand."""
     placed = {"guest": 0, "host": cell, "memory_mb": 1024, "page_kb": 2048, "shared": [], "reserved": []}
     return {
         "cells": [{**placed, "pins": {str(vcpu): cpu for vcpu, cpu in enumerate(pins)}}],

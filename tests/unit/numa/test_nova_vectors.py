@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Small cases that Nova itself answered, recorded; benchmarks/compare_numa.py compares many more."""
+"""Recorded small cases that Nova itself answered; benchmarks/compare_numa.py compares many more."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.drover.compute.tests.benchmarks import compare_numa, numa
 
 RECORDED = json.loads(pathlib.Path(__file__).with_name("nova_vectors.json").read_text())
-#: Nova's exception -> ours, for what drover does not do.
+#: Nova's exception -> our exception, for features that drover does not have.
 UNSUPPORTED = ("RealtimeMaskNotFoundOrInvalid", "RealtimeConfigurationInvalid", "LockMemoryForbidden")
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Fleets for tests: columns as the store's read_fleet gives them, from a few words."""
+"""Fleets for tests: columns as the store's read_fleet returns them, from a few words."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ SPACE = uuid.UUID("8d5f2f0e-5d1c-4a33-9c59-6a3a0f6b7f11")
 
 
 def uuid_of(name):
-    """The same uuid for the same name, every time."""
+    """Return the same uuid for the same name, every time."""
     return str(uuid.uuid5(SPACE, name))
 
 
 def host(name="kvm1", vcpus=8, memory_mb=8192, disk_gb=100, **more):
-    """One compute node. ``used``, ``reserved``, ``ratio``, ``max_unit``...: dicts by request key."""
+    """Return one compute node. ``used``, ``reserved``, ``ratio``, ``max_unit``...: dicts by request
+    key."""
     return {"host": name, "vcpus": vcpus, "memory_mb": memory_mb, "disk_gb": disk_gb, **more}
 
 
-#: Columns that a fleet need not have.
+#: Columns that a fleet may leave out.
 OPTIONAL = (
     "num_io_ops",
     "failed_builds",
@@ -44,9 +45,9 @@ OPTIONAL = (
 
 
 def fleet(*hosts, instances=(), groups=None, aggregates=None):
-    """Columns. ``instances``: dicts with name, host (and node), vcpus, memory_mb, disk_gb, group,
-    flavor and image (properties); ``aggregates``: {name: metadata}, whose members are the hosts that
-    name them under ``aggregates``."""
+    """Return the columns. ``instances``: dicts with name, host (and node), vcpus, memory_mb,
+    disk_gb, group, flavor and image (properties); ``aggregates``: {name: metadata}. The members of
+    an aggregate are the hosts that name it under ``aggregates``."""
     rows = sorted(hosts, key=lambda each: (each["host"], each.get("node", each["host"])))
     names = [each["host"] for each in rows]
     nodes = [each.get("node", each["host"]) for each in rows]
@@ -148,7 +149,7 @@ def provide(columns, rc, *providers):
 
 
 def request(name="web1", vcpus=1, memory_mb=64, disk_gb=1, aliases=None, **more):
-    """A RequestSpec, by way of the mapping that users write.
+    """Return a RequestSpec, made from the mapping that users write.
 
     :param aliases: names of PCI devices, as a policy has them.
     """
@@ -162,7 +163,8 @@ ratios = st.sampled_from([1.0, 1.5, 2.0, 0.5])
 
 @st.composite
 def hosts(draw, most=8):
-    """A list of compute nodes of assorted sizes, some disabled or down, in two cells and zones."""
+    """Return a list of compute nodes of assorted sizes, some disabled or down, in two cells and
+    zones."""
     found = []
     for number in range(draw(st.integers(1, most))):
         more = {
@@ -190,7 +192,7 @@ def hosts(draw, most=8):
 
 @st.composite
 def requests(draw, most=8):
-    """A batch; some members of two new server groups."""
+    """Return a batch; some requests are members of two new server groups."""
     policies = {"apart": draw(st.integers(1, 2)), "close": None}
     batch = []
     for number in range(draw(st.integers(1, most))):

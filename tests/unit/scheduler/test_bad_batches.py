@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Garbage through the whole way of the lookup schedule, store included: a sentence that names the key, no traceback."""
+"""Wrong input through the whole path of the lookup schedule, with the store: a sentence that names
+the key, no traceback."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._tracker import nod
 from ansible_collections.drover.compute.tests.unit.scheduler.test_bad_input import JUNK, NESTED, OPTIONS
 
 EVERYTHING = Policy.from_mapping({"enabled_filters": list(find("host_filters")), "image_props_weight_multiplier": 1.0})
-#: Text that a database or a terminal may choke on.
+#: Text that can make a database or a terminal fail.
 ODD_TEXT = st.sampled_from(["\x00", "a\x00b", "\ud800", "a\nb", "x" * 5000, "'; --", "{{ x }}", "%s", "\u202e"])
 VALUES = JUNK | ODD_TEXT | st.lists(ODD_TEXT, max_size=2)
 
@@ -74,7 +75,8 @@ def store(tmp_path_factory):
 
 
 def answer(store, batch, policy=EVERYTHING):
-    """What is said, None when there is an answer; everything but a DroverError fails the test."""
+    """Return the message of an error, None for a result or NoValidHost. Any exception except a
+    DroverError fails the test."""
     try:
         with store.read() as connection:
             json.dumps(scheduling.decide(connection, batch, policy, time.time()))
@@ -94,7 +96,7 @@ def test_any_key_of_a_request(store, key, value, data):
         value = {**({"name": "m"} if key in ("flavor", "server_group") else {}), named: value}
     said = answer(store, [{"name": "x", "vcpus": 1, "memory_mb": 1, key: value}])
     if said and named not in ("name", "group", "query") and key != "scheduler":
-        # One extra spec of several is named by itself.
+        # The message names the one bad extra spec.
         words = (key.replace("_", " "), named.replace("_", " ").removesuffix("s"))
         assert named in said or any(each in said.lower() for each in words), (named, said)
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whatever stands under a key of a request or a policy, the answer is a sentence and no traceback."""
+"""A request or a policy with any value under a key gives a sentence and no traceback."""
 
 from __future__ import annotations
 

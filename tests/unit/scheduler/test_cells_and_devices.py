@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Requests for NUMA cells, pinned CPUs, pages and PCI devices: which hosts, and what earlier instances of a batch leave."""
+"""Requests for NUMA cells, pinned CPUs, pages and PCI devices: the hosts that fit, and the rest
+that earlier instances of a batch leave."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ ALIASES = read_aliases(
 
 
 def document(*pci, instances=()):
-    """A host of one cell: two shared and four dedicated CPUs, 512 MiB in pages of 2 MiB."""
+    """Return a host of one cell: two shared and four dedicated CPUs, 512 MiB in pages of 2 MiB."""
     cell = {
         "id": 0,
         "socket": 0,

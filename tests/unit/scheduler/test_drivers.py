@@ -104,7 +104,7 @@ def test_forced_hosts_skip_the_host_filters_but_not_room_zone_and_status():
     ):
         with pytest.raises(NoValidHost, match=says):
             decide(columns, request(force_hosts=[forced], availability_zone="az1"), **filters)
-    # room is looked at even if no host filter is
+    # room is checked even if no host filter is
     with pytest.raises(NoValidHost, match="room rejected 1"):
         decide(columns, request(force_hosts=["c"]), enabled_filters=[])
 
@@ -165,7 +165,7 @@ def test_pre_filters():
     assert sorted(left(request(), **isolated)) == ["a", "c"]
     images = {"query_placement_for_image_type_support": True}
     assert left(request(image={"name": "i", "disk_format": "qcow2"}), **images) == ["c"]
-    # A format without a trait asks for nothing, as in Nova.
+    # A format without a trait requires nothing, as in Nova.
     assert len(left(request(image={"name": "i", "disk_format": "danformat"}), **images)) == 3
     windows = {"name": "m1", "extra_specs": {"trait:CUSTOM_WIN": "required"}}
     assert left(request(flavor=windows), **isolated) == ["b"]

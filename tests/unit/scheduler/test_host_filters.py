@@ -14,7 +14,7 @@ from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet
 
 
 def passing(name, columns, spec, options=None):
-    """Hosts that pass one host filter, and what it says of the others."""
+    """Return the hosts that pass one host filter, and its rejection reasons for the others."""
     states = HostStates(columns)
     each = find("host_filters")[name](options)
     mask = each.passes(states, spec)
@@ -66,7 +66,7 @@ CAPACITY = [("CoreFilter", "vcpus"), ("RamFilter", "memory_mb"), ("DiskFilter", 
 @pytest.mark.parametrize(
     ("columns", "amount", "fits"),
     [
-        # used + asked <= (total - reserved) * ratio, to the last unit
+        # used + requested <= (total - reserved) * ratio, to the last unit
         ({"total": 8, "used": 4}, 4, True),
         ({"total": 8, "used": 4}, 5, False),
         ({"total": 8, "reserved": 1, "used": 4}, 4, False),

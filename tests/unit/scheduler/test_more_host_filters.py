@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Host filters that look at aggregates, images, capabilities and figures, row by row of N2."""
+"""Host filters that read aggregates, images, capabilities and figures, row by row of N2."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ansible_collections.drover.compute.tests.unit.scheduler.fleets import fleet
 
 
 def passing(name, columns, spec, **options):
-    """Hosts that pass, as one text; every other host must have words for why not."""
+    """Return the hosts that pass, as one text; every other host must have a rejection reason."""
     states = HostStates(columns)
     policy = Policy.from_mapping({"enabled_filters": [name], **options})
     (each,) = policy.filters
@@ -83,7 +83,7 @@ TOLD = fleet(
         ("hypervisor_type", "QEMU", "c"),
         ("gpu", "no", "bc"),
         ("ssd", "true", "abc"),
-        # other scopes are not looked at
+        # other scopes are ignored
         ("hw:cpu_policy", "dedicated", "abc"),
         ("aggregate_instance_extra_specs:ssd", "true", "abc"),
         # numbers that everybody has

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What holds of every decision, whatever the fleet, the requests and the policy."""
+"""Rules for every decision, with any fleet, requests and policy."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy i
 from ansible_collections.drover.compute.tests.unit.scheduler.fleets import CLASSES, fleet, hosts, request, requests
 
 DRIVERS = st.sampled_from(["filter_scheduler", "chance", "simple", "least_cost"])
-#: Host filters that ask for equality, which more room may break: that is what they are for.
+#: Host filters that require equality. More room may break it: they exist for that.
 EXACT = {"ExactCoreFilter", "ExactRamFilter", "ExactDiskFilter"}
 
 
 @st.composite
 def tagged_hosts(draw):
-    """Hosts with figures for every optional column, in aggregates."""
+    """Return hosts with figures for every optional column, in aggregates."""
     found = draw(hosts())
     for each in found:
         each["aggregates"] = draw(st.lists(st.sampled_from(["ssd", "limits", "pack"]), unique=True))
@@ -45,7 +45,7 @@ AGGREGATES = {
 
 @st.composite
 def decorated(draw):
-    """A request that uses some host filter."""
+    """Return a request that uses some host filter."""
     hints = draw(
         st.sampled_from(
             [

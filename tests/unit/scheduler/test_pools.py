@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts that have their disk together: a batch never takes more than there is, and all figures agree."""
+"""Hosts that share their disk: a batch never takes more than the pool has, and all figures agree."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ROOM_ONLY = Policy.from_mapping({"enabled_filters": ["ComputeFilter"]})
 
 
 def pooled(pools, *hosts, instances=()):
-    """Columns with pools: list of (number, total, used) by host, None for its own disk."""
+    """Return columns with pools: list of (number, total, used) by host, None for a local disk."""
     columns = fleet(*hosts, instances=instances)
     known = {}
     for row, each in enumerate(pools):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What must hold for any fleet and any batch."""
+"""Rules for any fleet and any batch."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ POLICIES = st.sampled_from([{}, {"weighers": {"RAMWeigher": -1}}, {"host_subset_
 
 
 def attempt(columns, batch, policy):
-    """(selections or None, states afterwards)."""
+    """Return (selections or None, states afterwards)."""
     states = HostStates(columns)
     try:
         return schedule(states, batch, Policy.from_mapping(policy)), states

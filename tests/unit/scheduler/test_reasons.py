@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A failure gives a reason for exactly those hosts that a host filter rejects, whichever filter it is."""
+"""A failure gives a reason for exactly the hosts that a host filter rejects, for every filter."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ SPECS = (
     {"aggregate_instance_extra_specs:ssd": "true"},
     {"ssd": "true", "hypervisor_version": ">= 8000000"},
 )
-#: Only for the filters that look at them, as these run for such a request with any list of host filters.
+#: Only for the filters that read them, because these run for such a request with any list of host
+#: filters.
 CELLS = {"NUMATopologyFilter": {"hw:numa_nodes": "1"}, "PciPassthroughFilter": {"pci_passthrough:alias": "gpu:1"}}
 GPU = {"vendor_id": "10de", "product_id": "2204"}
 HINTS = (
@@ -56,7 +57,7 @@ HINTS = (
 
 
 def a_fleet(rng):
-    """As many hosts as a failure has room for, with something of all that host filters look at."""
+    """Return as many hosts as a failure has room for, with values for all that host filters read."""
     nodes = []
     for number in range(rng.randint(1, NEAREST)):
         more = {"used": {key: rng.randint(0, 4) for key in ("vcpus", "memory_mb", "disk_gb")}}
@@ -92,7 +93,7 @@ def a_fleet(rng):
 
 
 def a_document(rng):
-    """The cells and devices of a host."""
+    """Return the cells and devices of a host."""
     cpus = list(range(rng.randint(0, 8)))
     cell = {"id": 0, "cpus": cpus, "pcpus": [], "siblings": [], "memory_mb": 4096, "pages": []}
     pci = [{**GPU, "address": f"0000:{bus:02x}:00.0", "numa_node": 0, "dev_type": "type-PCI"} for bus in range(rng.randint(0, 1))]

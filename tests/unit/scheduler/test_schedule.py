@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whole decisions: weights worked out by hand, batches, alternates, failures."""
+"""Whole decisions: weights computed by hand, batches, alternates, failures."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_requested_host_by_name_of_host_or_node():
     assert decide(columns, request(host="a-2"))[0]["node"] == "a-2"
     with pytest.raises(NoValidHost, match="there is no host q: there are a, b"):
         decide(columns, request(host="q"))
-    # A requested host is validated like any other: no force.
+    # A requested host is validated like any other host: there is no force.
     with pytest.raises(NoValidHost, match="RAM: asked 128 MiB, 64 MiB free of 64"):
         decide(columns, request(host="a-2", memory_mb=128))
 
@@ -164,7 +164,7 @@ def test_alternates_of_a_batch_still_pass_the_filters_when_the_batch_is_placed()
     batch = [request("big", memory_mb=128), request("small1", memory_mb=64), request("small2", memory_mb=64)]
     chosen = decide(fleet(*nodes), *batch)
     assert hosts_of(chosen) == ["a", "b", "c"]
-    # Nobody else leaves room for big; the small ones have each other's half-empty host.
+    # No other host leaves room for big; the small ones have each other's half-empty host.
     assert [[each["host"] for each in one["alternates"]] for one in chosen] == [[], ["c"], ["b"]]
 
 
@@ -283,7 +283,7 @@ def flat(value):
         yield value
 
 
-# What people read when there is no host
+# The texts that people read if there is no host
 
 
 def refusal(columns, spec, **policy):

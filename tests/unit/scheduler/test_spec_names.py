@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Names of extra specs and image properties that nobody knows are refused."""
+"""Unknown names of extra specs and image properties are refused."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_the_page_has_each_name_once():
 
 
 def test_what_the_code_reads_is_in_the_table():
-    """Each name in the quotes of the code is one that does something."""
+    """Each name in the quotes of the code has an effect."""
     files = [path for path in (ROOT / "plugins" / "plugin_utils").rglob("*.py") if path.name != "_spec_names.py"]
     read = {name for path in files for name in re.findall(r'"((?:hw|hw_rng|hw_video|os|quota):[a-z_]+|hw_[a-z_]+)"', path.read_text())}
     assert read - {*spec_names.EXTRA_SPECS, *spec_names.PROPERTIES} == set()

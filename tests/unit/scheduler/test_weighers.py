@@ -21,7 +21,7 @@ except ImportError:
 
 
 def weights(name, columns, spec=None, **options):
-    """(raw values, weights) of all hosts by one weigher."""
+    """Return (raw values, weights) of all hosts by one weigher."""
     states = HostStates(columns)
     policy = Policy.from_mapping({"weighers": [name], **options})
     spec = spec or request()
@@ -64,7 +64,7 @@ def test_figures_of_hosts():
 
 
 def test_peers_1_hosts_with_devices_are_kept_for_requests_for_devices():
-    """A request that asks for no device goes to the host with the fewest free ones."""
+    """A request without devices goes to the host with the fewest free devices."""
     columns = fleet(
         host("a", free_pci_devices=4, aggregates=["gpus"]),
         host("b", free_pci_devices=1),
@@ -148,7 +148,7 @@ def test_metrics():
     setting = {"metrics_weight_setting": {"load": 2, "temp": -1}, "metrics_required": False}
     assert weights(name, columns, **setting)[0] == [-10000, 0, -10000]
     assert weights(name, columns, metrics_weight_of_unavailable=-1, **setting)[0] == [-1, 0, -1]
-    # a ratio or multiplier of 0 makes a missing metric no matter
+    # with a ratio or multiplier of 0, a missing metric has no effect
     free = {**setting, "metrics_weight_setting": {"load": 2, "temp": 0}}
     assert weights(name, columns, **free)[0] == [6, 2, -10000]
     assert weights(name, columns, metrics_weight_multiplier=0, **setting)[0] == [6, 0, 0]

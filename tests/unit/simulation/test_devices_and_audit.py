@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""After each change the copy is a store in which the audit finds nothing, with devices, cells, shared pools and mediated devices too."""
+"""After each change the audit finds nothing in the copy of the store, with devices, cells, shared
+pools and mediated devices too."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def store(request, prepared_url):
 
 
 def made(fleet, *given):
-    """What came of changes; after each the audit finds nothing new."""
+    """Make changes and return their results; after each change the audit finds nothing new."""
     found = []
     for change in changes.read(list(given)):
         found.append(fleet.make(change))

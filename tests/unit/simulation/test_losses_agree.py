@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A simulated loss of each host in turn gives the answer of capacity (N+1), and that of really disabling and planning to empty the host."""
+"""A simulated loss of each host gives the answer of capacity (N+1), and the answer of a real
+disable with a drain plan."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ def test_each_loss(tmp_path_factory, nodes):
 
 
 def test_a_loss_counts_what_instances_require(tmp_path):
-    """A trait that one host alone has, asked by a flavor or by the instance itself, or a property of its image."""
+    """Only one host has a trait; the flavor, the instance or a property of its image requires it."""
     url = f"sqlite:///{tmp_path / 'store.db'}"
     fleets.discover(url, host("kvm1", traits=["CUSTOM_SSD"]), host("kvm2"), host("kvm3"))
     store = Store.open(url)

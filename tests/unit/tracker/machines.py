@@ -36,7 +36,7 @@ CELLS = [
 
 
 def devices():
-    """The devices of the recorded host: pci_devices, mdev_types, mdev_devices."""
+    """Return the devices of the recorded host: pci_devices, mdev_types, mdev_devices."""
     return parse_devices((ET.tostring(each, encoding="unicode"), True) for each in ET.parse(NODEDEVS).getroot())
 
 
@@ -54,23 +54,23 @@ def facts(*domains, **more):
 
 
 def node(*domains, host="kvm1", options=None, **more):
-    """A node as compute_node takes it in a list of nodes."""
+    """Return a node as compute_node takes it in a list of nodes."""
     return {"host": host, "hypervisor": facts(*domains, **{"hypervisor_hostname": host, **more}), **(options or {})}
 
 
 def numa(xml):
-    """The fact of a domain whose XML has these elements."""
+    """Return the fact of a domain whose XML has these elements."""
     return parse_numa(parse(f"<domain>{xml}</domain>"))
 
 
 def domain(name, vcpus, memory_mb, xml="", devices=(), **more):
-    """A domain whose XML has these elements, and devices as (type, address)."""
+    """Return a domain whose XML has these elements, and devices as (type, address)."""
     hostdevs = [{"type": kind, "address": address} for kind, address in devices]
     return {**fleets.domain(name, vcpus, memory_mb), "numa": numa(xml), "hostdevs": hostdevs, **more}
 
 
 def pins(*cpus, cell=None, emulator=None):
-    """Elements that pin vCPUs 0, 1, ... to CPUs, with their memory in a cell."""
+    """Return elements that pin vCPUs 0, 1, ... to CPUs, with their memory in a cell."""
     each = "".join(f"<vcpupin vcpu='{vcpu}' cpuset='{cpu}'/>" for vcpu, cpu in enumerate(cpus))
     more = f"<emulatorpin cpuset='{emulator}'/>" if emulator is not None else ""
     where = f"<numatune><memory mode='strict' nodeset='{cell}'/></numatune>" if cell is not None else ""

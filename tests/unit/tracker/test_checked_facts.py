@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a hypervisor says of itself is input: what is refused, what is left out, and that nothing goes around the check."""
+"""The facts of a hypervisor are input: refused facts, omitted facts, and proof that no writer
+avoids the check."""
 
 from __future__ import annotations
 
@@ -238,7 +239,7 @@ def test_safety_10_a_uuid_that_stands_twice():
 
 @pytest.mark.parametrize(("name", "kept"), [("a\0b", "a_b"), ("\ud800x", "_x"), ("x" * 300, "x" * 255), ("", fleets.uuid_of("web"))])
 def test_safety_10_a_guest_is_there_whatever_it_is_called(name, kept):
-    """It must not be that a host looks empty because of what its guests are called."""
+    """The names of its guests must not make a host look empty."""
     facts, sentences = reported(domains=[{**fleets.domain("web"), "name": name}])
     assert [each["name"] for each in facts["domains"]] == [kept] and "has a name that cannot be kept" in sentences[0]
 
@@ -256,7 +257,7 @@ def test_safety_10_addresses_are_addresses():
 
 
 def paths(value, before=()):
-    """Where values stand in nested data."""
+    """Yield the places of values in nested data."""
     yield before
     for key, each in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
         yield from paths(each, (*before, key))
@@ -281,7 +282,7 @@ def test_safety_10_whatever_a_host_says_is_recorded_as_it_must_be_or_refused_in_
                 place = place[key]
             place[path[-1]] = copy.deepcopy(value)
         except (TypeError, KeyError, IndexError):
-            continue  # an earlier change took the place away
+            continue  # an earlier change removed the place
     try:
         found, sentences = checked_facts.reported(facts, "Host kvm1")
         described = node.describe(found, {"host": "kvm1"})
@@ -415,7 +416,7 @@ def test_nonsense_for_guests_is_refused_where_the_host_is_read(prepared_url):
             run("compute_node", {"inventory_hostname": "kvm1", **variables}, store_url=prepared_url)
 
 
-# Nothing goes around it
+# No writer avoids the check
 
 
 def calls(tree):
@@ -425,7 +426,7 @@ def calls(tree):
 
 
 def detours(text, file):
-    """Where something is written into the store that may not have been checked."""
+    """Return the places that may write an unchecked value into the store."""
     tree, found = ast.parse(text), []
     described = {
         target.id
@@ -441,7 +442,7 @@ def detours(text, file):
         if names[-1] in ("record_built", "record_seen"):
             given = [argument for argument in call.args if ast.unparse(argument).startswith("domain.describe(")]
             found += [] if given or described & set(words) else [names[-1]]
-        # The simulation has a copy of the store, and records what node_data has described.
+        # The simulation has a copy of the store, and records the nodes that node_data described.
         if names == ["record", "record"] and not file.endswith(("action/compute_node.py", "_simulation/fleet.py")):
             found.append("record")
     return found
@@ -456,7 +457,7 @@ def test_safety_10_all_that_is_recorded_was_described():
 
 
 def test_safety_10_what_is_described_was_checked():
-    """With facts that nothing else has looked at."""
+    """The facts went through no other check."""
     with pytest.raises(DroverError):
         domain.describe({**fleets.domain("web"), "uuid": "../../x"})
     with pytest.raises(DroverError):
@@ -480,7 +481,8 @@ def test_safety_10_what_is_described_was_checked():
     ],
 )
 def test_f19_brothers_addresses_of_migrations_are_refused_in_words(option, text, words):
-    """The first made an evacuation end in a traceback, the last a move fail after its claim."""
+    """The first fact made an evacuation end in a traceback, the last made a move fail after its
+    claim."""
     with pytest.raises(DroverError, match=f"drover_{option} is .*{words}"):
         node.describe({**FACTS, "hypervisor_hostname": "kvm1"}, {"host": "kvm1", option: text})
 

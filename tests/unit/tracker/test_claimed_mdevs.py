@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Mediated devices are claimed with the room of an instance, and a discovery keeps what is claimed."""
+"""Mediated devices are claimed with the room of an instance, and a discovery keeps the claims."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_a_discovery_keeps_what_is_claimed_and_not_made_yet(prepared_url):
     claim(prepared_url, "web", 2)
     discover(prepared_url, without=[THERE])
     assert rows(prepared_url)[made("web")] == (uuid_of("web"), False)
-    # The host does not show it any more, and it stays the instance's.
+    # The host does not show the device now, and the device stays the instance's.
     assert rows(prepared_url)[THERE] == (uuid_of("web"), False)
     discover(prepared_url)
     assert rows(prepared_url)[THERE] == (uuid_of("web"), True)
@@ -130,13 +130,14 @@ def test_a_uuid_proves_that_it_was_made_here():
 
 
 def test_the_claim_of_an_instance_gives_them_and_the_next_alternate_gets_its_own(prepared_url):
-    """With the room, in one transaction: what a build on the first host cannot have is free there again, and new on the second."""
+    """The claims are in one transaction with the room: a device that a build cannot get on the
+    first host is free there, and new on the second."""
     fleets.discover(prepared_url, *(node(host=name, options=TYPES, **machines.devices()) for name in ("kvm1", "kvm2")))
     wanted = fleets.selection("web", "kvm1", "kvm2")
     wanted["resources"] = {**wanted["resources"], "VGPU": 1}
     (first,) = fleets.claim(prepared_url, wanted)
     assert (first["host"], first["mdevs"]) == ("kvm1", [{"uuid": THERE, "parent": PARENT, "type": "nvidia-11"}])
-    # Asked again: the same.
+    # A second request gives the same.
     assert fleets.claim(prepared_url, wanted)[0]["mdevs"] == first["mdevs"]
     with Store.open(prepared_url).write(together=True) as connection:
         second = claims.reclaim(connection, first["uuid"], first["alternates"], certainty.word("a test"), fleets.NOW)

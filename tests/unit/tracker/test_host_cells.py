@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The cells of hosts, and what domains take of them."""
+"""The cells of hosts, and the resources that domains take from them."""
 
 from __future__ import annotations
 
@@ -86,7 +86,8 @@ def test_reserved_pages_as_nova_writes_them(given):
 
 
 def test_pages_that_others_have_are_reserved():
-    """A switch in user space has 512 pages; a guest has 512 more, which are no foreign ones."""
+    """A switch in user space has 512 pages; a guest has 512 more, and these do not count as
+    reserved."""
     used = [{**cell, "pages": [dict(page) for page in cell["pages"]]} for cell in CELLS]
     used[0]["pages"][1]["free"] = 1024
     guest = domain("web", 2, 1024, "<numatune><memory mode='strict' nodeset='0'/></numatune><memoryBacking><hugepages/></memoryBacking>")
@@ -108,11 +109,12 @@ def entry(guest, host, memory_mb, page_kb=None, shared=(), pinned=None, reserved
 @pytest.mark.parametrize(
     "guest, found, vcpus, others",
     [
-        # Pinned by hand, without a word about memory: it is where the CPUs are.
+        # Pinned by hand, without a setting for memory: the memory is in the cell of the CPUs.
         (domain("a", 2, 1024, pins(1, 9)), [entry(0, 0, 1024, pinned={"0": 1, "1": 9})], 2, 0),
         (domain("a", 2, 1024, pins(1, 5)), [entry(0, 0, 512, pinned={"0": 1}), entry(0, 1, 512, pinned={"1": 5})], 2, 0),
         (domain("a", 2, 1024, pins(1, 5, cell=1)), [entry(0, 0, 0, pinned={"0": 1}), entry(0, 1, 1024, pinned={"1": 5})], 2, 0),
-        # Nova's isolated emulator, on a CPU of pinned vCPUs; and its usual one, which is on those of the guest.
+        # Nova's isolated emulator, on a CPU of the dedicated set; and its usual emulator, on the
+        # CPUs of the guest.
         (domain("a", 2, 64, pins(1, 9, cell=0, emulator="2")), [entry(0, 0, 64, pinned={"0": 1, "1": 9}, reserved=[2])], 2, 1),
         (domain("a", 2, 64, pins(1, 9, cell=0, emulator="1,9")), [entry(0, 0, 64, pinned={"0": 1, "1": 9})], 2, 0),
         (domain("a", 2, 64, pins(1, 9, cell=0, emulator="0,8")), [entry(0, 0, 64, pinned={"0": 1, "1": 9})], 2, 0),
@@ -121,9 +123,9 @@ def entry(guest, host, memory_mb, page_kb=None, shared=(), pinned=None, reserved
         # Nova's guest of two cells on 2 MiB pages; nothing pinned.
         (domain("a", 2, 3072, TWO + NODES + "<memoryBacking><hugepages><page size='2' unit='M'/></hugepages></memoryBacking>"),
          [entry(0, 1, 1024, 2048, [0]), entry(1, 0, 2048, 2048, [1])], 0, 0),
-        # Floating over CPUs of pinned vCPUs: each of them is taken.
+        # vCPUs float over CPUs of pinned vCPUs: each of these CPUs is taken.
         (domain("a", 2, 64, "<vcpu cpuset='2-3'>2</vcpu>"), [entry(0, 0, 0, reserved=[2, 3])], 2, 0),
-        # A CPU of the shared set takes none of the others'.
+        # A CPU of the shared set takes no CPU of the other set.
         (domain("a", 1, 64, pins(0, cell=0)), [entry(0, 0, 64, shared=[0])], 0, 0),
         # Nova's guest without a topology: in no cell.
         (domain("a", 2, 64, "<vcpu cpuset='0,8,4,12'>2</vcpu>"), [], 0, 0),

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compute nodes given as data: what is refused, and what becomes of the rest."""
+"""Compute nodes given as data: refusals, and the treatment of the rest."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WEB = {"uuid": uuid_of("web"), "name": "web"}
 
 
 def described(**given):
-    """One node given as data, described."""
+    """Return one node given as data, described."""
     (found,) = node_data.reports([given], "kvm1", {})["kvm1"]
     return found
 
@@ -110,10 +110,10 @@ def test_the_whole_facts_of_a_hypervisor():
     }
     found = described(hypervisor=facts)
     assert found["hypervisor_hostname"] == "kvm1.example.com"
-    # By the name that the operator has for it.
+    # The node has the name that the operator uses.
     assert found["columns"]["migration_uri"] == "qemu+ssh://root@kvm1/system"
     assert found["columns"]["disk_available_least"] == 7
-    # CPUs that are switched off are none.
+    # Offline CPUs do not count.
     assert found["inventories"]["VCPU"]["total"] == 3
     assert [row["columns"]["name"] for row in found["domains"]] == ["web"]
 

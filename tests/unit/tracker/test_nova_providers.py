@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The providers of PCI devices are those that Nova's own code makes (tests/benchmarks/pci_record.py)."""
+"""The providers of PCI devices are the providers that Nova's own code makes
+(tests/benchmarks/pci_record.py)."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.tracker.machines import domain, node
 
 CASES = json.loads(pathlib.Path(__file__).with_name("nova_providers.json").read_text())["cases"]
-#: Nova's errors, and the words for them.
+#: Nova's errors, and our messages for them.
 REFUSALS = {
     "PlacementPciDependentDeviceException": "a physical function and one of its virtual ones",
     "PlacementPciMixedResourceClassException": "have different resource classes",
@@ -29,7 +30,7 @@ USUAL = {"reserved": 0, "min_unit": 1, "step_size": 1, "allocation_ratio": 1.0}
 
 
 def tree(url):
-    """The providers below the node, as Nova's answers have them."""
+    """Return the providers below the node, as Nova's answers have them."""
     with Store.open(url).read() as connection:
         rows = connection.execute(sa.select(tables.resource_providers).where(tables.resource_providers.c.parent_id.is_not(None))).all()
         classes, names, totals, traits, held = (
@@ -68,7 +69,7 @@ def test_providers_as_nova_writes_them(prepared_url, case):
         for name, each in case["providers"].items()
     }
     assert tree(prepared_url) == expected
-    # What is there already stays as it is.
+    # Existing providers stay as they are.
     assert not fleets.discover(prepared_url, report)["changed"]
 
 

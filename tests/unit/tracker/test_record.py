@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Discoveries written into the store: what changes it, what is kept, what is only told."""
+"""Discoveries written into the store: changes, values that are kept, and values that are only
+reported."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ def listing(url):
 
 
 def inventory(url, name, resource="VCPU"):
-    """What the scheduler sees of one resource of a host."""
+    """Return the inventory of one resource of a host, as the scheduler sees it."""
     columns = fleets.columns(url)
     return {field: values[columns["host"].index(name)] for field, values in columns["resources"][resource].items()}
 
@@ -69,7 +70,7 @@ def traits(url, name):
 
 
 def told(found):
-    """The lists of names of a discovery, without the empty ones."""
+    """Return the lists of names of a discovery, without the empty ones."""
     kinds = ("added", "removed", "unreported", "adopted", "moved", "missing", "doubled")
     return {kind: found[kind] for kind in kinds if found[kind]}
 
@@ -92,7 +93,7 @@ def test_a_first_discovery_and_a_second(prepared_url):
 def test_a_second_discovery_is_a_heartbeat(prepared_url):
     fleets.discover(prepared_url, host("kvm1"))
     assert fleets.columns(prepared_url, LATER, 60)["down_reason"] == ["last seen 1000 s ago, more than service_down_time (60 s)"]
-    # A clock that runs ahead is no sign of life either.
+    # A clock that is ahead does not prove life either.
     early = fleets.columns(prepared_url, fleets.NOW - 61, 60)
     assert early["up"] == [False] and early["down_reason"][0].startswith(
         "last seen 61 s in the future, more than service_down_time (60 s): set"
@@ -174,7 +175,7 @@ def test_nodes_of_one_host(prepared_url):
     with Store.open(prepared_url).read() as connection:
         (row,) = hosts.listing(connection, fleets.NOW)
         assert (row["vcpus"], row["instances"], len(row["nodes"])) == (8, 2, 2)
-    # A domain that goes from one to the other has moved.
+    # A domain that goes from one node to the other has moved.
     nodes = [host("kvm1", hypervisor_hostname="a"), host("kvm1", domain("a"), domain("b"), hypervisor_hostname="b")]
     assert told(fleets.discover(prepared_url, *nodes)) == {"moved": ["a"]}
 
@@ -202,17 +203,17 @@ def test_a_node_that_is_gone_and_used_is_told_and_kept(prepared_url):
     nodes = [host("kvm1", hypervisor_hostname="a"), host("kvm1", domain("web"), hypervisor_hostname="b")]
     fleets.discover(prepared_url, *nodes)
     found = fleets.discover(prepared_url, nodes[0])
-    # Nobody shows what ran there, either.
+    # Its instance is reported as missing, because no node shows it.
     gone = {"unreported": ["b"], "missing": ["web"]}
     assert (told(found), found["changed"]) == (gone, True)
     columns = fleets.columns(prepared_url)
     assert columns["up"] == [True, False]
     assert columns["down_reason"][1] == "no longer reported by its host"
     assert fleets.used(prepared_url) == {"kvm1": 1}
-    # It is told each time, but changes nothing more.
+    # Each discovery reports it, but changes nothing.
     again = fleets.discover(prepared_url, nodes[0])
     assert (told(again), again["changed"]) == (gone, False)
-    # And it may come back.
+    # The node may come back.
     assert fleets.discover(prepared_url, *nodes)["changed"] is True
     assert fleets.columns(prepared_url)["up"] == [True, True]
 
@@ -324,7 +325,7 @@ def test_a_host_moves_between_zones(prepared_url):
     assert fleets.columns(prepared_url)["zones"] == [["az1"], ["az1"]]
     assert fleets.discover(prepared_url, host("kvm1", availability_zone="az2"))["changed"] is True
     assert fleets.columns(prepared_url)["zones"] == [["az2"], ["az1"]]
-    # Nobody says which: it stays.
+    # The report names no zone, so the zone stays.
     assert fleets.discover(prepared_url, host("kvm1"))["changed"] is False
     assert fleets.columns(prepared_url)["zones"] == [["az2"], ["az1"]]
     fleets.discover(prepared_url, host("kvm1", availability_zone="az1"))
@@ -372,7 +373,7 @@ def test_what_guests_can_have_becomes_traits(prepared_url):
         "COMPUTE_NODE", "COMPUTE_SECURITY_UEFI_SECURE_BOOT", "COMPUTE_SECURITY_TPM_TIS", "COMPUTE_SECURITY_TPM_CRB", "COMPUTE_SECURITY_TPM_1_2",
         "COMPUTE_SECURITY_TPM_2_0", "COMPUTE_GRAPHICS_MODEL_VGA", "COMPUTE_GRAPHICS_MODEL_NONE", "COMPUTE_STORAGE_BUS_VIRTIO",
         "COMPUTE_STORAGE_BUS_SATA"}  # fmt: skip
-    # swtpm and the firmware were removed; another libvirt does not tell.
+    # swtpm and the firmware were removed; another libvirt reports no traits.
     hypervisor["guest_hardware"] = {
         **hardware,
         "firmware": [],
@@ -439,7 +440,7 @@ def test_what_a_domain_takes(prepared_url):
     ]
     fleets.discover(prepared_url, host("kvm1", domain("web", disk_gb=None, disks=disks)))
     assert fleets.used(prepared_url, "DISK_GB") == {"kvm1": 2}
-    # A size that cannot be seen for now is no reason to give the room away.
+    # The room stays if the size cannot be seen for now.
     disks[0]["capacity_bytes"] = None
     assert fleets.discover(prepared_url, host("kvm1", domain("web", disk_gb=None, disks=disks)))["instances"] == 1
     assert fleets.used(prepared_url, "DISK_GB") == {"kvm1": 2}
@@ -466,7 +467,7 @@ def test_a_vanished_domain_is_missing_and_keeps_its_room(prepared_url):
     assert (fleets.used(prepared_url), listing(prepared_url)["web"]["state"]) == ({"kvm1": 1}, "missing")
     again = fleets.discover(prepared_url, host("kvm1"), host("kvm2"))
     assert (told(again), again["changed"]) == ({"missing": ["web"]}, False)
-    # It turns up elsewhere.
+    # The instance appears on another host.
     assert told(fleets.discover(prepared_url, host("kvm1"), host("kvm2", domain("web")))) == {"moved": ["web"]}
     assert (fleets.used(prepared_url), listing(prepared_url)["web"]["state"]) == ({"kvm2": 1}, "running")
 
@@ -489,14 +490,16 @@ def test_a_moved_domain_seen_from_one_side_at_a_time(prepared_url):
         {"uuid": uuid_of("web"), "name": "web", "nodes": ["kvm1", "kvm2"], "states": BOTH_RUN, "one_machine": False}
     ]
     assert fleets.where(prepared_url) == {"web": "kvm1"}
-    # kvm1 does not show it any more, and kvm2 does: nothing is lost, and the next look at kvm2 settles it.
+    # kvm1 does not show it now, and kvm2 does: nothing is lost, and the next discovery of kvm2
+    # settles it.
     assert told(fleets.discover(prepared_url, host("kvm1"))) == {}
     assert told(fleets.discover(prepared_url, host("kvm2", domain("web")))) == {"moved": ["web"]}
     assert fleets.used(prepared_url) == {"kvm2": 1}
 
 
 def test_hostile_c3_the_old_report_of_one_host_beside_the_new_one_of_another_is_no_double(prepared_url):
-    """Moved by hand since kvm1 was read; who still has it is known when kvm1 is read too."""
+    """The instance was moved by hand after the discovery of kvm1; the next discovery of kvm1 shows
+    its host."""
     fleets.discover(prepared_url, host("kvm1", domain("web")), host("kvm2"))
     assert fleets.discover(prepared_url, host("kvm2", domain("web")), now=LATER)["doubled"] == []
     assert fleets.where(prepared_url) == {"web": "kvm1"}
@@ -518,7 +521,8 @@ def test_a_domain_on_two_hosts_is_told_and_its_record_stays(prepared_url):
 
 @pytest.mark.parametrize("first", ["kvm1", "old"])
 def test_one_machine_under_two_names(prepared_url, first):
-    """It is told, and its second name can be taken out of the store, whichever of the two was there first."""
+    """The discovery reports the double. The second name can be removed from the store, for any
+    order of the two names."""
     facts = {**node.flat_facts(host("kvm1", domain("web"))), "host_uuid": uuid_of("kvm1")}
     names = {name: {"host": name, "hypervisor": facts, "cpu_allocation_ratio": 1.0} for name in ("kvm1", "old")}
     second = {"kvm1": "old", "old": "kvm1"}[first]
@@ -543,7 +547,7 @@ def test_a_host_that_is_no_more(prepared_url):
     found = no_more("kvm2")
     assert found["changed"] and found["removed"] == ["kvm2"]
     assert not no_more("kvm2")["changed"] and not no_more("never-there")["changed"]
-    # What holds room there is not thrown away.
+    # A host that holds room for instances is not removed.
     found = no_more("kvm1")
     assert (found["removed"], found["unreported"]) == ([], ["kvm1"])
     with Store.open(prepared_url).read() as connection:
@@ -575,7 +579,7 @@ def test_a_claim_is_not_missing_before_it_is_built(prepared_url):
     fleets.claim(prepared_url, selection("web", "kvm1", project="blue"))
     assert told(fleets.discover(prepared_url, host("kvm1"))) == {}
     assert (fleets.used(prepared_url), listing(prepared_url)["web"]["state"]) == ({"kvm1": 1}, "building")
-    # Once it is seen it is what was claimed, and its owner is remembered.
+    # A domain that is seen keeps the values of its claim, and its owner.
     assert told(fleets.discover(prepared_url, host("kvm1", domain("web")))) == {}
     row = listing(prepared_url)["web"]
     assert (row["state"], row["project"]) == ("running", "blue")
@@ -663,7 +667,7 @@ def test_ten_thousand_nodes_in_one_transaction(tmp_path):
     print(f"10,000 nodes were recorded in {took:.1f} s")
 
 
-# What an operator put on the provider of a compute node
+# Values that an operator set on the provider of a compute node
 
 SHARED = "4f1e7b2c-8d0a-4c7e-9a55-0d6c5f3b2a10"
 
@@ -695,13 +699,13 @@ def test_discovery_keeps_what_an_operator_put_on_a_node(prepared_url):
     assert sorted(before["inventories"]) == ["CUSTOM_GPU", "DISK_GB", "MEMORY_MB", "VCPU"]
     assert fleets.discover(prepared_url, *nodes)["changed"] is False
     assert (provider(prepared_url, "kvm1"), fleets.generations(prepared_url)) == (before, generations)
-    # What discovery itself no longer reports goes, also where its name is a custom one.
+    # A value that discovery no longer reports is removed, also if it has a custom name.
     assert fleets.discover(prepared_url, host("kvm1", local_gb=0), host("kvm2"))["changed"] is True
     after = provider(prepared_url, "kvm1")
     assert after["traits"] == ["COMPUTE_NODE", "CUSTOM_GOLD", "STORAGE_DISK_SSD"]
     assert sorted(after["inventories"]) == ["CUSTOM_GPU", "MEMORY_MB", "VCPU"]
     assert after["aggregates"] == [SHARED]
-    # The operator may take his own away again, and only those.
+    # The operator may remove the operator's own values, and no others.
     put(prepared_url, "kvm1", traits=[], inventories={}, aggregates=[])
     last = provider(prepared_url, "kvm1")
     assert (last["traits"], sorted(last["inventories"]), last["aggregates"]) == (
@@ -724,7 +728,8 @@ def test_a_disabled_host_keeps_the_operators_traits(prepared_url):
 
 
 def test_discovery_of_a_store_that_did_not_note_the_traits(prepared_url):
-    """As one that an older version wrote: standard traits are taken for discovery's, others for the operator's."""
+    """An older version wrote the provider: standard traits count as discovery's, others as the
+    operator's."""
     fleets.discover(prepared_url, host("kvm1", traits=["CUSTOM_GOLD", "HW_CPU_X86_AVX"]))
     with Store.open(prepared_url).write() as connection:
         connection.execute(sa.update(tables.compute_nodes).values(facts={}))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The cells and devices of hosts in the store, and what domains have of them."""
+"""The cells and devices of hosts in the store, and the parts of them that domains have."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def columns(url):
 
 
 def held(url, *names):
-    """What instances hold: {name of the provider: {class: amount}}."""
+    """Return the resources that instances hold: {name of the provider: {class: amount}}."""
     with Store.open(url).read() as connection:
         names = [uuid_of(each) for each in names]
         providers = {row.id: row.name for row in connection.execute(sa.select(tables.resource_providers))}
@@ -43,7 +43,8 @@ def held(url, *names):
 
 
 def providers(url):
-    """{name: (name of the parent, {class: total}, traits)} of those that are not roots."""
+    """Return {name: (name of the parent, {class: total}, traits)} of the providers that are not
+    roots."""
     with Store.open(url).read() as connection:
         rows = {row.id: row for row in connection.execute(sa.select(tables.resource_providers))}
         classes, names = tables.resource_classes, tables.traits
@@ -76,7 +77,7 @@ def test_a_domain_pinned_by_hand_takes_pcpu(prepared_url):
         {"guest": 0, "host": 0, "memory_mb": 1024, "page_kb": None, "shared": [2, 3], "pins": {"0": 1, "1": 9}, "reserved": [2], **NONE}
     ]
     assert found == {"uuid": uuid_of("web"), "cells": cells}
-    # The size of the instance is what it was.
+    # The size of the instance is unchanged.
     with Store.open(prepared_url).read() as connection:
         assert connection.execute(sa.select(tables.instances.c.vcpus).where(tables.instances.c.name == "web")).scalar() == 4
 
@@ -93,7 +94,7 @@ def test_what_a_domain_had_goes_with_its_pins_and_with_itself(prepared_url):
 
 
 def test_a_host_that_no_longer_shows_a_domain_keeps_its_pins(prepared_url):
-    """Where it is nobody knows: it may come back there, with the same CPUs."""
+    """The place of the domain is not known: it may come back on this host, with the same CPUs."""
     fleets.discover(prepared_url, node(domain("web", 1, 64, pins(1, cell=0)), options=SETS))
     assert fleets.discover(prepared_url, node(options=SETS))["missing"] == ["web"]
     assert len(columns(prepared_url)["numa_allocations"]) == 1
@@ -128,7 +129,8 @@ def test_what_was_claimed_stays_until_the_host_shows_it(prepared_url):
     fleets.discover(prepared_url, node(options=options, **machines.devices()))
     assert columns(prepared_url)["numa_allocations"] == [{"uuid": uuid_of("web"), "cells": cells}]
     assert owners(prepared_url) == {"0000:85:00.0": uuid_of("web")}
-    # The domain does not show the thread policy, so that one stays with the same pins, and goes with others.
+    # The domain does not show the thread policy, so the policy stays with the same pins, and is
+    # removed with others.
     shown = domain("web", 1, 64, pins(1, cell=0), [("pci", "0000:85:00.0")])
     for pinned, policy in ((shown, "isolate"), ({**shown, "numa": machines.numa(pins(2, cell=0))}, None)):
         fleets.discover(prepared_url, node(pinned, options=options, **machines.devices()))
@@ -142,7 +144,7 @@ def test_nothing_is_given_away_unasked(prepared_url):
     fleets.discover(prepared_url, node(domain("web", 1, 64, devices=[("pci", "0000:85:00.0")]), **machines.devices()))
     found = columns(prepared_url)
     assert (found["pci_devices"], found["mdev_types"]) == ([], [])
-    # Mediated devices that are there are known; whose type they are is said by no option.
+    # Mediated devices on the host are known; no option names the resource class of their type.
     assert len(found["mdevs"]) == 2
 
 
@@ -162,7 +164,7 @@ def test_devices_with_their_owners(prepared_url):
     vdpa = found["pci_devices"][0]
     assert (vdpa["dev_type"], vdpa["owner"], vdpa["parent_addr"]) == ("vdpa", uuid_of("web"), "0000:43:00.0")
     assert vdpa["tags"]["physical_network"] == "physnet1"
-    # 14 can still be made, and one is there.
+    # 14 can still be made, and one exists.
     assert found["mdev_types"] == [{"parent": "pci_0000_84_00_0", "type": "nvidia-11", "resource_class": "VGPU", "total": 15}]
     assert [each["owner"] for each in found["mdevs"] if each["type"] == "nvidia-11"] == [uuid_of("db")]
 
@@ -209,7 +211,7 @@ def test_providers_of_devices(prepared_url):
     }
     assert held(prepared_url, "db") == {**own, "kvm1_pci_0000_84_00_0": {"VGPU": 1}}
     assert not fleets.discover(prepared_url, node(*users, options=options, **machines.devices()))["changed"]
-    # The option is taken back: what nobody has goes, and what somebody has stays until then.
+    # The option is removed: free devices leave, and devices in use stay until they are free.
     del options["pci_report_in_placement"]
     free = [domain("web", 1, 64, devices=[("pci", "0000:85:00.0")]), users[1]]
     for domains in (free, free):
@@ -262,7 +264,7 @@ def test_cells_as_providers_with_the_devices_in_them(prepared_url):
         "kvm1_NUMA1": "kvm1",
         "kvm1_0000:3B:00.0": "kvm1_NUMA0",
         "kvm1_pci_0000_84_00_0": "kvm1_NUMA1",
-        # The host does not know where it is.
+        # The host does not know the cell of the device.
         "kvm1_0000:85:00.0": "kvm1",
     }
     assert found["kvm1_NUMA0"][1:] == ({}, {"HW_NUMA_ROOT"})
@@ -274,7 +276,7 @@ def test_cells_as_providers_with_the_devices_in_them(prepared_url):
     assert held(prepared_url, "db")["kvm1_pci_0000_84_00_0"] == {"VGPU": 1}
     fleets.discover(prepared_url, node(user, options=options, **machines.devices()))
     assert {parent for parent, dummy, dummy2 in providers(prepared_url).values()} == {"kvm1"}
-    # All goes at once; what somebody has stays, though not its cell.
+    # All free ones are removed at once. A device in use stays, but its cell does not.
     fleets.discover(prepared_url, node(user, options=asked, **machines.devices()))
     fleets.discover(prepared_url, node(user, options={**SETS, "pci_device_specs": FUNCTIONS}, **machines.devices()))
     assert {name: parent for name, (parent, dummy, dummy2) in providers(prepared_url).items()} == {
@@ -289,7 +291,7 @@ def moved(url, name, host):
 
 
 def cpus(url):
-    """{(host, name): CPUs} of what is recorded."""
+    """Return {(host, name): CPUs} of the record."""
     with Store.open(url).read() as connection:
         hosts = {row.id: row.host for row in connection.execute(sa.select(tables.compute_nodes))}
         names = {row.uuid: row.name for row in connection.execute(sa.select(tables.instances))}
@@ -302,7 +304,7 @@ def test_a_move_takes_free_cpus_at_the_destination(prepared_url):
     one = {"cpu_shared_set": "0", "cpu_dedicated_set": "6", "cpu_allocation_ratio": 8.0}
     fleets.discover(prepared_url, node(web, options=SETS), node(db, host="kvm2", options=SETS), node(host="kvm3", options=one))
     moved(prepared_url, "web", "kvm3")
-    # Before the host shows it, nobody else gets the CPU there.
+    # Until the host shows the instance, no other instance gets the CPU there.
     assert cpus(prepared_url) == {("kvm1", "web"): [1], ("kvm2", "db"): [1], ("kvm3", "web"): [6]}
     with pytest.raises(
         DroverError, match="kvm3: it lacks room for cell 0 of the guest; its NUMA cell [01] comes nearest and has 0 of 1 CPUs to pin"
@@ -343,17 +345,18 @@ def test_a_virtual_function_behind_a_macvtap_is_owned_and_no_plan_moves_it(prepa
         found = {each["name"]: each for each in instances_for_plans.read_instances(connection)}
     assert found["web"]["hostdevs"] == [{"type": "pci", "address": "0000:3b:02.0"}] and found["db"]["hostdevs"] == []
     assert "0000:3b:02.0" in movability.why_unmovable(found["web"]) and movability.why_unmovable(found["db"]) is None
-    # Off that interface, it is free again.
+    # Without that interface the function is free again.
     fleets.discover(prepared_url, node(domain("web", 1, 64), domain("db", 1, 64), options=options, **machines.devices()))
     assert not any(owners(prepared_url).values())
 
 
 def test_the_cpus_of_the_next_start_are_nobody_elses(prepared_url):
-    """Somebody pinned a running guest elsewhere: after a crash it starts on the CPUs of its definition."""
+    """A person pinned a running guest to other CPUs: after a crash it starts on the CPUs of its
+    definition."""
     guest = {**domain("web", 1, 64, pins(1, cell=0)), "next_start_cpus": [2]}
     fleets.discover(prepared_url, node(guest, options=SETS))
     (found,) = columns(prepared_url)["numa_allocations"]
     assert (found["cells"][0]["pins"], found["cells"][0]["reserved"]) == ({"0": 1}, [2])
-    # The same where it runs without pins.
+    # The rule is the same for a guest that runs without pins.
     fleets.discover(prepared_url, node({**domain("web", 1, 64), "next_start_cpus": [2]}, options=SETS))
     assert columns(prepared_url)["numa_allocations"][0]["cells"][0]["reserved"] == [2]

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What makes two hosts' storage one: pools as libvirt writes them, mounts as the kernel lists them."""
+"""Facts that make the storage of two hosts one: pools as libvirt writes them, mounts as the kernel
+lists them."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ POOLS = {
         "<initiator><iqn name='iqn.2013-06.com.example:host1'/></initiator>",
         "iscsi:192.0.2.1:iqn.2013-06.com.example:vms",
     ),
-    # Monitors from /etc/ceph/ceph.conf: which cluster it is cannot be told.
+    # The monitors are in /etc/ceph/ceph.conf, so the cluster is not known.
     "rbd without monitors": ("<name>vms</name>", None),
     "netfs without server": ("<dir path='/export'/><format type='nfs'/>", None),
     "logical": ("<device path='/dev/sda1'/><name>vg</name><format type='lvm2'/>", None),
@@ -132,7 +133,7 @@ def test_paths_by_their_mount(path, expected):
 def test_a_cluster_file_system_is_known_by_its_superblock(tmp_path, monkeypatch):
     mounts = _mounts.parse_mounts(MOUNTINFO)
     monkeypatch.setattr(_shared_storage, "BY_UUID", os.fspath(tmp_path))
-    # The device's name is no proof: another cluster may have a vg-lv too.
+    # The device's name is no proof: another cluster may also have a vg-lv.
     assert _shared_storage.path_id("/srv/gfs2/a", mounts) is None
     (tmp_path / "0F3C-AA").symlink_to("/dev/mapper/vg-lv")
     assert _shared_storage.path_id("/srv/gfs2/a", mounts) == "gfs2:0f3c-aa:/images/a"
@@ -176,15 +177,15 @@ LOCAL = {"name": "local", "path": "/srv/vms/images", "shared_id": None, "state":
         (facts([NFS], path="/srv/vms2"), {}, None),
         (facts([{**NFS, "path": "/"}]), {}, ("nfs:s:/e", "nfs", 100)),
         (facts([{**NFS, "path": None}]), {}, None),
-        # Without a pool the file system tells.
+        # Without a pool the file system gives the storage.
         (facts(shared_id="nfs:s:/e/images"), {}, ("nfs:s:/e/images", "s:/e/images", 100)),
-        # The nearest pool counts: that one is local.
+        # The nearest pool counts, and it is local.
         (facts([NFS, LOCAL]), {}, None),
         (facts([NFS, LOCAL]), {"shared_pools": ["local"]}, ("declared:local", "local", 100)),
         (facts([NFS]), {"shared_pools": ["nfs"]}, ("declared:nfs", "nfs", 100)),
         (facts([NFS, LOCAL]), {"shared_pools": {"local": "rack1"}}, ("declared:rack1", "local", 100)),
         (facts([LOCAL]), {"shared_pools": ["other"]}, None),
-        # A pool that is stopped is still that pool, but does not tell its size.
+        # A stopped pool is still that pool, but it does not report its size.
         (facts([{**NFS, "state": "inactive"}]), {}, ("nfs:s:/e", "nfs", None)),
         (facts([NFS], total=0), {}, ("nfs:s:/e", "nfs", None)),
     ],

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What discovery records is what the fit of cells and devices decides by."""
+"""The fit of cells and devices reads the record of discovery."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def place(found, vcpus=2, memory_mb=1024, host="kvm1", **extra_specs):
 def test_pins_go_beside_those_of_domains(url):
     found = hosts(url, node(domain("web", 2, 1024, pins(1, 9, cell=0, emulator="2")), options=SETS), fleets.host("kvm2"))
     (cell,) = place(found, hw__cpu_policy="dedicated")["cells"]
-    # Most free pinned CPUs first: cell 1, where nobody is.
+    # Most free pinned CPUs first: cell 1, which is empty.
     assert (cell["host"], cell["pins"]) == (1, {"0": 5, "1": 13})
     (cell,) = place(found, 3, hw__cpu_policy="dedicated", hw__numa_nodes="1", hw__cpu_thread_policy="require")["cells"]
     assert cell["host"] == 1

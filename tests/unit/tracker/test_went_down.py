@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What ran on a host when it went down and is off since: named until it is started, stopped or removed."""
+"""Instances that ran when their host went down and are off since: they are named until they are
+started, stopped or removed."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ COMMAND = "ansible-playbook drover.compute.instance_start -e drover_instances="
 
 
 def discover(url, *nodes, boots=(), now=fleets.NOW):
-    """A discovery of hosts; returns what it says of those that went down. boots: {host: boot id}."""
+    """Run a discovery of hosts; return the names of the instances that went down. ``boots``: {host:
+    boot id}."""
     reports = node_data.reports(list(nodes), "unused", {})
     for name, found in reports.items():
         for each in found:
@@ -54,7 +56,7 @@ def test_walk_f08_what_ran_and_is_off_is_named_with_the_command(url):
     assert after_a_restart(url) == ["web1", "web2", "web10"]
     (said,) = of_store(url)
     assert said == (f"kvm1 was restarted: web1, web2, web10 ran before and went down with it. To start them: {COMMAND}web1,web2,web10")
-    # Until something is done about it, however often the host is read.
+    # The name stays until a person acts, for any number of discoveries.
     assert after_a_restart(url) == ["web1", "web2", "web10"]
     assert discover(url, host("kvm1", domain("web1"), off("web10"), off("spare"), domain("auto")), boots={"kvm1": "b"}) == ["web10"]
     assert of_store(url)[0].endswith(f"{COMMAND}web10")
@@ -86,7 +88,8 @@ def test_walk_f08_audit_and_report_name_it(url):
 
 
 def test_walk_f08_a_guest_that_was_shut_down_is_not_named(url):
-    """The host is the same boot: somebody has shut it down; or it was off before; or nobody knows of a boot."""
+    """The boot of the host is the same, so a person shut the guest down; or the guest was off
+    before; or no boot is known."""
     assert discover(url, host("kvm1", off("web1"), domain("web2"), off("spare")), boots={"kvm1": "a"}) == []
     assert discover(url, host("kvm1", off("web1"), domain("web2"), off("spare")), boots={"kvm1": "b"}) == []
     assert discover(url, host("kvm1", off("web1"), off("web2"), off("spare"))) == []
@@ -94,7 +97,7 @@ def test_walk_f08_a_guest_that_was_shut_down_is_not_named(url):
 
 
 def test_walk_f08_what_a_person_has_stopped_is_not_named_any_more(url):
-    """A command has looked at it."""
+    """The instance was recorded by a command that read it."""
     after_a_restart(url)
     (report,) = node_data.reports([host("kvm1", off("web1"))], "unused", {})["kvm1"]
     with Store.open(url).write() as connection:
