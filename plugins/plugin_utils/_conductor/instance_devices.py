@@ -65,6 +65,7 @@ class InstanceDevices:
     def __init__(self, ports: Ports, request: DeviceRequest, check_mode: bool = False) -> None:
         self._store, self._hosts, self._leasing, self._clock = ports.store, ports.hosts, ports.leasing, ports.clock
         self._request, self._check_mode, self._removing = request, check_mode, Removing(ports)
+        self._own = ports.own
 
     def run(self) -> dict[str, Any]:
         """Carry it out.
@@ -72,7 +73,10 @@ class InstanceDevices:
         :returns: a dict: changed, host, uuid, name, device (None where there is none), of a disk created_disks, and diff if there is one.
         :raises DroverError: it is refused, it failed, or what became of it is not certain.
         """
-        host = self._host(self._find())
+        found = self._find()
+        if self._request.task_state == orders.DETACHING and self._request.kind != CDROM:
+            self._own.refuse_stop([found], NOT_DONE[orders.DETACHING])
+        host = self._host(found)
         with self._held(host):
             instance = self._find()
             if instance["host"] != host:
@@ -80,9 +84,9 @@ class InstanceDevices:
                     f"Instance {instance['name']} has moved from {host} to {instance['host']}. Nothing was done: run this again."
                 )
             result = self._work(instance, host)
-        found: dict[str, Any] = {"host": host, "uuid": instance["uuid"], "name": instance["name"]}
+        of_instance: dict[str, Any] = {"host": host, "uuid": instance["uuid"], "name": instance["name"]}
         shown = ("changed", "device", "diff", *(("created_disks",) if self._request.kind == DISK else ()))
-        return {**found, **{key: value for key, value in result.items() if key in shown}}
+        return {**of_instance, **{key: value for key, value in result.items() if key in shown}}
 
     def _find(self) -> NamedInstance:
         with self._store.read() as connection:

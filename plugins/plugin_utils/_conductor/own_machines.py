@@ -151,7 +151,7 @@ class OwnMachines:
     # What is refused
 
     def refuse_stop(self, instances: Iterable[Mapping[str, object]], not_done: str) -> None:
-        """Refuse to stop, move cold, revert, resize or delete one of them.
+        """Refuse to stop, move cold, revert, resize or delete one of them, or to take a device from it.
 
         :param instances: each with uuid and name.
         :param not_done: what is not done, as a sentence without its end: "It is not stopped".

@@ -17,6 +17,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor import h
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation import Evacuation
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.evacuation_request import EvacuationRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.host_moves import HostMoves
+from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_devices import DeviceRequest, InstanceDevices
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_operations import InstanceOperations
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.instance_snapshots import InstanceSnapshots, SnapshotRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.leasing import Leasing
@@ -251,6 +252,13 @@ def test_issue_44_a_run_does_not_stop_what_it_needs(ports, state, words):
 def test_issue_44_a_run_does_not_revert_what_it_needs(ports):
     _outcomes, _differences, failed = InstanceSnapshots(ports, SnapshotRequest("reverted", "before", timeout=1)).run(["pg"])
     assert "Instance pg: It is not reverted, because it is the database server of the store" in failed[0]
+
+
+@pytest.mark.parametrize("kind", ["disk", "interface"])
+def test_issue_44_a_run_takes_no_device_from_what_it_needs(ports, kind):
+    request = DeviceRequest("pg", kind, {"target": "vdb"}, present=False, timeout=1)
+    with pytest.raises(DroverError, match="Instance pg: Nothing is detached, because it is the database server of the store"):
+        InstanceDevices(ports, request).run()
 
 
 def test_issue_44_a_run_does_not_resize_what_it_needs(ports):
