@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Builds that fail, are cut off and are given twice: one instance is never built in two places.
+"""Builds that fail, are cut off and are ordered twice: one instance is never built in two places.
 
 The store is a real one, the hypervisors run the shipped modules.
 """
@@ -31,11 +31,11 @@ HOSTS = ("kvm1", "kvm2", "kvm3")
 
 
 class TimedOut(BaseException):
-    """Ansible's time limit for a task: whatever the task does ends, the module on the hypervisor does not."""
+    """Ansible's time limit for a task: the task ends, the module on the hypervisor does not."""
 
 
 class Placing:
-    """The way of role place for one instance: build, and where that fails settle and go on."""
+    """The steps of role place for one instance: build, and after a failure settle and continue."""
 
     def __init__(self, url, fleet, folder):
         self.url, self.fleet, self.disk = url, fleet, str(folder / "web.qcow2")
@@ -54,7 +54,8 @@ class Placing:
         return found
 
     def run(self, store=None, limit=None):
-        """One run of the playbook; ``limit`` is a hook that ends the task "build" as a time limit would."""
+        """Run the playbook once; ``limit`` is a hook that ends the task "build" as a time limit
+        would."""
         claim = self.claim()
         while True:
             message, building = "", self.building(claim["host"], store)
@@ -73,7 +74,7 @@ class Placing:
         return {name: sorted(places) for name, places in fleets.holdings(self.url).items()}
 
     def check(self):
-        """It runs once, where its room is, and nothing is open."""
+        """Check that it runs once, on the host with its room, and that no operation is open."""
         ((host, state),) = self.fleet.where()["web"]
         (uuid,) = self.fleet.hosts[host].domains()
         assert state == "running" and self.held() == {uuid: [host]}
@@ -100,7 +101,8 @@ def placing(prepared_url, fleet, tmp_path):
 
 
 class Failing:
-    """A store of which one write fails: before it begins, before its commit, or after it (the answer is lost)."""
+    """A store with one failing write: before it begins, before its commit, or after it (the answer
+    is lost)."""
 
     def __init__(self, store, number, moment):
         self._store, self._left, self._moment = store, number, moment
@@ -129,7 +131,8 @@ def test_built_once_and_again_nothing_is_done(placing):
 
 @pytest.mark.parametrize("number, moment", list(itertools.product((1, 2), ("before", "inside", "after"))))
 def test_safety_01_a_store_that_cannot_be_written_while_it_is_built(placing, number, moment):
-    """The guest runs and the store does not know: it is not built on the next host, and the next run ends well."""
+    """The guest runs and the store does not know that: it is not built on the next host, and the
+    next run ends well."""
     with contextlib.suppress(DroverError):
         placing.run(store=Failing(placing.store, number, moment))
     assert len(placing.fleet.where().get("web", [])) <= 1
@@ -138,7 +141,7 @@ def test_safety_01_a_store_that_cannot_be_written_while_it_is_built(placing, num
 
 
 def test_safety_01_a_host_that_takes_longer_than_the_task_may(placing, monkeypatch):
-    """The task ends while the module is at work; the module goes on, and its guest is found."""
+    """The task ends while the module is at work. The module continues, and its guest is found."""
     slow, release = threading.Event(), threading.Event()
     create = libvirt.virDomain.createWithFlags
 
@@ -151,7 +154,7 @@ def test_safety_01_a_host_that_takes_longer_than_the_task_may(placing, monkeypat
 
     @contextlib.contextmanager
     def time_limit():
-        """The module runs in a thread of its own, which is left behind."""
+        """Run the module in a separate thread, which is left behind."""
         real = placing.fleet.run
 
         def run(*arguments):
@@ -172,7 +175,8 @@ def test_safety_01_a_host_that_takes_longer_than_the_task_may(placing, monkeypat
 
 
 def test_a_module_that_comes_late_does_nothing(placing):
-    """What a run ordered before it was given up arrives after the next run has looked, and the instance is elsewhere by then."""
+    """An order of an earlier run, which was given up, arrives after the next run has looked. By
+    then the instance is on another host."""
     claim, late = placing.claim(), []
     real = placing.fleet.carry_out
 
@@ -242,7 +246,8 @@ def test_without_an_alternate_its_room_is_given_back(placing, monkeypatch):
 
 
 def test_walk_f01_alternates_that_have_no_room_any_more(placing, monkeypatch):
-    """Somebody else took it meanwhile: the room is given back all the same, and the cause comes first."""
+    """Another instance took the room of the alternates: the room of this instance is released all
+    the same, and the cause comes first."""
 
     def no_room(module, disk):
         for place in HOSTS[1:]:
@@ -259,7 +264,7 @@ def test_walk_f01_alternates_that_have_no_room_any_more(placing, monkeypatch):
 
 
 class TestWalkF01Delete:
-    """instance_delete of an instance that is only claimed."""
+    """The test runs instance_delete for an instance that is only claimed."""
 
     def delete(self, placing):
         ports = placing.fleet.ports(placing.store)._replace(leasing=Unleased())
@@ -298,7 +303,7 @@ class TestWalkF01Delete:
 
 
 class Unleased:
-    """conductor.leasing.Leasing of the only run."""
+    """A stand-in for conductor.leasing.Leasing, for the only run."""
 
     holder = "root@here, process 1"
 
@@ -307,7 +312,7 @@ class Unleased:
 
 
 def test_defined_and_not_started_is_started_by_the_next_run(placing, monkeypatch):
-    """The host loses its power between the two; the definition stays."""
+    """The host loses its power between the definition and the start; the definition stays."""
     power_start = _power.start
 
     def dies(domain, timeout):
@@ -320,7 +325,7 @@ def test_defined_and_not_started_is_started_by_the_next_run(placing, monkeypatch
     assert placing.fleet.where() == {"web": [("kvm1", "shutoff")]}
     monkeypatch.setattr(_power, "start", power_start)
     placing.fleet.hosts["kvm1"].power_on()
-    # Somebody discovers meanwhile: a domain that is off is not taken for one that was built.
+    # A discovery runs at this moment: a domain that is off does not count as built.
     there = fleets.domain("web", uuid=placing.claim()["uuid"], state="shutoff")
     fleets.discover(placing.url, fleets.host("kvm1", there), fleets.host("kvm2"), fleets.host("kvm3"))
     placing.run()
@@ -328,7 +333,8 @@ def test_defined_and_not_started_is_started_by_the_next_run(placing, monkeypatch
 
 
 def test_two_runs_of_one_definition_build_one_instance(placing):
-    """Both have looked for a host before either claims: each has a uuid of its own for the same definition."""
+    """Both look for a host before one of them claims: each has another uuid for the same
+    definition."""
     with placing.store.write(together=True) as connection:
         first = claims.claim(connection, [fleets.selection("web", "kvm1")], fleets.NOW, defined=True)[0]
     with placing.store.write(together=True) as connection:
@@ -336,14 +342,15 @@ def test_two_runs_of_one_definition_build_one_instance(placing):
         second = claims.claim(connection, [other], fleets.NOW, defined=True)[0]
     assert (second["uuid"], second["host"], second["new"]) == (first["uuid"], "kvm1", False)
     with placing.store.write(together=True) as connection:
-        # What a person made by hand under that name is another one; so is the same name in another project.
+        # An instance that a person made by hand under that name is another one; so is the same name
+        # in another project.
         by_hand = claims.claim(connection, [{**other, "uuid": uuid_of("hand")}], fleets.NOW)[0]
         project = claims.claim(connection, [{**other, "project": "p"}], fleets.NOW, defined=True)[0]
     assert by_hand["new"] and project["new"] and len({first["uuid"], by_hand["uuid"], project["uuid"]}) == 3
 
 
 def test_two_runs_at_once(placing, fleet):
-    """The second finds the first at work on the host, waits for it, and finds its guest."""
+    """The second run finds the first at work on the host, waits for it, and finds its guest."""
     claim = placing.claim()
     results, barrier = [], threading.Barrier(2)
 
@@ -365,7 +372,7 @@ def test_two_runs_at_once(placing, fleet):
 
 @pytest.mark.parametrize("only_in_xml", [False, True])
 def test_safety_22_the_file_of_another_is_not_taken_by_way_of_a_link(placing, tmp_path, only_in_xml):
-    """The disk of an instance of another host, in a folder that a link leads to."""
+    """The path is the disk of an instance of another host, in a folder behind a link."""
     (tmp_path / "link").symlink_to(tmp_path)
     theirs, disk = str(tmp_path / "theirs.qcow2"), {"target": "vda", "type": "file"}
     disk.update(source=theirs, path=theirs, real_path=theirs, shared_id=None, chain=[])

@@ -1,9 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A device that vanished between the claim and the start: the build goes to the next alternate, with a device of that host, and nothing is left.
+"""A device that vanished between the claim and the start: the build goes to the next alternate,
+with a device of that host, and leaves nothing behind.
 
-The store is a real one, the hypervisors run the shipped modules. libvirt's test driver knows no such devices: its refusals are given here.
+The store is a real one, the hypervisors run the shipped modules. libvirt's test driver knows no
+such devices: the test gives its refusals.
 """
 
 from __future__ import annotations
@@ -63,14 +65,14 @@ def wanted(claimed, folder, **more):
 
 
 def owners(store):
-    """{host: {address: owner} of devices that somebody has}."""
+    """Return {host: {address: owner}} of devices with an owner."""
     with store.read() as connection:
         found = devices.read_pci(connection)
     return [{each["address"]: each["owner"] for each in found[node] if each["owner"]} for node in sorted(found)]
 
 
 def build(store, fleet, claimed, folder, **more):
-    """Build it as the role does; return the last claim, and why each build failed."""
+    """Build it as the role does; return the last claim, and the reason of each failed build."""
     failures = []
     while True:
         building = Building(fleet.ports(store), fleet.hand(claimed["host"]), claimed["host"], timeout=2)
@@ -102,7 +104,8 @@ def test_a_pci_device_that_vanished_ends_in_the_next_alternate(store, fleet, tmp
     (failure,) = failures
     assert f"Device {gone} not found" in failure and "Instance web on kvm1" in failure
     assert last["host"] == "kvm2" and fleet.where() == {"web": [("kvm2", "running")]}
-    # The device of the first host is free again, and that of the second one is the instance's.
+    # The device of the first host is free again, and the device of the second belongs to the
+    # instance.
     assert owners(store) == [{}, {last["pci_devices"][0]["address"]: last["uuid"]}]
     assert [each["request"] for each in last["pci_devices"]] == [0]
 

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A drain says where nothing goes, as the plan that it shows has other destinations by then."""
+"""A drain names a destination that it excludes, because the plan shown later has other
+destinations."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An evacuation, wherever it is killed and whatever the other hosts show. The store is a real one."""
+"""An evacuation, with a kill at any point and any reports of the other hosts. The store is a real
+one."""
 
 from __future__ import annotations
 
@@ -49,33 +50,35 @@ def host(name, *domains, **more):
 
 
 class World:
-    """Where domains really are; destinations answer as the module _domain_restart does."""
+    """The real places of domains; destinations answer as the module _domain_restart does."""
 
     def __init__(self, url, *domains):
         self.url = url
         self.there = {"kvm2": {}, "kvm3": {}}
         self.broken, self.lost, self.calls = set(), set(), []
-        #: How kvm1 answers, one after the other; the last one from then on.
+        #: The answers of kvm1 in their order; the last one repeats.
         self.answers = [host_answer.SILENT]
         fleets.discover(url, host("kvm1", *domains), host("kvm2"), host("kvm3"), now=time.time())
         self.switched_off("kvm1", time.time())
 
     def switched_off(self, name, now):
-        """The power of a host was seen to be off."""
+        """Record that the power of a host was seen to be off."""
         with Store.open(self.url).write() as connection:
             event = power.begin(connection, name, "fence", "ipmi", None, now)
             power.finish(connection, event["uuid"], "completed", "off", None, "", now)
 
     def look(self):
-        """A discovery of the living hosts."""
+        """Run a discovery of the living hosts."""
         nodes = [host(name, *[instance(key, state=state) for key, state in found.items()]) for name, found in self.there.items()]
         return fleets.discover(self.url, *nodes, now=time.time())
 
     def run(self, read=("kvm2", "kvm3"), rounds=3, kill=None, lifted=(), fenced=True):
-        """The second half of an evacuation; its last plan.
+        """Run the second half of an evacuation; return its last plan.
 
-        :param kill: it stops before that call of a destination, or after it when it is negative.
-        :param fenced: the first half of the run has taken the lease, and seen that the host is off.
+        :param kill: number of the destination's call before which the run stops, or after which if
+            it is negative.
+        :param fenced: True if the first half of the run has taken the lease, and seen that the host
+            is off.
         """
         self.leasing().take("kvm1", "evacuate")
         if fenced:
@@ -109,7 +112,7 @@ class World:
         return dict(found)
 
     def holds(self):
-        """Names of instances -> hosts where they hold memory."""
+        """Return names of instances -> hosts where they hold memory."""
         names = {uuid_of(name): name for name in NAMES}
         return {names[uuid]: set(places) for uuid, places in fleets.holdings(self.url).items()}
 
@@ -121,11 +124,11 @@ class World:
 
 
 class Killed(BaseException):
-    """The run ends here, as by kill -9."""
+    """The end of the run, as by kill -9."""
 
 
 class Hosts:
-    """conductor.ports.Hosts. ``limits``: what each call of a host may take."""
+    """A stand-in for conductor.ports.Hosts. ``limits``: the time limit of each call of a host."""
 
     def __init__(self, world, kill=None, **variables):
         self.world, self.kill, self.calls, self.limits, self.given = world, kill, 0, [], variables
@@ -155,7 +158,7 @@ class Hosts:
 
 
 class Hand:
-    """remote_module.Hand on a destination."""
+    """A stand-in for remote_module.Hand on a destination."""
 
     def __init__(self, hosts, name):
         self.hosts, self.world, self.name = hosts, hosts.world, name
@@ -174,7 +177,8 @@ class Hand:
             raise Killed
 
     def look(self, uri, wanted, patience):
-        """What was ordered before has ended: a call of this fake is over when it answers."""
+        """Return the domains. Earlier orders have ended, because a call of this fake ends when it
+        answers."""
         there = {uuid_of(name): {"state": state} for name, state in self.world.there[self.name].items()}
         return {uuid: {"busy": False, "domain": there.get(uuid)} for uuid in wanted}
 
@@ -213,7 +217,8 @@ def test_everything_is_restarted_and_both_ends_are_held(world):
 
 @pytest.mark.parametrize("means", [host_answer.LOGIN, host_answer.REFUSED, host_answer.UNCLEAR])
 def test_safety_01_a_host_that_comes_back_before_the_first_start(world, means):
-    """Its power was seen to be off. While the others were read it came back, and its guests with it."""
+    """Its power was seen to be off. During the reading of the other hosts it came back, with its
+    guests."""
     world.answers = [means]
     with pytest.raises(DroverError, match="kvm1 .*answers"):
         world.run()
@@ -230,7 +235,8 @@ def test_safety_01_a_host_that_comes_back_between_two_destinations(world, monkey
 
 @pytest.mark.parametrize("said", ["", "kvm1 is powered off"])
 def test_a_host_that_the_store_has_never_read_is_not_empty(prepared_url, said):
-    """A new store, and a host that has died: its power is not cut for instances that nobody knows."""
+    """The store is new, and the host has died: its power is not cut, because its instances are not
+    known."""
     fleets.discover(prepared_url, host("kvm2"), host("kvm3"))
     with Store.open(prepared_url).write() as connection:
         services.record_unreachable(connection, "kvm1", "no route to host", time.time())
@@ -264,7 +270,7 @@ def test_killed_and_run_again(world, kill):
 
 @pytest.mark.parametrize("state", ["disabled", "draining"])
 def test_b4_what_was_claimed_on_a_host_that_is_closed_since_is_started_elsewhere(world, state):
-    """The run before was killed before it had begun anything there."""
+    """The earlier run was killed before it began anything at a destination."""
     with contextlib.suppress(Killed):
         world.run(kill=1)
     with Store.open(world.url).write() as connection:
@@ -296,13 +302,15 @@ def test_lost_on_the_way_is_left_until_it_answers(world):
 
 
 def test_suspected_2_nothing_is_restarted_while_a_host_that_may_have_it_was_not_read(world):
-    """Somebody moved it there with virsh since the last discovery; or the run had --limit."""
+    """A person may have moved the instance there with virsh since the last discovery; or the run
+    had --limit."""
     left = world.run(read=("kvm2",))
     assert world.calls == [] and world.statuses() == [] and left["restarts"] == left["lost"] == []
     assert {each["name"] for each in left["left"]} == set(NAMES)
     for each in left["left"]:
         assert "it may run on kvm3, not read now" in each["reason"] and "drover_evacuate_force=unread_hosts" in each["reason"]
-    # Once it is read, what it has is found, and what nobody has is restarted.
+    # After a reading of kvm3 its instances are found, and the instances that no host has are
+    # restarted.
     world.there["kvm3"] = {"web": "running"}
     world.look()
     left = world.run()
@@ -317,7 +325,7 @@ def test_suspected_2_the_rule_is_lifted_by_its_name_alone(world):
 
 
 def test_suspected_2_what_was_claimed_is_gone_on_with_where_it_was_claimed(world):
-    """Nobody else was told to start it."""
+    """No other host got the order to start it."""
     with pytest.raises(Killed):
         world.run(kill=1)
     left = world.run(read=("kvm2",), rounds=1)
@@ -328,7 +336,8 @@ def test_suspected_2_what_was_claimed_is_gone_on_with_where_it_was_claimed(world
 
 
 def test_safety_09_each_call_of_a_host_has_an_end(world):
-    """Whatever hangs: a host that is lost on the way, and one that an earlier run had begun to start instances on, too."""
+    """A host is lost during the run, and an earlier run had begun to start instances on another:
+    each call has a limit in both cases."""
     world.lost = {"kvm2"}
     world.run(rounds=1)
     world.lost = set()
@@ -340,7 +349,7 @@ def test_safety_09_each_call_of_a_host_has_an_end(world):
 
 
 def test_nothing_is_started_while_it_is_not_proven_that_it_is_off(world):
-    """Somebody switched it on again, or it was up since, after its power was cut."""
+    """A person switched the host on again, or it was up since its power was cut."""
     with Store.open(world.url).write() as connection:
         power.begin(connection, "kvm1", "startup", "ipmi", None, time.time())
     with pytest.raises(DroverError, match="It is not proven that kvm1 is off"):
@@ -359,7 +368,7 @@ def test_nothing_is_started_while_it_is_not_proven_that_it_is_off(world):
 
 @pytest.mark.parametrize("lease", [False, True], ids=["without the first half", "with a proof of another run"])
 def test_what_another_run_has_seen_of_its_power_is_no_proof(world, lease):
-    """It was off some day, somebody has switched it on since, and now it does not answer."""
+    """The host was off some day, a person has switched it on since, and now it does not answer."""
     world.switched_off("kvm1", time.time() - 60)
     if lease:
         world.leasing().take("kvm1", "evacuate")
@@ -372,7 +381,7 @@ def test_what_another_run_has_seen_of_its_power_is_no_proof(world, lease):
 
 @pytest.mark.parametrize("seen_later, restarted", [(False, True), (True, False)])
 def test_suspected_2_a_host_that_was_seen_to_be_off_holds_nothing_back(world, seen_later, restarted):
-    """Unless it was seen up since."""
+    """An exception is a host that was seen up since."""
     now = time.time() + 1
     world.switched_off("kvm3", now)
     if seen_later:
@@ -398,7 +407,8 @@ def test_local_disks_are_named_and_left(prepared_url):
 
 @pytest.mark.parametrize("more, restarted", [({}, False), ({"readonly": True}, True)], ids=["written to", "read only"])
 def test_an_image_on_the_network_that_a_domain_of_another_host_writes_to(prepared_url, more, restarted):
-    """Somebody has started the disks of the dead host by hand. Nothing locks them, so two guests would write to one disk."""
+    """A person has started the disks of the dead host by hand. They have no locks, so two guests
+    would write to one disk."""
     image = {"target": "vda", "device": "disk", "type": "network", "source": "rbd:vms/web", "path": None, "origin": "rbd:mon:/vms/web"}
     world = World(prepared_url, instance("db"), domain("web", xml="<domain>web</domain>", disks=[image]))
     rescue = domain("rescue", disks=[{**image, "origin": "rbd:mon1,mon2:/vms/web", **more}])
@@ -421,7 +431,7 @@ def test_already_elsewhere(world):
     world.there["kvm3"] = {"off": "shutoff"}
     world.look()
     left = world.run()
-    # What ran is not taken to be what somebody has only defined.
+    # A domain that a person only defined does not count as the instance that ran.
     assert [each["name"] for each in left["left"]] == ["db"] and "by an evacuation" in left["left"][0]["reason"]
     assert world.calls == []
     assert sorted(world.statuses()) == [("off", "done"), ("web", "done")]
@@ -429,7 +439,8 @@ def test_already_elsewhere(world):
 
 @pytest.mark.parametrize("why", ["disabled", "full"])
 def test_b4_it_runs_on_a_host_that_would_not_have_been_chosen(world, why):
-    """Somebody has moved it there by hand. The host is believed, and what is recorded of it holds nothing back."""
+    """A person has moved it there by hand. The report of the host counts, and its recorded state
+    stops nothing."""
     world.there["kvm2"] = {"web": "running"}
     world.look()
     with Store.open(world.url).write() as connection:
@@ -545,7 +556,7 @@ def test_the_way_back_lifts_what_was_forced(world):
 
 
 def test_back_before_a_killed_run_was_run_again(world):
-    """One had been started, one was only claimed: each is where it is."""
+    """One instance had been started, one was only claimed: each stays on its host."""
     world.broken = set()
     dead = DeadHost(Store.open(world.url), "kvm1", ("kvm2", "kvm3"), lambda connection: None)
     plan = EvacuationRestarts(dead).plan(Policy.from_mapping({}), 0, {})
@@ -564,7 +575,8 @@ def test_back_before_a_killed_run_was_run_again(world):
 
 
 def back_at_its_source(world):
-    """All are shut off at kvm1 again, and of these their other hosts have just said that they do not have them."""
+    """Shut off all instances at kvm1 again. Their other hosts have just reported that they do not
+    have them."""
     back = host("kvm1", *[instance(name, state="shutoff") for name in NAMES])
     with Store.open(world.url).write() as connection:
         behind = {each["uuid"]: {**each, "state": "shutoff"} for each in evacuations.left_behind(connection, ["kvm1"])}
@@ -577,7 +589,7 @@ def back_at_its_source(world):
 def test_what_was_moved_back_is_no_stale_domain(world):
     world.run()
     world.look()
-    # The others were read before, so it may have been moved on to one of them.
+    # The other hosts were read before, so an instance may have moved on to one of them.
     assert back_at_its_source(world)["stale"] == sorted(NAMES)
     world.there = {"kvm2": {}, "kvm3": {}}
     world.look()
@@ -608,7 +620,8 @@ def test_it_may_have_been_moved_on_to_a_host_that_was_not_read(world, unknown):
     assert back_at_its_source(world)["moved"] == sorted(NAMES)
 
 
-#: case -> (how kvm1 answers, its power as its driver says, more of the request, its variables, words of why nothing would be restarted).
+#: case -> (the answer of kvm1, its power as its driver reports it, more fields of the request, its
+#: variables, words of the reason why no instance would be restarted).
 FORESEEN = {
     "off": (host_answer.SILENT, "off", {}, {}, None),
     "on": (host_answer.SILENT, "on", {}, {}, None),
@@ -647,7 +660,7 @@ FORESEEN = {
         None,
     ),
 }
-#: What this fleet of the tests would be refused for besides.
+#: Rules that would refuse this fleet of the tests besides.
 LIFTED = frozenset({"many_down", "just_started", "too_early", "quiet_time"})
 
 
@@ -673,7 +686,8 @@ def test_walk_f04_a_plan_says_whether_the_real_run_would_restart_anything(world,
 
 
 def test_walk_f04_a_plan_fails_for_what_would_be_left(world):
-    """As the real run does, unless the operator says that it may be left."""
+    """The plan includes the unread host as the real run does, unless the operator says that it may
+    be left out."""
     with Store.open(world.url).write() as connection:
         services.record_unreachable(connection, "kvm1", "timed out", time.time())
     planned = world.evacuation(Hosts(world), plan_only=True)
@@ -700,12 +714,12 @@ def test_walk_f31_the_last_line_is_what_was_restarted(world):
 
 
 def running_disk(path, target="vda", **more):
-    """A disk that a guest has only as it runs."""
+    """Return a disk that only the running guest has."""
     return {**disk(path), "target": target, "only": "running", **more}
 
 
 def test_f3_a_guest_that_ran_on_another_file_is_not_restarted_from_that_of_its_definition(prepared_url):
-    """Which of the two has the newest data only a person knows."""
+    """Only a person knows which of the two files has the newest data."""
     world = World(prepared_url, instance("web", running_disks=[running_disk("/nfs/web-new.qcow2")]))
     (left,) = world.run()["left"]
     assert (

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The dead host had the guest of the store. Another machine evacuates it from the nightly export; the store, back again, learns what was done."""
+"""The dead host had the guest with the store. Another machine evacuates it from the nightly export;
+later the store, back again, learns the result."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ def world(prepared_url):
 
 
 def at(world, url):
-    """Look at the same fleet with another store."""
+    """Use the same fleet with another store."""
     world.url = url
     return world
 
@@ -33,7 +34,7 @@ def is_down(url):
 
 
 def rescue_store(world, tmp_path):
-    """The nightly export of the store, in a new store on another machine."""
+    """Put the nightly export of the store into a new store on another machine."""
     path, url = str(tmp_path / "drover.jsonl"), f"sqlite:///{tmp_path / 'rescue.db'}"
     with Store.open(world.url).read() as connection:
         transfer.export(connection, path, time.time())
@@ -44,13 +45,14 @@ def rescue_store(world, tmp_path):
 
 def test_issue_44_the_rescue_store_restarts_all_and_the_store_learns_it(world, tmp_path):
     first, rescue = world.url, rescue_store(world, tmp_path)
-    # The store is gone with kvm1; the rescue store reads the living hosts, and evacuates.
+    # The store is lost with kvm1; the rescue store reads the living hosts, and evacuates.
     at(world, rescue).look()
     is_down(rescue)
     left = world.run()
     assert world.where() == GUESTS and not (left["left"] or left["lost"])
     calls = list(world.calls)
-    # The guest of the store runs again. It has all guests on kvm1; the same two commands bring it up to date, and start nothing.
+    # The guest with the store runs again. The store has all guests on kvm1; the same two commands
+    # bring it up to date, and start nothing.
     at(world, first).look()
     is_down(first)
     left = world.run()
@@ -60,7 +62,8 @@ def test_issue_44_the_rescue_store_restarts_all_and_the_store_learns_it(world, t
         service = services.get(connection, "kvm1")
     assert service.forced_down and {status for _name, status in world.statuses()} == {"done"}
     assert world.holds() == {name: {"kvm1", place} for name, place in places.items()}
-    # kvm1 comes back with its old definitions: the store has the guests where they run, and nothing twice.
+    # kvm1 comes back with its old definitions: the store has the guests on their present hosts, and
+    # none twice.
     world.look()
     found = fleets.discover(first, host("kvm1", *(instance(name, state="shutoff") for name in GUESTS)), now=time.time())
     assert sorted(found["stale"]) == sorted(GUESTS) and found["doubled"] == []
@@ -77,7 +80,7 @@ def test_issue_44_a_guest_that_has_moved_since_the_export_is_left_where_it_runs(
 
 
 def test_issue_44_nothing_starts_while_a_host_that_may_have_it_was_not_read(world, tmp_path):
-    """An export is old: what was made or moved since is known only of hosts that answer."""
+    """An export is old: only hosts that answer show instances that were made or moved since."""
     rescue = rescue_store(world, tmp_path)
     at(world, rescue)
     fleets.discover(rescue, host("kvm2"), now=time.time())

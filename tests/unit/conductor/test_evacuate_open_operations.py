@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host dies while an operation is open of its instance: the evacuation ends it, and the instance runs again. The store is a real one."""
+"""A host dies while an operation of its instance is open: the evacuation ends the operation, and
+the instance runs again. The store is a real one."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def world(prepared_url):
 
 
 def resize(world, destination, arrived=False, finished=True, memory=128, disk=0):
-    """Open a resize of web on kvm1, as the steps of conductor.resize do; it was shut down for it."""
+    """Open a resize of web on kvm1, as the steps of conductor.resize do; web was shut down for it."""
     target = {
         "flavor": None,
         "resources": {"VCPU": 1, "MEMORY_MB": memory},
@@ -87,7 +88,8 @@ def test_c1_a_resize_on_the_host_waits_to_be_confirmed(world, arrived, memory):
 
 @pytest.mark.parametrize("finished", [True, False])
 def test_c1_a_resize_from_a_living_host_to_it(prepared_url, finished):
-    """Only the dead host could confirm or revert it. One that had not begun leaves the instance off at its source, and it is started there."""
+    """Only the dead host could confirm or revert it. A resize that had not begun leaves the
+    instance off at its source, and the evacuation starts it there."""
     world = World(prepared_url)
     world.there["kvm2"] = {"web": "running"}
     world.look()
@@ -109,7 +111,7 @@ def test_c1_a_resize_from_a_living_host_to_it(prepared_url, finished):
 
 @pytest.mark.parametrize("destination", ["kvm1", "kvm2"])
 def test_c1_a_resize_that_had_not_left(world, destination):
-    """Somebody has discovered its host meanwhile, where it was shut down for it."""
+    """A discovery read its host, where it was shut down for the resize."""
     resize(world, destination, finished=False)
     fleets.discover(world.url, host("kvm1", instance("web", state="shutoff")), now=time.time())
     runs_again(world)
@@ -118,7 +120,8 @@ def test_c1_a_resize_that_had_not_left(world, destination):
 
 @pytest.mark.parametrize("kind", ["resize", "migration"])
 def test_c1_a_cold_move_that_had_just_arrived_at_a_living_host(world, kind):
-    """It is defined there, and off: there it is started, with its files of there."""
+    """It is defined at the destination, and off: the evacuation starts it there, with the files of
+    the destination."""
     if kind == "resize":
         resize(world, "kvm2", finished=False)
     else:
@@ -131,7 +134,7 @@ def test_c1_a_cold_move_that_had_just_arrived_at_a_living_host(world, kind):
 
 
 def test_c1_both_ends_of_a_move_are_dead(world):
-    """Both were seen to be off, so it runs at neither."""
+    """Both hosts were seen to be off, so it runs on neither."""
     with Store.open(world.url).write() as connection:
         migration_claims.begin(connection, WEB, "kvm2", "kvm2", "live-migration", time.time())
     world.switched_off("kvm2", time.time() + 1)
@@ -147,7 +150,8 @@ def test_c1_a_change_of_its_devices_or_disks(world, task_state):
 
 @pytest.mark.parametrize("task_state", [orders.SWITCHING_DISK, orders.DELETING_SNAPSHOT])
 def test_c1_where_its_newest_data_are_is_not_known(world, task_state):
-    """A person looks at the images, and says which are right: one command, which needs living hosts only."""
+    """A person examines the images, and decides which are right: one command, which needs living
+    hosts only."""
     order(world, task_state)
     (left,) = world.run()["left"]
     assert world.calls == [] and "/nfs/web.qcow2: -e drover_evacuate_force=open_disk_change" in left["reason"], left
@@ -171,7 +175,7 @@ def test_c1_a_build_gives_its_claim_back(prepared_url):
 
 
 def test_c1_it_runs_elsewhere_already_while_its_resize_is_open(world):
-    """Somebody has started it by hand on another host."""
+    """A person has started it by hand on another host."""
     resize(world, "kvm1", arrived=True)
     world.there["kvm3"] = {"web": "running"}
     world.look()
@@ -181,7 +185,7 @@ def test_c1_it_runs_elsewhere_already_while_its_resize_is_open(world):
 
 
 def test_c1_the_true_reason_of_a_refusal_reaches_the_last_line(world):
-    """The plan and the run are one calculation, so a dry run says the same."""
+    """The plan and the run are one calculation, so a dry run gives the same."""
     with Store.open(world.url).write() as connection:
         orders.begin(connection, WEB, orders.SPAWNING, "00000000-0000-0000-0000-000000000001")
     world.leasing().take("kvm1", "evacuate")
@@ -222,7 +226,7 @@ def test_c1_a_lease_that_is_lost_writes_nothing(world):
 
 
 def test_c1_a_run_that_is_killed_before_it_has_started_what_was_shut_down(prepared_url, monkeypatch):
-    """The next one starts it."""
+    """The next run starts it."""
     world = World(prepared_url)
     world.there["kvm2"] = {"web": "running"}
     world.look()
@@ -274,7 +278,7 @@ def test_c1_a_part_of_it_is_at_a_living_host_as_its_live_move_was_under_way(worl
 
 @pytest.mark.parametrize("opened", ["resize", *orders.ENDED_BY_EVACUATION, orders.DELETING])
 def test_c1_what_is_lost_with_its_host_can_be_released_whatever_was_open(prepared_url, opened):
-    """Nobody else could end what was open of it."""
+    """No other command could end its open operation."""
     world = World(prepared_url, instance("web", path="/local"))
     if opened == "resize":
         resize(world, "kvm1", arrived=True)

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A call that starts instances elsewhere and outlives its controller. The store is a real one, the hypervisors run the shipped modules."""
+"""A call that starts instances on another host and outlives its controller. The store is a real
+one, the hypervisors run the shipped modules."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ NAMES = ("db", "web")
 
 
 class Killed(BaseException):
-    """The run ends here, as by kill -9; what it has sent is on its way."""
+    """The end of the run, as by kill -9; its sent calls are on their way."""
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def fleet(tmp_path, monkeypatch):
 
 
 class Dead:
-    """kvm1 is dead; its instances are on storage that kvm2 sees."""
+    """A fleet with a dead kvm1; its instances are on storage that kvm2 sees."""
 
     def __init__(self, url, fleet, folder):
         self.url, self.fleet, self.sent = url, fleet, []
@@ -51,7 +52,7 @@ class Dead:
             host_state.change(connection, "kvm1", forced_down=True)
 
     def discover(self, state):
-        """What kvm1 has, in that state, and kvm2 as it is."""
+        """Record the instances of kvm1 in that state, and kvm2 as it is."""
         mine = [self.domain(name, state) for name in NAMES]
         there = [self.domain(name, state) for name, state in self.fleet.hosts["kvm2"].states().items()]
         nodes = [fleets.host("kvm1", *mine, pools=[self.pool]), fleets.host("kvm2", *there, pools=[self.pool])]
@@ -66,7 +67,7 @@ class Dead:
         return DeadHost(Store.open(self.url), "kvm1", {"kvm2"}, lambda connection: None)
 
     def claimed(self):
-        """What the next run is to start: uuids of evacuations."""
+        """Return the uuids of the evacuations that the next run must start."""
         return [each["migration"] for each in EvacuationRestarts(self.host()).plan(Policy.from_mapping({}), 0, {})["restarts"]]
 
     def start(self, migrations, hand=None):
@@ -80,7 +81,7 @@ class Dead:
         return EvacuationSettling(self.host()).withdraw("kvm2", self.fleet.hand("kvm2"), 2)
 
     def begin(self):
-        """A run that is killed when it has sent its call to kvm2."""
+        """Kill a run after it has sent its call to kvm2."""
         migrations = self.claimed()
         assert len(migrations) == len(NAMES)
         hand = self.fleet.hand("kvm2")
@@ -93,7 +94,7 @@ class Dead:
         raise Killed
 
     def arrive(self, only=NAMES):
-        """The call is carried out at kvm2, or the part of it that is about some."""
+        """Carry out the call at kvm2, or the part of it about some instances."""
         (call,) = self.sent
         wanted = [each for each in call["instances"] if each["name"] in only]
         return self.fleet.run("kvm2", "_domain_restart", {**call, "instances": wanted})["instances"]
@@ -105,24 +106,26 @@ def dead(prepared_url, fleet, tmp_path):
 
 
 def test_suspected_3_a_call_that_comes_when_its_host_is_back_begins_nothing(dead):
-    """One had been started when the host came back; the call was still at work on the other."""
+    """One instance had been started when the host came back; the call was still at work on the
+    other."""
     dead.begin()
     (answer,) = dead.arrive(["db"])
     assert answer["status"] == "restarted", answer["message"]
     dead.discover("shutoff")
-    # Before kvm2 has said so, nothing is given back.
+    # Nothing is released before kvm2 has answered.
     said, left = dead.settle_returned()
     assert [each["name"] for each in left] == ["web"] and "about to start on kvm2" in left[0]["reason"], said
     assert dead.withdraw() == ["web: it was not started on kvm2."]
     assert dead.settle_returned() == ([], [])
     assert fleets.where(dead.url)["web"] == "kvm1" and set(fleets.holdings(dead.url)[uuid_of("web")]) == {"kvm1"}
-    # Now it arrives: the instance may run on kvm1 by then.
+    # Now the call arrives: the instance may run on kvm1 by then.
     assert [each["status"] for each in dead.arrive()] == ["there", "uncertain"]
     assert dead.fleet.where() == {"db": [("kvm2", "running")]}
 
 
 def test_suspected_3_while_an_earlier_call_may_begin_no_other_is_given(dead):
-    """The next run could not withdraw it, as its host did not answer then; it answers when it is to start the instances."""
+    """The next run could not withdraw the call, because its host did not answer then; the host
+    answers when it must start the instances."""
     dead.begin()
     moves = dead.claimed()
     assert len(moves) == 2
@@ -143,7 +146,7 @@ def test_suspected_3_while_an_earlier_call_may_begin_no_other_is_given(dead):
 
 
 def test_suspected_3_a_call_that_comes_while_the_next_run_is_at_work_starts_each_once(dead):
-    """kvm1 stays dead: the next run withdraws the first call and gives another one."""
+    """kvm1 stays dead: the next run withdraws the first call and sends another one."""
     dead.begin()
     assert dead.withdraw() == [f"{name}: it was not started on kvm2." for name in NAMES]
     moves = dead.claimed()

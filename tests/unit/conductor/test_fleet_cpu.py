@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The CPU of the fleet: made of all hosts of a group, kept, and never lowered by itself."""
+"""The CPU of the fleet: made of all hosts of a group, kept, and never lowered automatically."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def host(name, found, version=7002000, **more):
 
 
 class Hosts:
-    """Hypervisors that find a CPU with just the features that they are given."""
+    """Hypervisors that compute a CPU with exactly the given features."""
 
     def __init__(self, answer=None, silent=()):
         self.calls, self.answer, self.silent = [], answer, silent
@@ -161,7 +161,7 @@ def test_it_is_made_of_chosen_hosts(prepared_url):
     assert kept(prepared_url) == []
     cpus(prepared_url).renewed(["kvm1", "kvm3"])
     assert kept(prepared_url) == [("Nehalem", ["kvm1", "kvm3"], {"kvm2": ["avx2"]})]
-    # What was kept of other groups stays.
+    # The CPUs of other groups stay.
     cpus(prepared_url).renewed(["amd"])
     assert [each[1] for each in kept(prepared_url)] == [["amd"], ["kvm1", "kvm3"]]
     with pytest.raises(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans of the whole fleet: what they are made of."""
+"""Plans of the whole fleet: one reading of the store gives the data of several plans."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Switching hosts on and off, and giving back what was before a drain (rule S5)."""
+"""The state of hosts: disable, enable, and restore the state before a drain (rule S5)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def fleet_url(prepared_url):
 
 
 def change(url, *arguments, host="kvm1", **named):
-    """Change a host; what it is afterwards. What came before has to be what the last change left."""
+    """Change a host; return its new state. The state before must be the result of the last change."""
     with Store.open(url).write() as connection:
         return host_state.change(connection, host, *arguments, **named)[1]
 
@@ -39,7 +39,7 @@ def test_a_host_is_enabled_at_first(fleet_url):
 
 def test_disable_and_enable(fleet_url):
     assert change(fleet_url, "disabled", "fans") == {**DISABLED, "disabled_reason": "fans"}
-    # Without a reason the one that is there stays; with one it is replaced.
+    # Without a reason the old one stays; a new reason replaces it.
     assert change(fleet_url, "disabled")["disabled_reason"] == "fans"
     assert change(fleet_url, "disabled", "more fans")["disabled_reason"] == "more fans"
     assert fleets.columns(fleet_url)["disabled"] == [True, False]
@@ -74,11 +74,12 @@ def test_undrain_gives_back_exactly_what_was(fleet_url, before):
         change(fleet_url, *step)
     found = status(fleet_url)
     assert change(fleet_url, "draining", "kernel")["disabled_reason"] == "kernel"
-    # A second drain, after the first was killed, does not remember what the first one made of it.
+    # A second drain, after the first was killed, does not take the result of the first as the state
+    # before.
     change(fleet_url, "draining", "kernel again")
     change(fleet_url, "maintenance")
     assert change(fleet_url, "restored") == found
-    # Once.
+    # Only once.
     assert change(fleet_url, "restored") == found
     change(fleet_url, "enabled")
     assert change(fleet_url, "restored") == {**ENABLED, "forced_down": found["forced_down"]}
@@ -102,7 +103,7 @@ def test_enabling_forgets_what_a_drain_remembered(fleet_url):
 def test_forced_down(fleet_url):
     assert change(fleet_url, forced_down=True) == {**ENABLED, "forced_down": True}
     assert fleets.columns(fleet_url)["up"] == [False, True]
-    # Whatever its heartbeat says.
+    # For any heartbeat.
     fleets.discover(fleet_url, fleets.host("kvm1"))
     assert fleets.columns(fleet_url)["down_reason"] == ["forced down", None]
     assert change(fleet_url, forced_down=False) == ENABLED
@@ -147,7 +148,7 @@ def uuids(*names):
 
 
 def to_start(url, host="kvm1"):
-    """The names of what is still to be started, in that order."""
+    """Return the names of the instances that must still be started, in that order."""
     with Store.open(url).read() as connection:
         memory = services.get(connection, host).status_before_drain
         return [each["name"] for each in drained.left_to_start(connection, host, memory)]
@@ -159,7 +160,7 @@ def settle(url, *names):
 
 
 def seen(url, where="kvm1", **states):
-    """A discovery of that host: these instances in these states, prio with a priority."""
+    """Run a discovery of that host: these instances in these states, prio with a priority."""
     facts = {"prio": {"metadata": {"priority": "9"}}}
     fleets.discover(
         url,
@@ -203,14 +204,14 @@ def test_undrain_has_nothing_to_do_with_what_runs_or_is_elsewhere(fleet_url):
     seen(fleet_url, "kvm2", idle="shutoff")
     change(fleet_url, "restored")
     assert to_start(fleet_url) == ["prio"]
-    # For good: what is shut down later is off because somebody wanted that.
+    # The end is final: a later shutdown is the wish of a person.
     seen(fleet_url, web="shutoff", prio="shutoff")
     assert to_start(fleet_url) == ["prio"]
 
 
 @pytest.mark.parametrize("between", ["restored", "enabled"])
 def test_what_was_off_before_the_next_drain_stays_off(fleet_url, between):
-    """It could not be started after the last one, and nobody has mended that."""
+    """The instance could not be started after the last drain, and no one repaired it."""
     seen(fleet_url, web="running")
     change(fleet_url, "draining", shuts_down=uuids("web"))
     seen(fleet_url, web="shutoff")

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Images are brought in steps that are shown, from the controller where the hypervisor does not have them, and cleaned only where all is known."""
+"""Images are brought in steps that are shown, from the controller if the hypervisor cannot get
+them, and cleaned only if all hosts are known."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ IMAGE = {"name": "debian-12", "checksum": f"sha256:{hashlib.sha256(CONTENT).hexd
 
 
 class Hand:
-    """A hypervisor that answers as it is told; what it is asked."""
+    """A hypervisor with given answers. It records its calls."""
 
     def __init__(self, *answers):
         self.answers, self.asked = list(answers), []
@@ -45,7 +46,7 @@ class Hand:
 
 
 def cache(hand, check_mode=False, store=None):
-    """The cache of kvm1, and the lines that it shows."""
+    """Return the cache of kvm1, and the lines that it shows."""
     lines = []
     hosts = type("Hosts", (), {"hand": lambda self, host: hand, "names": lambda self: ["kvm1", "kvm2"]})()
     return ImageCache(Ports(store, hosts, None, lines.append, None), "kvm1", "/srv/images", check_mode), lines
@@ -70,7 +71,7 @@ def test_the_progress_is_shown():
 
 @pytest.mark.parametrize("before", [0, 100])
 def test_a_part_that_was_left_may_be_of_an_older_source(before):
-    """Then it is read once more; a source that is wrong from its first byte on is not."""
+    """An interrupted source is read once more; a source that is wrong from its first byte is not."""
     hand = Hand(step(1 << 20, before=before), WRONG, step(), step())
     of_host, image = cache(hand)[0], {**IMAGE, "source": "https://example.com/x"}
     if before:
@@ -150,7 +151,8 @@ URL = {**IMAGE, "source": "https://example.com/x"}
 
 @pytest.fixture
 def holders(prepared_url):
-    """The store of a fleet in which kvm10 and kvm2 have instances that are backed by the image; it uses the path of each."""
+    """Return the store of a fleet. kvm10 and kvm2 have instances that are backed by the image, each
+    by another path."""
 
     def backed(name, path):
         chain = [{"path": path, "format": "raw", "real_path": path}]
@@ -223,7 +225,8 @@ def test_a_host_that_is_down_is_not_asked(holders):
 
 @pytest.mark.parametrize("answer", [WRONG, {"failed": True, "msg": "The image needs 4 GiB, and 1 GiB is free."}])
 def test_no_other_host_is_asked_where_the_source_was_read(holders, answer):
-    """A wrong checksum is a mistake that somebody has to correct, and another source makes no room."""
+    """A wrong checksum is a mistake that a person must correct, and another source does not make
+    room."""
     hand = Hand(answer)
     with pytest.raises(DroverError):
         cache(hand, store=holders)[0].bring(URL)

@@ -31,7 +31,7 @@ def actor(name, gone=()):
 
 @pytest.fixture(name="taken")
 def counted(monkeypatch):
-    """The names whose leases were taken or renewed by take(), one for each time."""
+    """Return the names of the hosts with a lease that take() took or renewed, one for each time."""
     found, kept = [], leases.take
 
     def take(connection, name, *arguments):
@@ -50,7 +50,7 @@ def opened(prepared_url):
 
 @pytest.fixture(name="holding")
 def with_an_instance(prepared_url):
-    """A store whose kvm1 has an instance that is shut off and stays."""
+    """Return a store with an instance on kvm1 that is off and stays."""
     fleets.discover(prepared_url, host("kvm1", domain("kept", state="shutoff", snapshots=True)), host("kvm2"))
     return Store.open(prepared_url)
 
@@ -94,9 +94,10 @@ def test_one_that_cannot_be_had_gives_the_others_back(store):
 
 
 class Hosts:
-    """Hosts that show what the store has. While one is read, somebody else takes its lease over.
+    """Hosts that show the content of the store. During one reading, another run takes over the
+    lease of the host.
 
-    :param at: the number of the reading at which that happens.
+    :param at: number of the reading at which that happens.
     """
 
     def __init__(self, store, at=None):
@@ -110,7 +111,7 @@ class Hosts:
             return {"occupants": occupancy.occupants(connection, name)}
 
     def hand(self, name):
-        """Nothing is done there."""
+        """Do nothing on the host."""
 
     def names(self):
         return []
@@ -166,7 +167,7 @@ def test_a_host_with_something_on_it_is_read_again_at_the_end(holding):
 
 
 class Surprising(Hosts):
-    """What the store does not have is there."""
+    """Hosts with a domain that the store does not have."""
 
     def discover(self, name):
         fleets.discover(self.url, host("kvm1", domain("kept", snapshots=True)), host("kvm2"))
@@ -194,7 +195,7 @@ BOTH = ("kvm2", "kvm1")
 
 
 def test_a_drain_of_two_hosts_has_both_leases_or_none(store, taken):
-    """Two runs with the same hosts in another order cannot have one each."""
+    """Two runs with the same hosts in different order cannot have one each."""
     take(store, "kvm2", actor("b"))
     hosts = Hosts(store)
     with pytest.raises(leases.Held, match="^kvm2 is being worked on by b .* Nothing was done."):

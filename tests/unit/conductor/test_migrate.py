@@ -1,10 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Moves off one host, whatever happens to the run, the hypervisor or the instance in between.
+"""Moves off one host, with any fault of the run, the hypervisor or the instance during the moves.
 
-The store is a real one. The hypervisor is a small world of its own that answers as the module
-domain_migration does, and goes on by itself while nobody looks, as libvirt does.
+The store is a real one. The hypervisor is a small world that answers as the module domain_migration
+does, and continues without a caller, as libvirt does.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 
 NAMES = ("web1", "web2", "web3")
-#: Of instances that are not shut down for their moves.
+#: The instances are not shut down for their moves.
 NO_POWER = Restarts(lambda order: (None, None), lambda order, there, on, timeout: None, 1)
 
 
 class Killed(BaseException):
-    """The run ends here, as by kill -9: nothing of it is caught or tidied up."""
+    """The end of the run, as by kill -9: it catches nothing and cleans nothing up."""
 
 
 class World:
-    """Where the domains really are, and what becomes of their moves.
+    """The real places of the domains, and the results of their moves.
 
-    :param fate: dict name -> how its move ends, by default completed.
-    :param rounds: how many calls a move takes.
+    :param fate: dict name -> the end of its move, by default completed.
+    :param rounds: number of calls that a move takes.
 
-    ``limit``: as many move at a time, the others wait, as the module lets them.
+    ``limit``: the greatest number of moves at a time; the others wait, as in the module.
     """
 
     def __init__(self, fate=(), rounds=2):
@@ -52,8 +52,10 @@ class World:
         self.copies, self.seconds = {"memory_mib": 64, "disk_mib": 5}, 1.5
 
     def __call__(self, start, follow, wait, until):
-        """As domain_migration's start, follow, wait and until; the orders are the journal's."""
-        # One that is under way at least is to end: else nobody would wait for anything.
+        """Answer as domain_migration with start, follow, wait and until; the orders come from the
+        journal."""
+        # The call waits for the end of at least one open move; otherwise there is nothing to wait
+        # for.
         assert wait > 0 and 0 <= until < len(start) + len(follow)
         self.calls += 1
         self.starts.append([order["name"] for order in start])
@@ -62,7 +64,7 @@ class World:
         orders = [*start, *follow]
         assert len({order["uuid"] for order in orders}) == len(orders)
         for order in start:
-            # What is not to be begun is only found out about, and then no longer begins.
+            # A move without ``begin`` is only settled, and cannot begin afterwards.
             if order["uuid"] not in self.jobs and self.place[order["uuid"]] == order["source"] and order["begin"]:
                 self.jobs[order["uuid"]] = [order, self.rounds]
                 self.begun.append(order["name"])
@@ -119,7 +121,7 @@ class World:
 
 @pytest.fixture
 def fleet_url(prepared_url):
-    """Three hosts; the instances run on kvm1, which is being drained."""
+    """Make three hosts; the instances run on kvm1, which is drained."""
     begin_again(prepared_url)
     return prepared_url
 
@@ -149,7 +151,8 @@ def open_moves(url):
 
 
 def agree(url, world):
-    """Whether the store says what is true: each instance where it is, with its room there and nowhere else."""
+    """Return True if the store is right: each instance on its host, with its room there and on no
+    other host."""
     places = {name: world.place[uuid_of(name)] for name in NAMES}
     taken = {uuid_of(name): {place: {"VCPU": 1, "MEMORY_MB": 64}} for name, place in places.items()}
     return (fleets.where(url), fleets.holdings(url), open_moves(url)) == (places, taken, set())
@@ -205,7 +208,7 @@ def test_all_moves_in_the_order_of_the_plan(fleet_url):
 
 
 class Patient(World):
-    """One that answers when so few are under way as it was asked for."""
+    """A world that answers when the number of open moves is down to ``until``."""
 
     def __call__(self, start, follow, wait, until):
         self.until = until
@@ -218,7 +221,8 @@ class Patient(World):
 
 @pytest.mark.parametrize("limit, handed_over", [(1, [4, 2, 2, 1]), (2, [8, 1]), (3, [9])])
 def test_the_hypervisor_has_enough_to_do_and_is_seldom_called(fleet_url, limit, handed_over):
-    """Beside those that move three times as many wait there; it is given more when twice as many are under way in all."""
+    """Beside the running moves, three times as many wait at the hypervisor. It gets more when twice
+    as many are open in total."""
     names = [f"web{number}" for number in range(1, 10)]
     fleets.discover(fleet_url, host("kvm1", *map(domain, names), vcpus=9), host("kvm2", vcpus=9), host("kvm3"))
     world = Patient()
@@ -266,7 +270,7 @@ def test_without_the_lease_nothing_more_is_begun(fleet_url):
     with pytest.raises(leases.Lost, match="worked on by b@ctrl"):
         mover(fleet_url, world, limit=1, keep=keep, ahead=False).run(plan(*NAMES))
     assert world.begun == ["web1"], "the second is to wait, but the lease was lost"
-    # Whoever has the lease now finds the store in order.
+    # The next run with the lease finds the store in order.
     world.pass_time(9)
     mover(fleet_url, world).settle("kvm1")
     assert agree(fleet_url, world)
@@ -312,7 +316,7 @@ def test_a_failed_move_is_undone_and_the_others_go_on(fleet_url):
     assert any(line.startswith("web2: kvm1 -> kvm2, failed: the world says failed [2 of 3, 66 %") for line in lines)
     with Store.open(fleet_url).read() as connection:
         assert fleets.failed_destinations(connection, "kvm1", 0)[uuid_of("web2")]
-    # It may be tried again, elsewhere.
+    # The move may be tried again, to another host.
     world.fate = {}
     assert statuses(mover(fleet_url, world).run(plan("web2", to="kvm3"))) == {"web2": "completed"}
     assert agree(fleet_url, world)
@@ -325,9 +329,9 @@ def test_what_nobody_knows_is_left_open_and_told(fleet_url, status):
     assert statuses(outcomes) == {"web1": status, "web2": "completed"}
     assert outcomes[0]["message"] == f"the world says {status}" or outcomes[1]["message"] == f"the world says {status}"
     assert open_moves(fleet_url) == {"web1"}
-    # Both rooms are held until somebody knows.
+    # Both rooms are held until the result is known.
     assert sorted(fleets.used(fleet_url).items()) == [("kvm1", 2), ("kvm2", 2)]
-    # The next run asks again, and by then it is known.
+    # The next run asks the hypervisor again, and by then the result is known.
     world.fate = {}
     assert statuses(mover(fleet_url, world).settle("kvm1")) == {"web1": "completed"}
     assert open_moves(fleet_url) == set()
@@ -339,19 +343,21 @@ def read_a_minute_ago(url):
 
 
 def test_what_neither_end_has_is_found_by_a_discovery(fleet_url):
-    """A person moved it to a third host: its room is held at both ends until that is seen, and then there alone."""
+    """A person moved it to a third host: its room is held at both ends until a discovery sees that,
+    and then only there."""
     read_a_minute_ago(fleet_url)
     world = World({"web1": "lost"})
     mover(fleet_url, world).run(plan("web1"))
     assert sorted(fleets.used(fleet_url).items()) == [("kvm1", 3), ("kvm2", 1)]
-    # Neither of the two is a third host, whatever it shows by now, and nobody has it yet.
+    # A report of the source or of the destination does not count as a third host, and no host shows
+    # the instance yet.
     fleets.discover(fleet_url, host("kvm1", *map(domain, NAMES[1:])), host("kvm2"))
     assert open_moves(fleet_url) == {"web1"}
     fleets.discover(fleet_url, host("kvm3", domain("web1")))
     assert open_moves(fleet_url) == set()
     assert fleets.where(fleet_url)["web1"] == "kvm3"
     assert fleets.used(fleet_url) == {"kvm1": 2, "kvm3": 1}
-    # It moves from there as any other does.
+    # It moves from there as any other instance does.
     world = World()
     world.place[uuid_of("web1")] = "kvm3"
     moved = [{**move, "from_host": "kvm3"} for move in plan("web1")]
@@ -359,7 +365,7 @@ def test_what_neither_end_has_is_found_by_a_discovery(fleet_url):
 
 
 def test_what_was_brought_back_is_not_where_an_old_definition_is(fleet_url):
-    """It is at its source again, by hand; a definition that is left on a third host is no instance."""
+    """It is at its source again, by hand; an old definition on a third host is no instance."""
     read_a_minute_ago(fleet_url)
     mover(fleet_url, World({"web1": "lost"})).run(plan("web1"))
     later = time.time() + 60
@@ -367,14 +373,14 @@ def test_what_was_brought_back_is_not_where_an_old_definition_is(fleet_url):
     fleets.discover(fleet_url, host("kvm3", domain("web1")), now=later + 1)
     assert open_moves(fleet_url) == {"web1"}
     assert fleets.used(fleet_url) == {"kvm1": 3, "kvm2": 1}
-    # Of one report of both as well.
+    # One report of both hosts gives the same.
     fleets.discover(fleet_url, host("kvm1", *map(domain, NAMES)), host("kvm3", domain("web1")), now=later + 2)
     assert open_moves(fleet_url) == {"web1"}
 
 
 @pytest.mark.parametrize("begun_again", [True, False])
 def test_what_a_third_host_shows_ends_no_move_that_goes_on(fleet_url, begun_again):
-    """A definition that somebody left behind is no instance that moved."""
+    """A definition that a person left behind is no instance that moved."""
     read_a_minute_ago(fleet_url)
     if begun_again:
         mover(fleet_url, World({"web1": "lost"})).run(plan("web1"))
@@ -401,7 +407,7 @@ def test_a_failure_that_did_not_see_the_source_gives_nothing_back(fleet_url):
 
 
 def seeing(world, name, here, there, status="failed"):
-    """The world, where a move of one instance ends so, and this is seen of it."""
+    """Return a world with this end and these states for the move of one instance."""
 
     def answer(*arguments):
         return [
@@ -446,7 +452,7 @@ def test_where_the_destination_was_not_seen(fleet_url, here, opened_now, status)
 
 
 def test_forced_down_by_hand_is_no_proof_that_a_host_is_off(fleet_url):
-    """That is for its evacuation to find out, which closes what was on its way there (rule S1)."""
+    """The evacuation of the host settles that, and ends the moves to it (rule S1)."""
     world = World({"web1": "lost"})
     lost = seeing(world, "web1", "running", None, "lost")
     (outcome,) = mover(fleet_url, lost).run(plan("web1"))
@@ -494,7 +500,7 @@ def test_a_run_killed_at_any_call_is_finished_by_the_next(fleet_url, after):
             break
         except Killed:
             pass
-        # Meanwhile libvirt goes on; for an odd number far enough to end all that was begun.
+        # libvirt continues without the run; for an odd number far enough to end all moves.
         world.pass_time(1 + 5 * (number % 2))
         left = open_moves(fleet_url)
         second = mover(fleet_url, world)
@@ -542,7 +548,7 @@ def down(connection):
 
 @pytest.fixture(params=[disabled, forced_down, down], ids=lambda change: change.__name__)
 def close_kvm2(request, fleet_url):
-    """A function that sees to it that nothing more is to land on kvm2."""
+    """Return a function that closes kvm2 as a destination."""
 
     def close():
         with Store.open(fleet_url).write() as connection:
@@ -552,7 +558,7 @@ def close_kvm2(request, fleet_url):
 
 
 def test_safety_15_what_was_never_begun_is_not_begun_to_a_host_that_is_closed_by_now(fleet_url, close_kvm2):
-    """Its run died before it asked the hypervisor, weeks ago."""
+    """The run died before its call of the hypervisor, weeks ago."""
     world = World()
     world.killed_at = 1
     with pytest.raises(Killed):
@@ -575,7 +581,7 @@ def test_safety_15_what_has_begun_is_followed_to_a_host_that_is_closed_by_now(fl
 
 
 def test_safety_15_a_host_that_is_closed_since_the_plan_gets_nothing(fleet_url, close_kvm2):
-    """At once, and while others of the same run are under way."""
+    """The host is closed at once, or while other moves of the same run are open."""
     wanted = [*plan("web1", to="kvm3"), *plan("web2", "web3")]
     close_kvm2()
     world = World()
@@ -586,7 +592,8 @@ def test_safety_15_a_host_that_is_closed_since_the_plan_gets_nothing(fleet_url, 
 
 
 def test_safety_15_an_undrain_begins_nothing(fleet_url):
-    """It ends what an earlier run has left open; a host that comes back is not emptied by that."""
+    """The run ends the moves that an earlier run left open; a host that comes back is not emptied
+    by that."""
     world = World()
     world.killed_at = 1
     with pytest.raises(Killed):
@@ -596,7 +603,7 @@ def test_safety_15_an_undrain_begins_nothing(fleet_url):
 
 
 class Undone(World):
-    """A hypervisor that says of a move that it had not begun, as the module _domain_migration does."""
+    """Return a hypervisor that reports a move as not begun, as the module _domain_migration does."""
 
     def answer(self, order):
         answer = super().answer(order)
@@ -604,7 +611,8 @@ class Undone(World):
 
 
 def test_an_undrain_names_no_move_that_never_began(fleet_url):
-    """The drain was killed when the store had three moves and the hypervisor none, or the first one alone."""
+    """The drain was killed when the store had three moves and the hypervisor had none, or only the
+    first."""
     world, lines = Undone(), []
     world.killed_at = 1
     with pytest.raises(Killed):
@@ -656,7 +664,7 @@ def test_what_the_hypervisor_never_mentions_is_lost_in_the_end(fleet_url):
     outcomes = mover(fleet_url, forgetful, lines=lines).run(plan("web1", "web2"))
     assert statuses(outcomes) == {"web1": "completed", "web2": "lost"}
     assert "kvm1 has said nothing of it" in outcomes[-1]["message"]
-    # It is open in the store; a run that is told settles it.
+    # The move is open in the store; a later run, with an answer of the hypervisor, settles it.
     assert open_moves(fleet_url) == {"web2"}
     assert statuses(mover(fleet_url, world).settle("kvm1")) == {"web2": "completed"}
     assert agree(fleet_url, world)
@@ -670,7 +678,7 @@ def test_an_aborted_move_is_cancelled_and_not_tried_again_by_the_same_run(fleet_
     assert agree(fleet_url, world)
     assert any(line.startswith("web2: kvm1 -> kvm2, cancelled: the world says cancelled [2 of 3, 66 %") for line in lines)
     with Store.open(fleet_url).read() as connection:
-        # Nothing is wrong with the destination.
+        # The destination has no fault.
         assert fleets.failed_destinations(connection, "kvm1", 0) == {}
     world.fate = {}
     (again,) = mover(fleet_url, world, since=began).run(plan("web2", to="kvm3"))

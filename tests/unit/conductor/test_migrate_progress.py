@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is said of moves: at once when they begin and end, now and then in between, never so much that it fills the log."""
+"""Messages about moves: at once at their beginning and end, sometimes in between, and never enough
+to fill the log."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ CALLS = 900
 
 
 class SlowWorld(World):
-    """Each call takes the time it may take; nobody waits for it."""
+    """A world where each call takes its whole time limit, without a real wait."""
 
     seconds = 0.0
 
@@ -43,7 +44,7 @@ def test_half_an_hour_of_moves(fleet_url):
     mover(fleet_url, world, limit=3, lines=lines, clock=clock).run(plan(*NAMES))
     assert world.seconds >= CALLS * CALL_SECONDS
     told = [line for line in lines if " of 64 MiB" in line]
-    # Of each: at first every 15 s, as there are three, then ever less often.
+    # Lines per instance: at first every 15 s, because there are three, then less and less often.
     assert {name: 10 < sum(line.startswith(name) for line in told) < 45 for name in NAMES} == dict.fromkeys(NAMES, True)
 
 
@@ -56,7 +57,7 @@ def test_pause(elapsed, count, wanted):
 
 
 class Told:
-    """Progress with a clock of its own; what it has said since it was last asked."""
+    """Progress with a fake clock; the messages since the last look."""
 
     def __init__(self, seconds):
         self.now, self.lines = 0.0, []
@@ -112,7 +113,7 @@ def test_what_is_not_known_of_a_move_is_not_said(total, elapsed, words):
 
 
 def test_the_time_left_goes_by_what_moves_were_expected_to_take_and_how_fast_they_are():
-    """Of 360 s that were expected 40 took 20: the links are twice as fast."""
+    """40 of the expected 360 s took 20 s: the links are twice as fast."""
     told = Told({"a": 20, "b": 20, "c": 320})
     told.started("a", "b")
     told.now = 20
@@ -147,7 +148,7 @@ def test_what_was_not_begun_in_the_end_is_left_out():
 
 
 def test_the_hypervisor_is_told_which_have_not_begun(fleet_url):
-    """So that it answers soon when one of them does."""
+    """A short limit: the module answers soon after one of them."""
     asked = []
 
     class Asked(World):

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The controller and the store live in the fleet: they are found, and nothing that a run needs is stopped by it."""
+"""The controller and the store are guests of the fleet: they are found, and a run never stops what
+it needs."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def guest(name, *addresses, **more):
 
 @pytest.fixture
 def url(prepared_url):
-    """Three hosts; pg on kvm1 has the store's address, ctl on kvm2 may be the controller."""
+    """Make three hosts; pg on kvm1 has the store's address, ctl on kvm2 may be the controller."""
     nodes = [
         host("kvm1", guest("pg", "192.0.2.10"), guest("web"), pools=[POOL], addresses=["198.51.100.1", "10.0.0.1"]),
         host("kvm2", guest("ctl", "192.0.2.11"), pools=[POOL], addresses=["198.51.100.2", "10.0.0.1"]),
@@ -82,7 +83,7 @@ def machine(**more):
     return {**HERE, **more}
 
 
-#: case -> (what is known, what is found).
+#: case -> (known facts, machines that are found).
 FOUND = {
     "a controller outside": ({"machine": machine()}, []),
     "a hypervisor itself": (
@@ -218,7 +219,7 @@ def test_issue_44_each_machine_that_may_be_it_counts_as_it(url):
 
 
 class Hosts:
-    """No call of a hypervisor may be made."""
+    """A port that allows no call of a hypervisor."""
 
     def names(self):
         return ["kvm1", "kvm2", "kvm3"]
@@ -275,7 +276,7 @@ def test_issue_44_a_run_does_not_move_cold_what_it_needs(ports):
 
 
 def test_issue_44_in_a_drain_it_is_moved_live_and_last_whatever_its_policy(url, ports):
-    """Its policy says that a drain shuts it down, first of all."""
+    """By its policy a drain shuts it down, first of all."""
     fleets.discover(
         url,
         host("kvm1", guest("pg", "192.0.2.10", metadata={"on_drain": "shutdown", "priority": "100"}), guest("web"), pools=[POOL]),
@@ -330,7 +331,7 @@ def test_issue_44_check_and_report_name_it(ports):
 
 
 class Silent(Hosts):
-    """kvm1 is silent here, as where its sshd and its libvirt hang."""
+    """kvm1 is silent, as a host with a hanging sshd and libvirt."""
 
     def discover(self, name, limit=None):
         raise DroverError("it does not answer")
@@ -348,7 +349,7 @@ def evacuation(ports, own=None, **more):
 
 
 def taken_for_dead(ports, own=None, power="on", **more):
-    """What evacuate says before it looks for evidence, or of that."""
+    """Return evacuate's message before it looks for evidence, or about the evidence."""
     with ports.store.write() as connection:
         host_state.change(connection, "kvm1", forced_down=True)
     try:
@@ -363,7 +364,8 @@ OFF = {"said": "kvm1 is powered off"}
 @pytest.mark.parametrize("more", [{}, OFF, {"plan_only": True}], ids=["by its driver", "by word", "dry run"])
 @pytest.mark.parametrize("power", ["on", "unknown", "none"])
 def test_issue_44_a_host_whose_guest_works_for_the_run_is_not_dead(ports, more, power):
-    """The power of the store would be cut, and the run would end with it, before anything is started elsewhere."""
+    """The fence would cut the power of the store and end the run, before any instance starts on
+    another host."""
     said = taken_for_dead(ports, power=power, **more)
     assert said.startswith(
         "kvm1 is not evacuated, and its power is not cut: pg, which ran there when the store last heard of it, is the database server"

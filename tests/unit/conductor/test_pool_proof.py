@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a storage pool is empty: nothing of an instance is taken for nobody's, and nothing unknown for empty."""
+"""The proof that a storage pool is empty: a file of an instance never counts as unused, and an
+unknown pool never as empty."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ class Hand:
 
 
 class Hosts:
-    """conductor.ports.Hosts: what hosts list in their pools, what they use of others' files, and those that do not answer."""
+    """A stand-in for conductor.ports.Hosts: the pool lists of hosts, their use of other hosts'
+    files, and hosts without an answer."""
 
     def __init__(self, answers, users, silent):
         self.answers, self.users, self.silent = answers, users, silent
@@ -59,7 +61,7 @@ def file_name(path):
 
 
 def look(url, answers, hosts=(), users=None, silent=()):
-    """What is in the pool ssd."""
+    """Return the content of the pool ssd."""
     store = Store.open(url)
     ports = Ports(store, Hosts(answers, users or {}, silent), None, str, time)
     with store.read() as connection:
@@ -84,7 +86,8 @@ def test_nothing_in_it_and_files_of_nobody(prepared_url):
 
 
 def test_what_is_an_instances_is_not_taken_for_nobodys(prepared_url):
-    """What the host says, what it showed last, what is named for an instance, and what another host uses under another path."""
+    """The proof counts the host's list, its last report, files named for an instance, and files
+    that another host uses under another path."""
     fleets.discover(prepared_url, machine("kvm1", guest("web", disk("/srv/ssd/a", 10))))
     left = look(prepared_url, {"kvm1": {**NOTHING, "needed": [{"path": "/srv/ssd/b", "reason": "the domain db uses it"}]}})["kvm1"]
     assert not left.is_empty and names(left.needed) == ["a", "b"]
@@ -96,7 +99,7 @@ def test_what_is_an_instances_is_not_taken_for_nobodys(prepared_url):
 
 
 def test_a_file_that_a_host_uses_by_its_mount_alone(prepared_url):
-    """kvm2 has the same NFS export mounted, and no libvirt pool there."""
+    """kvm2 has the same NFS export mounted, and no libvirt pool on it."""
     shared = pool("ssd", kind="netfs", shared_id=NFS)
     mount = {"path": "/mnt/ssd", "source": "filer:/export/ssd", "shared_id": NFS}
     fleets.discover(
@@ -109,7 +112,8 @@ def test_a_file_that_a_host_uses_by_its_mount_alone(prepared_url):
 
 
 def test_b3_a_file_that_another_host_has_come_to_need(prepared_url):
-    """Since its last discovery; and what one may need that does not answer is not nobody's."""
+    """The other host needs the file since its last discovery. A file that a host without an answer
+    may need does not count as unused."""
     shared = pool("ssd", kind="netfs", shared_id=NFS)
     mount = {"path": "/mnt/ssd", "source": "filer:/export/ssd", "shared_id": NFS}
     fleets.discover(prepared_url, machine("kvm1", pools=[shared]), machine("kvm2", wanted=[], pools=[], mounts=[mount]), machine("kvm3"))
@@ -120,7 +124,7 @@ def test_b3_a_file_that_another_host_has_come_to_need(prepared_url):
     ]
     left = look(prepared_url, found, silent=("kvm2",))["kvm1"]
     assert not left.is_empty and "kvm2 does not answer" in left.needed[0]["reason"] and left.others == []
-    # kvm3 has another pool of that name, so it sees none of this.
+    # kvm3 has another pool of that name, so it sees none of these files.
     assert look(prepared_url, found, silent=("kvm3",))["kvm1"].is_empty
 
 
@@ -167,7 +171,7 @@ def test_a_pool_inside_the_drained_one_is_no_destination(prepared_url):
         "linked": "its folder is in the pool that is drained",
         "hdd": None,
     }
-    # The other way round it is one.
+    # In the other direction it is a destination.
     assert {space.name: space.refused for space in contents_of(prepared_url, "inside").spaces}["ssd"] is None
 
 
@@ -181,7 +185,8 @@ def test_a_pool_that_does_not_run_is_not_drained(prepared_url):
 
 
 def test_a_disk_by_another_name_of_the_pool_is_in_it(prepared_url):
-    """A second pool of libvirt, which is not counted, has the same folder by a link; its name comes last, and first."""
+    """A second pool of libvirt, which does not count, has the same folder through a link; its name
+    comes last, and first."""
     for alias in ("zz", "aa"):
         pools = [pool("ssd"), pool(alias, path="/srv/alias", real_path="/srv/ssd"), pool("hdd")]
         named = disk("/srv/alias/a", 1, real_path="/srv/ssd/a")

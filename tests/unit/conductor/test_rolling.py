@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The order of a rolling maintenance: what is chosen, what comes next, what is reported. What it does is in tests/scenarios."""
+"""The order of a rolling maintenance: the choice of hosts, the next step, the report.
+tests/scenarios test its effects."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ HOOKS = ("before_drain", "after_drain", "after_reboot", "after_enable")
 
 
 class Hosts:
-    """conductor.ports.Hosts, and the hands: hosts that answer Ansible's own modules."""
+    """Stand-ins for conductor.ports.Hosts and its hands: hosts that answer Ansible's own modules."""
 
     def __init__(self):
         self.boots, self.needed, self.unsure, self.down, self.broken = {}, set(), set(), set(), set()
@@ -86,7 +87,7 @@ def that_answer():
 
 @pytest.fixture(name="make")
 def of_a_run(url, hosts):
-    """A function that makes a Rolling, with the lines that it says in ``said``."""
+    """Return a function that makes a Rolling; ``said`` has its lines."""
 
     def make(names=tuple(HOSTS), name="run", unmovable="fail", **request):
         said, store = [], Store.open(url)
@@ -273,7 +274,7 @@ def test_hosts_of_another_run_are_left_alone_and_reported(make, url):
 
 
 def test_the_steps_of_a_host(make, hosts, url):
-    """Each stage is recorded before it begins; a step that is behind the host is none."""
+    """Each stage is recorded before it begins; a step that the host has passed does nothing."""
     order = make(["kvm2"], reboot="always", hooks=dict.fromkeys(HOOKS, __file__))
     planned(order)
     steps = order.next()["steps"]
@@ -308,7 +309,7 @@ def test_safety_14_only_another_boot_is_a_reboot(make, hosts, url):
     order = make(["kvm2"], hooks=dict.fromkeys(HOOKS, __file__))
     write(url, "kvm2", stage="reboot", boot_id="boot 0")
     hosts.needed = {"kvm2"}
-    # It answers with the boot that was to end.
+    # The host answers with the boot that should have ended.
     assert order.step("kvm2", "startup") == {"changed": False}
     assert order.step("kvm2", "reboot")["power"] == "reboot"
     # The run was killed; it is down now.
@@ -316,7 +317,7 @@ def test_safety_14_only_another_boot_is_a_reboot(make, hosts, url):
     assert order.step("kvm2", "startup")["power"] == "startup"
     with pytest.raises(Unreachable):
         order.step("kvm2", "reboot")
-    # It is up, and another boot.
+    # The host is up, with another boot.
     hosts.down, hosts.boots = set(), {"kvm2": 1}
     assert order.step("kvm2", "reboot") == {"changed": False}
     assert "hook" in order.step("kvm2", "after_reboot")
@@ -325,7 +326,7 @@ def test_safety_14_only_another_boot_is_a_reboot(make, hosts, url):
 def test_the_hook_after_a_reboot_needs_one(make, hosts, url):
     order = make(["kvm2"], hooks=dict.fromkeys(HOOKS, __file__))
     for stage in ("after_drain", "reboot"):
-        # One that was begun by an earlier run and is not wanted any more.
+        # An earlier run began the reboot, and this run does not want it.
         write(url, "kvm2", stage=stage, boot_id="boot 0")
         assert "power" not in order.step("kvm2", "reboot") and stages(url)["kvm2"] == stage
         assert order.step("kvm2", "after_reboot") == {"changed": False}
@@ -353,7 +354,7 @@ def test_rounds_are_enough_in_groups_that_are_not_large(count):
 
 @pytest.fixture(name="on_kvm1")
 def whose_controller_is_kvm1(make):
-    """A function that makes a Rolling on a controller that is kvm1 itself."""
+    """Return a function that makes a Rolling on a controller that is kvm1 itself."""
 
     def made(**request):
         found = make(**request)
@@ -365,7 +366,7 @@ def whose_controller_is_kvm1(make):
 
 
 def test_issue_44_the_host_of_the_controller_comes_last(on_kvm1, hosts, url):
-    """Alphabetically it would be the first."""
+    """By the alphabet it would be the first."""
     found = on_kvm1(reboot="always", batch_size=1)
     planned(found)
     assert any("kvm1 is the controller and its store" in line and "last" in line for line in found.said)
@@ -396,7 +397,7 @@ def test_issue_44_it_is_not_rebooted_from_there_and_goes_on_afterwards(on_kvm1, 
         found.step("kvm1", "reboot")
     assert "drover_power_action=reboot" in str(caught.value) and "goes on after the reboot" in str(caught.value)
     assert stages(url)["kvm1"] == "reboot"
-    # Given again without a reboot it says the same; after the reboot it goes on.
+    # A second run without a reboot gives the same message; after the reboot it continues.
     with pytest.raises(DroverError, match="systemctl reboot"):
         on_kvm1(reboot="always").step("kvm1", "reboot")
     hosts.boots["kvm1"] = 1
@@ -406,7 +407,8 @@ def test_issue_44_it_is_not_rebooted_from_there_and_goes_on_afterwards(on_kvm1, 
 @pytest.mark.parametrize("stage", ["after_drain", "reboot", "after_reboot"])
 @pytest.mark.parametrize("gone", ["brought back", "something runs there"])
 def test_b4_a_host_that_is_not_drained_any_more_is_drained_again(make, hosts, url, stage, gone):
-    """An undrain, or somebody who moved an instance there, between two runs of the maintenance."""
+    """Between two runs of the maintenance the host was undrained, or a person moved an instance
+    there."""
     with Store.open(url).write() as connection:
         host_state.change(connection, "kvm2", "draining", "new kernel")
         if gone == "brought back":
@@ -435,7 +437,7 @@ def test_b4_a_host_that_is_as_its_stage_says_goes_on_there(make, hosts, url, sta
 
 @pytest.mark.parametrize("stage", ["after_enable", "back"])
 def test_b4_a_host_that_was_drained_again_since_it_was_brought_back_is_not_done(make, hosts, url, stage):
-    """A person had a reason for that, so it is not brought back either."""
+    """A person had a reason for that, so the host is not brought back either."""
     write(url, "kvm2", stage=stage)
     with Store.open(url).write() as connection:
         host_state.change(connection, "kvm2", "draining", "fans")

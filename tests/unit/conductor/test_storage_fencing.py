@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A dead host that cannot be switched off is shut out of its storage: what is restarted then, and when it is let in again."""
+"""A dead host that cannot be switched off is cut from its storage: the instances that may restart
+then, and the time of the lift."""
 
 from __future__ import annotations
 
@@ -78,7 +79,8 @@ class Fenced(World):
             return {each["fence"]: each["cut"] for each in storage_fences.read(connection, "kvm1")}
 
     def restarted(self):
-        """The second half of the evacuation: the instances that run, and why others do not."""
+        """Run the second half of the evacuation; return the instances that run, and the reasons of
+        the others."""
         plan = self.run(fenced=False)
         return set(self.where()), {each["name"]: each["reason"] for each in plan["left"] + plan["lost"]}
 
@@ -90,7 +92,7 @@ def test_what_is_on_the_storage_that_was_cut_off_is_restarted(prepared_url):
     mixed = instance("off", rbd("db"), disk("/nfs/off.qcow2"))
     world = Fenced(prepared_url, WEB, mixed, instance("db"))
     asked = world.cut(ORIGINS["web"], ORIGINS["db"])
-    # Another host has the second address too.
+    # Another host also has the second address.
     assert asked["addresses"] == ["192.0.2.1"] and set(asked["disks"]) == {*ORIGINS.values(), "nfs:a:/x/off.qcow2"}
     running, left = world.restarted()
     assert running == {"web"}
@@ -99,7 +101,7 @@ def test_what_is_on_the_storage_that_was_cut_off_is_restarted(prepared_url):
 
 
 def test_f3_a_disk_that_only_the_running_guest_has_is_cut_off_too(prepared_url):
-    """The guest may run on with it, whatever its next start has."""
+    """The guest may still use the disk, for any definition of its next start."""
     hot = {**rbd("db", "vdb"), "only": "running"}
     world = Fenced(prepared_url, instance("web", rbd("web"), running_disks=[hot]))
     assert set(world.cut(ORIGINS["web"])["disks"]) == set(ORIGINS.values())
@@ -138,7 +140,7 @@ def test_a_cut_that_begins_anew_is_not_verified_any_more(prepared_url):
 def test_addresses_are_those_declared_and_those_that_discovery_saw(prepared_url):
     world = Fenced(prepared_url, WEB)
     assert world.cut(declared=["198.51.100.7"])["addresses"] == ["192.0.2.1", "198.51.100.7"]
-    # An address that an earlier run has shut out is let in again too.
+    # An address that an earlier run cut off is also lifted.
     assert world.cut()["addresses"] == ["192.0.2.1", "198.51.100.7"]
 
 
@@ -173,7 +175,7 @@ def test_it_is_let_in_again_once_nothing_runs_there_that_runs_elsewhere(prepared
         world.returned = [{**WEB, "state": state}, DB]
         with pytest.raises(DroverError, match=r"stays shut out of its storage: web \(now on kvm\d\) still runs there.*virsh destroy web"):
             world.fencing().returned()
-    # What was not restarted elsewhere may run on.
+    # An instance that was not restarted on another host may still run.
     world.returned = [{**WEB, "state": "shutoff"}, DB]
     (fence,) = world.fencing().returned()
     assert fence["addresses"] == ["192.0.2.1"] and fence["cut"] == [ORIGINS["web"]]
@@ -183,7 +185,7 @@ def test_it_is_let_in_again_once_nothing_runs_there_that_runs_elsewhere(prepared
 
 
 def test_a_fence_that_is_not_proven_keeps_no_other_one_off(prepared_url):
-    """It may have cut something all the same: it is lifted with the other one."""
+    """The fence may have cut something all the same: it is lifted with the other one."""
     world = Fenced(prepared_url, WEB)
     world.leasing().take("kvm1", "evacuate")
     world.fencing().begin("/srv/wrong.yml")
@@ -198,7 +200,7 @@ def test_a_fence_that_is_not_proven_keeps_no_other_one_off(prepared_url):
 
 
 def test_what_one_fence_has_cut_is_no_proof_for_another(prepared_url):
-    """Of an earlier run neither."""
+    """A fence of an earlier run is no proof either."""
     world = Fenced(prepared_url, WEB, DB)
     world.cut(ORIGINS["web"])
     world.leasing().release(["kvm1"])
@@ -225,7 +227,8 @@ def test_given_again_when_nothing_is_left(prepared_url):
 
 @pytest.mark.parametrize("local", [False, True], ids=["nothing", "a local disk"])
 def test_what_cannot_be_cut_off_is_refused_all_the_same(prepared_url, local):
-    """Where no fence was ever proven, and where something is left that may still run there."""
+    """The refusal covers a host without a proven fence, and a host with an instance that may still
+    run there."""
     there = [instance("off", disk("/local/off.qcow2"))] if local else []
     world = Fenced(prepared_url, *there, *([WEB] if local else []))
     if local:
@@ -282,7 +285,8 @@ def test_a_client_that_is_gone_is_forgotten_by_ceph_after_a_while(prepared_url, 
 
 
 def asked_of_ceph(monkeypatch, answers):
-    """What Ceph says each time right before a start; the last word from then on. The questions."""
+    """Set the answers of Ceph before each start; the last answer repeats. Return the list of
+    questions."""
     questions, other = [], test_evacuate.Hand.read
 
     def read(hand, module, given):
@@ -313,14 +317,14 @@ def test_a_blocklist_that_was_lifted_since_it_was_verified_is_no_proof(prepared_
     assert (answer["msg"] if answer is LET_IN else "kvm3") in str(refused.value)
     assert world.calls == [] and world.where() == {}
     assert questions == [("kvm3", {"state": "verified", "addresses": ["192.0.2.1"], "arguments": ["--name", "client.fence"]})]
-    # The next run cuts it off again, and goes on with what was claimed.
+    # The next run cuts the host off again, and continues with the claims.
     asked_of_ceph(monkeypatch, [{"cut": [], "problems": []}])
     world.cut()
     assert world.restarted() == ({"web"}, {})
 
 
 def test_a_blocklist_that_is_lifted_between_two_destinations(prepared_url, monkeypatch):
-    """What was seen before the first start is no proof for the second one."""
+    """An answer before the first start is no proof for the second one."""
     world = Fenced(prepared_url, WEB, DB)
     world.cut()
     questions = asked_of_ceph(monkeypatch, [{"cut": [], "problems": []}, LET_IN])
@@ -330,7 +334,7 @@ def test_a_blocklist_that_is_lifted_between_two_destinations(prepared_url, monke
 
 
 def test_the_tasks_of_an_own_fence_are_not_asked_again(prepared_url, monkeypatch):
-    """They are the operator's, and run before the first start alone."""
+    """The tasks belong to the operator, and run only before the first start."""
     world = Fenced(prepared_url, WEB)
     world.leasing().take("kvm1", "evacuate")
     asked = world.fencing().begin("/srv/own.yml")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What tests of module_utils share."""
+"""Fixtures that tests of module_utils share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ansible_collections.drover.compute.tests.unit.dead_storage import dead_stor
 
 @pytest.fixture(autouse=True)
 def own_digests(tmp_path_factory, monkeypatch):
-    """Digests are kept for the length of a test."""
+    """Keep digests for the length of a test only."""
     folder = str(tmp_path_factory.mktemp("digests"))
     monkeypatch.setattr(_digests, "folder", lambda: folder)
     return folder

@@ -2,11 +2,12 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Another hypervisor, seen through libvirt alone, with files of its own.
+"""Another hypervisor with its own files, seen through libvirt alone.
 
-Domains and networks are those of libvirt's test driver. Storage pools are folders below a root of its own, but for what is
-shared: that is the same on both. It refuses what libvirt refuses: a pool on a folder that is not there, a volume
-that exists, a pool of a name or path that is taken, a stopped one.
+Domains and networks come from libvirt's test driver. Storage pools are folders below the root of
+this host; a shared folder is the same on both hosts. The fake refuses the operations that libvirt
+refuses: a pool on a folder that does not exist, a volume that exists, a pool with a name or path in
+use, a stopped pool.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import libvirt
 
 
 def refuse(code, text, number=0):
-    """Raise what libvirt raises."""
+    """Raise the error that libvirt raises."""
     problem = libvirt.libvirtError(text)
     problem.err = (code, 18, text, 2, None, None, None, number, 0)
     raise problem
@@ -27,8 +28,8 @@ def refuse(code, text, number=0):
 class Faraway:
     """A connection to the host.
 
-    :param domains: a connection of libvirt's test driver, for all that is not storage.
-    :param root: where its files are.
+    :param domains: a connection of libvirt's test driver, for everything except storage.
+    :param root: the folder with its files.
     :param shared: folders that it shares with this machine.
     """
 
@@ -40,27 +41,27 @@ class Faraway:
         return getattr(self._domains, name)
 
     def real(self, path):
-        """Where a path of the host is on this machine."""
+        """Return the place of a path of the host on this machine."""
         path = os.path.normpath(path)
         if any((path + "/").startswith(each.rstrip("/") + "/") for each in self.shared):
             return path
         return f"{self.root}{path}"
 
     def write(self, path, data):
-        """Put a file there."""
+        """Write a file on the host."""
         os.makedirs(os.path.dirname(self.real(path)), exist_ok=True)
         with open(self.real(path), "wb") as file:
             file.write(data)
 
     def read(self, path):
-        """A file there, or None."""
+        """Return the content of a file on the host, or None."""
         try:
             with open(self.real(path), "rb") as file:
                 return file.read()
         except FileNotFoundError:
             return None
 
-    # -- what libvirt has --------------------------------------------------------------------
+    # -- libvirt's part -----------------------------------------------------------------------
 
     def pool(self, name, path, kind="dir", active=True, source=""):
         """Define a pool."""
@@ -120,7 +121,7 @@ class Pool:
 
     def destroy(self):
         self.active = False
-        # Those that are made for the moment are gone.
+        # Temporary pools disappear.
         if self.pool_name.startswith("drover-tmp-"):
             del self.host.pools[self.pool_name]
 
@@ -199,7 +200,7 @@ class Volume:
     def XMLDesc(self, flags=0):
         status = os.stat(self.file)
         times = {"mtime": status.st_mtime_ns, "ctime": status.st_ctime_ns}
-        # As libvirt writes them: nothing after the point where that is zero.
+        # libvirt's dates: nothing after the point if the fraction is zero.
         written = "".join(
             f"<{name}>{time // 10**9}{f'.{time % 10**9:09d}' if time % 10**9 else ''}</{name}>" for name, time in times.items()
         )
@@ -220,7 +221,7 @@ class Volume:
 
 
 class Stream:
-    """Both ways, with holes."""
+    """Copy in both directions, with holes."""
 
     BLOCK = 4096
     offset = 0
@@ -268,7 +269,7 @@ class Stream:
                 data(self, piece, opaque)
 
     def finish(self):
-        """All was sent."""
+        """The transfer is complete."""
 
     def abort(self):
-        """It was not."""
+        """The transfer is aborted."""

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Image files for tests, and what their domains look like."""
+"""Image files for tests, and their domains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from xml.sax.saxutils import quoteattr
 
 
 def qcow2(path, backing=None, size=1 << 20):
-    """A header of a qcow2 image, which says all there is to say of what is behind it; see qemu_img() for whole ones."""
+    """Write the header of a qcow2 image; it contains all facts about the backing file. qemu_img()
+    makes whole images."""
     name = os.fsencode(backing) if backing else b""
     head = struct.pack(">4sIQIIQ", b"QFI\xfb", 3, 104 + 8 if name else 0, len(name), 16, size)
     head = head.ljust(100, b"\0") + struct.pack(">I", 104) + struct.pack(">II", 0, 0) + name
@@ -28,7 +29,8 @@ def qemu_img(path, *options, backing=None, kind="qcow2", size="1M"):
     command = ["qemu-img", "create", "-q", "-f", kind, *behind, *options, str(path), *([] if backing else [size])]
     for _try in range(50):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
-        # The key of LUKS is derived for as long as a measurement of the processor says, which fails on a busy machine.
+        # LUKS derives its key for a time that a measurement of the processor decides. The
+        # measurement fails on a busy machine.
         if done.returncode == 0 or "CPU usage" not in done.stderr:
             break
     assert done.returncode == 0, done.stderr
@@ -36,13 +38,13 @@ def qemu_img(path, *options, backing=None, kind="qcow2", size="1M"):
 
 
 def disk(path, target="vda", device="disk", kind="qcow2", more=""):
-    """A ``<disk>`` that is a file."""
+    """Return a ``<disk>`` that is a file."""
     driver = f"<driver name='qemu' type='{kind}'/>" if kind else ""
     return f"<disk type='file' device='{device}'>{driver}<source file={quoteattr(str(path))}/><target dev='{target}'/>{more}</disk>"
 
 
 def volume(pool, name, target="vda", kind="qcow2"):
-    """A ``<disk>`` that is a volume of a storage pool."""
+    """Return a ``<disk>`` that is a volume of a storage pool."""
     return (
         f"<disk type='volume' device='disk'><driver name='qemu' type='{kind}'/><source pool={quoteattr(pool)} volume={quoteattr(name)}/>"
         f"<target dev='{target}'/></disk>"
@@ -50,7 +52,7 @@ def volume(pool, name, target="vda", kind="qcow2"):
 
 
 def domain(name, number, devices="", extra="", uuid=None):
-    """Domain XML for libvirt's test driver."""
+    """Return domain XML for libvirt's test driver."""
     uuid = uuid or f"00000000-0000-4000-8000-{number:012d}"
     return (
         f"<domain type='test'><name>{name}</name><uuid>{uuid}</uuid><memory unit='MiB'>64</memory>"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Addresses of instances, from leases as libvirt 9.0 gives them. Its test driver gives none."""
+"""Addresses of instances, from leases in the form of libvirt 9.0. Its test driver has none."""
 
 from __future__ import annotations
 

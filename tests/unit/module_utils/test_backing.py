@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What images are backed by, as their headers say: images as qemu-img makes them, and names as QEMU takes them."""
+"""Backing files of images, read from their headers: images as qemu-img makes them, and names as
+QEMU takes them."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def test_a_whole_chain_by_relative_names_and_through_a_link(tmp_path):
     qcow2(tmp_path / "sub" / "middle", "../base")
     qcow2(tmp_path / "top", "sub/middle")
     assert [os.path.realpath(path) for path in files(tmp_path / "top")] == [str(tmp_path / "sub" / "middle"), str(tmp_path / "base")]
-    # QEMU takes a relative name from where the image was opened; where its file is may be meant too.
+    # QEMU resolves a relative name from the folder where the image was opened; the folder of its
+    # file may be meant too.
     (tmp_path / "elsewhere").mkdir()
     os.symlink(tmp_path / "top", tmp_path / "elsewhere" / "top")
     (reference,) = _backing.references_of(str(tmp_path / "elsewhere" / "top"))
@@ -49,7 +51,7 @@ def test_an_external_data_file_belongs_to_its_image(tmp_path):
 
 
 def test_nothing_is_behind_what_is_taken_for_raw(tmp_path):
-    """Its guest can write what it wants to the first bytes of a raw disk."""
+    """A guest can write any text to the first bytes of a raw disk."""
     qcow2(tmp_path / "disk", "/etc/shadow")
     assert files(tmp_path / "disk", "raw") == []
     assert files(tmp_path / "disk", "qcow2")[:1] == ["/etc/shadow"]
@@ -78,7 +80,7 @@ def test_the_names_that_qemu_takes(tmp_path):
     assert described(driver="raw", file={"driver": "nbd", "server": {"type": "unix", "path": "/run/nbd"}})[1] == ["unix"]
     assert described(driver="raw", file={"driver": "nbd", "server": {"type": "inet", "host": "::1", "port": "1"}})[1] == ["::1"]
     assert described(**{"file.driver": "nbd", "file.path": "/run/nbd"})[1] == ["unix"]
-    # What is not understood is kept as it is written, for whoever has to decide what it may mean.
+    # A name that is not understood stays as written, because its meaning is decided later.
     assert named("json:{")[2] == "json:{"
     assert named("blkdebug:/x.conf:/x/base")[2] == "blkdebug:/x.conf:/x/base"
     assert described(driver="qcow2", file="some-node")[2] is not None

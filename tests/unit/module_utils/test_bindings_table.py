@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The table of what binds a guest to its host, compared with the schema that libvirt installs."""
+"""The table of the ties between a guest and its host, compared with the schema that libvirt
+installs."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from ansible_collections.drover.compute.plugins.module_utils._bindings import re
 
 SCHEMAS = "/usr/share/libvirt/schemas"
 RELAX = "{http://relaxng.org/ns/structure/1.0}"
-#: Types of the schema that cannot name anything.
+#: Types of the schema that cannot name a thing of the host.
 NUMBERS = (
     "int",
     "integer",
@@ -27,12 +28,13 @@ NUMBERS = (
     "byte",
     "double",
 )
-#: An element in itself stands for any number of them.
+#: An element in itself stands for any number of nested elements.
 RECURSIVE = ("backingStore", "mirror", "dataStore")
 
 
 class Schema:
-    """The places of a domain's XML: ``texts``, which take any word, and ``choices``, {place: words that it takes}."""
+    """The places of a domain's XML: ``texts``, which take any word, and ``choices``, {place: words
+    that it takes}."""
 
     def __init__(self):
         self.texts: set[str] = set()
@@ -108,7 +110,7 @@ def test_each_type_of_the_schema_has_a_verdict(kind, schema):
     end = f"{kind.path.rpartition('//')[2]}@{kind.attribute}"
     top = kind.path.partition("//")[0]
     known = [words for name, words in schema.choices.items() if name.startswith(top) and (name == end or name.endswith(f"/{end}"))]
-    # Of a later libvirt than that of the schema; a running guest alone has a mirror.
+    # Elements of a libvirt that is newer than the schema; only a running guest has a mirror.
     if not known:
         assert kind.path in ("devices/crypto/backend", "devices/pstore", "devices/disk//dataStore", "devices/disk//mirror")
     assert not set().union(*known) - set(kind.values)

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which device is which, on a sysfs as the kernel's ABI documents it: block/DISK/PARTITION, device/wwid of SCSI, wwid of NVMe, dm/uuid, slaves."""
+"""The identity of a device, on a sysfs as the kernel's ABI documents it: block/DISK/PARTITION,
+device/wwid of SCSI, wwid of NVMe, dm/uuid, slaves."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ LVM = "LVM-" + "q3pXWQeUCBRsKFvBTtGrMOfCvvGm0Ssc" + "0tUJVVBjSTzE8GEYPQ1cAdCZWLy
 
 
 class Sysfs:
-    """Block devices below a folder; each has the folder in which the kernel lists all that it says of it, and a link by its number."""
+    """Block devices below a folder. Each device has the folder in which the kernel describes it,
+    and a link by its number."""
 
     def __init__(self, folder):
         self.folder = folder
@@ -30,8 +32,8 @@ class Sysfs:
     def add(self, name, above=None, **files):
         """Add a device.
 
-        :param above: the disk that it is a partition of.
-        :param files: what the files of its folder hold; two underscores stand for a slash.
+        :param above: the disk of a partition.
+        :param files: the content of the files of its folder; two underscores stand for a slash.
         """
         device = (above or self.folder / "devices/virtual/block") / name
         device.mkdir(parents=True)
@@ -53,7 +55,7 @@ class Sysfs:
         return device
 
     def identity(self, device):
-        """By its number, as a device is found."""
+        """Return the identity of a device by its number, as the code finds it."""
         return _block_devices._identity(os.path.realpath(self.folder / "dev/block" / (device / "dev").read_text().strip()))
 
 
@@ -89,7 +91,8 @@ def test_a_disk_has_its_worldwide_name(sysfs, file, name):
 )
 @pytest.mark.parametrize("file", ["device__wwid", "wwid"], ids=["SCSI", "NVMe"])
 def test_a_name_that_clones_have_too_is_none(sysfs, file, name):
-    """Of vendor, model and serial number, or never set: what two disks of two hosts may have proves nothing, nor does what is made of it."""
+    """Such a name comes from vendor, model and serial number, or was never set. Two disks of two
+    hosts may have the same name, so neither the name nor a device on it proves anything."""
     disk = sysfs.add("disk", **{file: name})
     assert sysfs.identity(disk) is None
     assert sysfs.identity(sysfs.add("disk1", disk, partition="1", start="2048")) is None
@@ -104,7 +107,8 @@ def test_a_disk_that_says_nothing_has_none(sysfs):
 
 
 def test_a_partition_is_a_part_of_its_disk(sysfs):
-    """With its place on it, as a partition table may have been read before it was changed."""
+    """The identity contains the place of the partition, because a partition table may have been
+    read before it was changed."""
     disk, again = sysfs.add("sda", device__wwid=NAA), sysfs.add("sdq", device__wwid=NAA)
     first = sysfs.add("sda1", disk, partition="1", start="2048", size="4096")
     assert sysfs.identity(first) == f"{NAA}-part1@2048+4096"
@@ -149,7 +153,7 @@ def test_a_logical_volume_on_what_is_not_known_has_none(sysfs):
 
 
 def test_the_devices_of_a_host_are_listed_with_all_their_names(sysfs, tmp_path, monkeypatch):
-    """Those that have no identity are not, nor what is no block device."""
+    """Devices without an identity, and files that are no block devices, are not in the list."""
     dev = tmp_path / "dev"
     (dev / "disk/by-id").mkdir(parents=True)
     (dev / "vg").mkdir()

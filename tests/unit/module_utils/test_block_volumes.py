@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Logical volumes of each host's own in a move: made at the destination first, removed at the source last.
+"""Logical volumes that are local to each host, in a move: made at the destination first, removed at
+the source last.
 
-A volume is a file here in place of its device. libvirt's test driver keeps the folders of such pools below /dev, so the pools of both hosts are
-fakes, of the type that they have.
+A file takes the place of the device of a volume. libvirt's test driver keeps the folders of such
+pools below /dev, so the pools of both hosts are fakes of the same type.
 """
 
 from __future__ import annotations
@@ -28,14 +29,15 @@ CONTENT = b"drover" * (SIZE // 6)
 
 
 def device(path, kind="raw", target="vda"):
-    """A ``<disk>`` that is a block device."""
+    """Return a ``<disk>`` that is a block device."""
     driver = f"<driver name='qemu' type='{kind}'/>"
     return f"<disk type='block' device='disk'>{driver}<source dev='{path}'/><target dev='{target}' bus='virtio'/></disk>"
 
 
 @pytest.fixture(params=["logical", "zfs"])
 def volumes(tmp_path, monkeypatch, request):
-    """A volume of the instance in a pool of the source; the destination has a pool of its name."""
+    """Make a volume of the instance in a pool of the source; the destination has a pool of the same
+    name."""
     place = Place(tmp_path, monkeypatch)
     path = place.local / NAME
     path.write_bytes(CONTENT)
@@ -51,13 +53,13 @@ def volumes(tmp_path, monkeypatch, request):
 
 
 def redefine(place, disk, **more):
-    """The instance with another disk."""
+    """Define the instance with another disk."""
     place.domain().create()
     place.define(disk, **more)
 
 
 def names(place):
-    """The volumes of the source."""
+    """Return the volumes of the source."""
     return sorted(os.listdir(place.local))
 
 
@@ -143,7 +145,7 @@ def test_what_a_failed_move_has_made_is_removed_again(volumes):
 
 @pytest.mark.parametrize("same", [True, False])
 def test_the_next_attempt_takes_over_the_very_volume_that_was_left(volumes, monkeypatch, same):
-    """And no other one that has got its name meanwhile."""
+    """Another volume that got the name later is not removed."""
 
     def fail(domain_, flags):
         monkeypatch.setattr(Pool, "refresh", refuse)
@@ -159,7 +161,7 @@ def test_the_next_attempt_takes_over_the_very_volume_that_was_left(volumes, monk
     monkeypatch.setattr(Pool, "refresh", refresh)
     volumes.behave = volumes.succeed
     if not same:
-        # Open, so that the new one does not get its number on the file system.
+        # The file is open, so the new file does not get its number on the file system.
         with open(volumes.far.real(volumes.path), "rb"):
             os.unlink(volumes.far.real(volumes.path))
             volumes.far.write(volumes.path, b"somebody's")

@@ -97,7 +97,8 @@ def test_an_unknown_socket_is_not_socket_0():
 
 
 class FreePages:
-    """What virNodeGetFreePages does: it knows the sizes of each cell alone, and refuses others."""
+    """A stand-in for virNodeGetFreePages: it knows the sizes of each cell alone, and refuses
+    others."""
 
     def __init__(self, free):
         self.free, self.calls = free, []
@@ -115,7 +116,7 @@ def test_the_free_pages_of_each_size_and_cell():
     conn = FreePages({0: {4: 900000, 2048: 1500, 1048576: 1}, 2: {4: 2000000}})
     read_free_pages(conn, cells)
     assert [page["free"] for page in cells[0]["pages"]] == [900000, 1500, 1]
-    # A cell that libvirt does not tell about hides no other.
+    # A cell without an answer of libvirt hides no other cell.
     assert [page["free"] for page in cells[1]["pages"]] == [None, None, None]
     assert [page["free"] for page in cells[2]["pages"]] == [2000000]
     assert len(conn.calls) == 3

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which CPU a guest needs, and which hypervisor can run it."""
+"""The CPU that a guest needs, and the hypervisors that can run it."""
 
 from __future__ import annotations
 

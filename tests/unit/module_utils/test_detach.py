@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Workers that outlive the module, and the word that each sends back."""
+"""Workers that outlive the module, and the first answer that each sends back."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Node devices as libvirt's documentation and its own test data describe them; there is no such hardware here."""
+"""Node devices as libvirt's documentation and its own test data describe them; this machine has no
+such hardware."""
 
 from __future__ import annotations
 
@@ -69,7 +70,7 @@ def test_a_function_with_a_vdpa_device(pci):
 def test_a_gpu_and_its_sound_share_an_iommu_group(pci):
     device = pci["0000:85:00.0"]
     assert (device["dev_type"], device["class"], device["iommu_group_members"]) == ("type-PCI", "030000", ["0000:85:00.0", "0000:85:00.1"])
-    # No <numa>: the cell is not known, which is not cell 0.
+    # No <numa>: the cell is not known; that is different from cell 0.
     assert device["numa_node"] is None
 
 
@@ -93,7 +94,7 @@ def test_mediated_devices_that_are_there_or_only_defined(found):
     assert found["mdev_devices"] == [
         {
             "name": "mdev_3627463d_b7f0_4fea_b468_f1da537d301b",
-            # Old libvirt has it in the name alone.
+            # An old libvirt has the uuid only in the name.
             "uuid": "3627463d-b7f0-4fea-b468-f1da537d301b",
             "type": "mtty-1",
             "parent": "computer",
@@ -142,9 +143,10 @@ def test_a_libvirt_that_knows_no_defined_devices():
 
 
 def test_what_libvirt_itself_makes_of_them(found, tmp_path):
-    """Its test driver reads the file with libvirt's own parser, filters by kind, and writes the XML again."""
+    """libvirt's test driver reads the file with libvirt's own parser, filters by kind, and writes
+    the XML again."""
     node = ET.Element("node")
-    # That driver parses no vDPA device; drivers of devices are not written again.
+    # That driver parses no vDPA device, and does not write drivers of devices.
     node.extend(each for each in NODEDEVS if each.findtext("name") != "vdpa_vdpa0")
     path = tmp_path / "node.xml"
     path.write_text(ET.tostring(node, encoding="unicode"))

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The digest of a file: the same however it is read, another for another content, read once as long as it stays as it is."""
+"""The digest of a file: equal for each way of reading, different for different content, and
+computed once while the file is unchanged."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ KIB = 1024
 
 @pytest.fixture
 def small(monkeypatch):
-    """Pieces of four blocks, blocks of 4 KiB, and files that count at once."""
+    """Set pieces of four blocks, blocks of 4 KiB, and no waiting time before a digest of a file is
+    kept."""
     monkeypatch.setattr(_digests, "BLOCK", 4 * KIB)
     monkeypatch.setattr(_digests, "PIECE", 16 * KIB)
     monkeypatch.setattr(_digests, "_ZEROS", bytes(4 * KIB))
@@ -27,7 +29,8 @@ def small(monkeypatch):
 
 
 def watch(monkeypatch, note):
-    """Call ``note(arguments)`` before each piece that is read. (What reads it may be another process.)"""
+    """Call ``note(arguments)`` before each piece that is read. (Another process may read the
+    piece.)"""
     real = _files.call
 
     def call(function, *args, **more):
@@ -44,7 +47,8 @@ parts = st.lists(st.tuples(st.booleans(), st.integers(0, 40 * KIB)), max_size=6)
 @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 @given(parts, st.lists(st.integers(1, 9 * KIB), min_size=1, max_size=4), st.integers(0, 200 * KIB))
 def test_however_it_is_read(small, tmp_path, parts, steps, change):
-    """From a file with holes, from one without, and as a stream of bytes and holes of any lengths."""
+    """The digest is the same from a file with holes, from a file without, and from a stream of
+    bytes and holes of any lengths."""
     content = b"".join(bytes([65 + number]) * length if data else bytes(length) for number, (data, length) in enumerate(parts))
     full, sparse = tmp_path / "full", tmp_path / "sparse"
     full.write_bytes(content)
@@ -62,7 +66,7 @@ def test_however_it_is_read(small, tmp_path, parts, steps, change):
         file.truncate(len(content))
     digest = stream.end()
     assert _digests.of_file(str(full))[0] == _digests.of_file(str(sparse))[0] == digest
-    # Another byte, and another length though it be of zeros.
+    # Another byte, or another length that consists of zeros.
     other = bytearray(content + b"\0")
     assert _of(tmp_path, other) != digest
     other[change % len(other)] ^= 1
@@ -84,7 +88,7 @@ def test_it_is_read_once_and_again_when_it_has_changed(small, tmp_path, monkeypa
     watch(monkeypatch, read.append)
     first, stamp = _digests.of_file(str(path))
     assert len(read) == 7 and _digests.of_file(str(path)) == (first, stamp) and len(read) == 7
-    # Of the same length and with its old time of change, as after "cp -p": its inode tells.
+    # Same length and old time of change, as after "cp -p": its inode differs.
     status = os.stat(path)
     path.write_bytes(b"b" * 100 * KIB)
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))

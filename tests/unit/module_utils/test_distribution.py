@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Domains of other distributions: their QEMU and their labels, in the shapes that libvirt writes on RHEL 9, Debian 12 and Ubuntu 24.04."""
+"""Domains of other distributions: their QEMU and their labels, in the forms that libvirt writes on
+RHEL 9, Debian 12 and Ubuntu 24.04."""
 
 from __future__ import annotations
 

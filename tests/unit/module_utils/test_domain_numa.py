@@ -64,7 +64,7 @@ EMPTY = {
         ("<vcpu placement='auto'>2</vcpu><numatune><memory mode='preferred' placement='auto'/></numatune>",
          {"memory": {"mode": "preferred", "nodes": []}}),
         ("<cputune><vcpupin vcpu='0' cpuset='4-5'/></cputune>", {"vcpu_pins": {"0": [4, 5]}}),
-        # The page size of the host's default.
+        # The default page size of the host.
         ("<memoryBacking><hugepages/></memoryBacking>", {"pages": [{"size_kb": None, "cells": []}]}),
         ("<memoryBacking><hugepages><page size='1' unit='G'/></hugepages><locked/></memoryBacking>",
          {"pages": [{"size_kb": 1048576, "cells": []}], "locked": True}),

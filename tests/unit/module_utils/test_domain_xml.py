@@ -75,11 +75,12 @@ AUTOSELECTED = "<domain><name>web 1</name><os firmware='efi'><type>hvm</type>{}<
 
 
 def test_uefi_variables_of_a_definition_without_a_path():
-    """libvirt 9.0 picks the firmware at each start; only of its system daemon the folder is known."""
+    """libvirt 9.0 chooses the firmware at each start; only the folder of its system daemon is
+    known."""
     assert nvram_path(AUTOSELECTED.format("")) is None
     assert nvram_path(AUTOSELECTED.format(""), system=True) == "/var/lib/libvirt/qemu/nvram/web 1_VARS.fd"
     assert nvram_path(AUTOSELECTED.format("<nvram>/srv/x_VARS.fd</nvram>"), system=True) == "/srv/x_VARS.fd"
-    # Firmware without variables; firmware that somebody has chosen by its path; a BIOS.
+    # Firmware without variables; firmware that a person chose by its path; a BIOS.
     assert nvram_path(AUTOSELECTED.format("<loader stateless='yes'/>"), system=True) is None
     assert nvram_path(AUTOSELECTED.format("").replace(" firmware='efi'", ""), system=True) is None
     assert nvram_path(FULL, system=True) == nvram_path(FULL)
@@ -137,7 +138,8 @@ def test_states():
 
 
 def test_a_running_guest_on_a_network_that_is_a_bridge_needs_the_network():
-    """As libvirt 9.0 shows it; the definition has <interface type='network'>."""
+    """The XML is libvirt 9.0's view of the running guest; the definition has <interface
+    type='network'>."""
     text = (
         "<domain><devices><interface type='bridge'><source network='lan' portid='5d0e0b1c-6f2e-4b0e-9d56-0d4c6c1d8a01' bridge='br0'/>"
         "</interface><interface type='bridge'><source bridge='br1'/></interface></devices></domain>"

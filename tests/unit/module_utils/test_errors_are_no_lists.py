@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An error is no empty list (F20): of a daemon that answers with an error for a moment, a host has not lost what it has."""
+"""An error is no empty list (F20): if a daemon answers with an error for a moment, the host has not
+lost anything."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def conn():
     return libvirt.open("test:///default")
 
 
-#: Code, domain and error number of what libvirt answers where its daemon of that driver is there, and in trouble.
+#: Code, domain and error number of libvirt's answers if the daemon of that driver runs, but has a
+#: problem.
 PROBLEMS = [
     (libvirt.VIR_ERR_RPC,),
     (libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_FROM_RPC, errno.EPIPE),
@@ -71,7 +73,7 @@ def test_f20_brothers_a_pool_is_left_out_only_if_it_is_gone(conn, monkeypatch, c
 
 @pytest.mark.parametrize("damage", ["[", "{}", "7", None])
 def test_f20_brothers_withdrawn_orders_that_cannot_be_read_begin_nothing(tmp_path, damage):
-    """The order may be among them."""
+    """The withdrawn orders that cannot be read may contain this order."""
     records = Records(str(tmp_path))
     _orders.withdraw(records, "u", ["an order"])
     path = tmp_path / "u.withdrawn"

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Faults that operators of other systems saw at moves: what is in an image, two definitions, what binds a guest to its host."""
+"""Faults that operators of other systems saw at moves: data inside images, two definitions, ties
+between a guest and its host."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def both(place: Place, devices: str, later: str) -> None:
     place.source.defineXML(domain("vm", 1, later, uuid=UUID))
 
 
-# -- F1: what is in an image -----------------------------------------------------------------------
+# -- F1: data inside an image ----------------------------------------------------------------------
 
 
 def with_snapshot(path):
@@ -78,7 +79,7 @@ def test_f01_a_cold_move_that_makes_an_image_flat_is_refused(place, change, word
 
 @pytest.mark.parametrize("running", [True, False])
 def test_f01_a_disk_that_is_only_read_is_looked_at_too(place, running):
-    """Its file is named by the instance, so that it would go at the source."""
+    """The file has the name of the instance, so the move would remove it at the source."""
     base = qemu_img(place.local / "base.qcow2")
     path = qemu_img(place.local / f"{UUID}-tools.qcow2", backing=base)
     place.far.write(base, open(base, "rb").read())
@@ -142,7 +143,7 @@ def test_f03_a_disk_of_the_next_start_alone_is_copied(place):
     both(place, disk(path), disk(path) + disk(later, "vdb"))
     record = place.moved()
     assert place.far.read(later) == content and os.listdir(place.local) == []
-    # libvirt copies what the running guest has.
+    # libvirt copies the disks of the running guest.
     assert place.parameters[libvirt.VIR_MIGRATE_PARAM_MIGRATE_DISKS] == ["vda"]
     assert sorted(record["removed"]) == sorted([path, later])
 
@@ -185,7 +186,7 @@ def test_f03_what_the_running_guest_alone_has_is_checked(place):
 
 
 def another(place, devices):
-    """A guest of the destination that runs."""
+    """Start a guest at the destination."""
     place.far._domains.defineXML(domain("other", 7, devices)).create()
 
 
@@ -223,7 +224,7 @@ UDP_SERIAL = "<serial type='udp'><source mode='bind' host='127.0.0.1' service='{
 
 
 def test_f11_a_port_of_udp_is_another_port(place):
-    """A guest there has the TCP port of that number."""
+    """Start a guest at the destination with this TCP port."""
     another(place, "<serial type='tcp'><source mode='bind' host='127.0.0.1' service='4555'/><protocol type='raw'/></serial>")
     place.define(UDP_SERIAL.format(port=4555), running=True)
     place.moved()
@@ -237,7 +238,8 @@ def test_f11_a_port_of_udp_that_is_taken(place):
 
 @pytest.mark.parametrize("protocol", ["tcp", "udp"])
 def test_f11_a_start_tries_the_port_of_its_protocol(protocol):
-    """As an evacuation does on the new host: another program has the port."""
+    """The test makes the definition as an evacuation does on the new host: another program has the
+    port."""
     kinds = {"tcp": socket.SOCK_STREAM, "udp": socket.SOCK_DGRAM}
     taken = socket.socket(socket.AF_INET, kinds[protocol])
     with taken:
@@ -301,7 +303,7 @@ def test_f11_a_fixed_cid(place):
 
 
 class Secret:
-    """A secret of libvirt; with a value, without one, or private."""
+    """Define a secret of libvirt; with a value, without one, or private."""
 
     def __init__(self, code=None):
         self.code = code
@@ -327,7 +329,7 @@ def test_f14_a_secret_without_a_value(place, code, refused):
         place.moved()
 
 
-# -- F9, F13: files that are gone ------------------------------------------------------------------
+# -- F9, F13: missing files ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -345,7 +347,7 @@ def test_f09_f13_a_file_that_is_gone_is_a_fact(tmp_path, device, state, words, k
     DiskFacts((), [], types.SimpleNamespace(getType=lambda: "QEMU")).add_domains([facts])
     (found,) = facts["bindings"]
     assert lost in found["what"] and words in found["what"] and (found["move"], found["keep_running"]) == ("never", keeps)
-    # What libvirt's test driver shows has no files.
+    # The objects of libvirt's test driver have no files.
     facts["bindings"] = []
     DiskFacts((), [], types.SimpleNamespace(getType=lambda: "TEST")).add_domains([facts])
     assert facts["bindings"] == []

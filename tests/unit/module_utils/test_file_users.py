@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A file that another host names: this host tells its domains' files from it by the number in the file system."""
+"""A file that another host names: this host compares it with its domains' files by the number in
+the file system."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
 @pytest.fixture
 def ask(tmp_path):
-    """Return what this host, whose domain has the file, says to a number."""
+    """Return the answer of this host, which has a domain with the file, to a number."""
     path = tmp_path / "disk.img"
     path.write_bytes(b"x")
     connection = libvirt.open("test:///default")
@@ -39,7 +40,8 @@ def ask(tmp_path):
 
 
 def test_b3_a_file_system_with_another_number_on_each_host_may_be_one(ask):
-    """Cluster file systems may have the number of the device, which is another one on each host; the number of the file is the same."""
+    """Some cluster file systems have a different device number on each host; the number of the file
+    is the same."""
     assert "other" in (ask(None, None) or "")
     assert "other" in (ask("abcd", None) or "")
 
@@ -71,7 +73,8 @@ def device(tmp_path, monkeypatch):
 
 
 def users_of(path, named, question):
-    """What this host, whose domain has a device, says to the names of a device that another host gives."""
+    """Return the answer of this host, which has a domain with a device, to the names of a device
+    from another host."""
     connection = libvirt.open("test:///default")
     text = f"<disk type='block' device='disk'><source dev='{named}'/><target dev='vda'/></disk></devices>"
     connection.defineXML(hypervisors.xml("other", uuid_of("other"), []).replace("</devices>", text))
@@ -82,7 +85,7 @@ def users_of(path, named, question):
 
 
 def test_b3_a_device_is_told_by_the_storage_and_not_by_its_node(device):
-    """Each host makes nodes of its own, so their numbers say nothing."""
+    """Each host makes its own nodes, so their numbers prove nothing."""
     path = device("lun", WWN)
     names = _file_names.names(path, _mounts.all_mounts())
     assert names["inode"] is None and names["device"] == WWN

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Looks at files that end, whatever the storage does."""
+"""Reads of files that end, for any behaviour of the storage."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.drover.compute.plugins.module_utils import _files
 
-#: Runs with a dead file system as its argument, and says what it found.
+#: A program that gets a dead file system as its argument, and prints its results.
 LOOKS_AT_DEAD_STORAGE = """
 import os, sys
 from ansible_collections.drover.compute.plugins.module_utils import _files
@@ -36,7 +36,7 @@ except _files.Unresponsive as exc:
 
 @pytest.fixture
 def pipe(tmp_path):
-    """A named pipe that nobody writes to: whoever opens it to read waits for ever."""
+    """Return a named pipe without a writer: an open for reading waits for ever."""
     path = tmp_path / "pipe"
     os.mkfifo(path)
     return str(path)
@@ -50,7 +50,7 @@ def read(path):
 def descriptors():
     found = []
     for name in sorted(os.listdir("/proc/self/fd"), key=int):
-        # That of the list itself is gone.
+        # The descriptor of the list itself is closed.
         with contextlib.suppress(FileNotFoundError):
             found.append(os.readlink(f"/proc/self/fd/{name}"))
     return found
@@ -132,7 +132,7 @@ def test_storage_nothing_waits_for_a_pipe(pipe, tmp_path, fresh_looks):
         _files.call(read, pipe, limit=0.3)
     assert str(late.value).startswith(f"{pipe} on {os.uname().nodename} did not answer within 0.3 s, though its file system does")
     assert (late.value.place, late.value.path) == (pipe, pipe)
-    # It is not tried again, and what is beside it is.
+    # The dead path is not tried again, and its neighbour is read.
     began = time.monotonic()
     with pytest.raises(_files.Unresponsive, match="did not answer before"):
         _files.call(read, pipe)
@@ -151,7 +151,7 @@ def test_a_pipe_in_the_place_of_a_file_is_refused(pipe, tmp_path):
 
 
 def test_storage_dead_storage_is_asked_once(dead_storage, tmp_path):
-    """A thousand disks on it cost what one does, also those that lie there by a link."""
+    """A thousand disks on dead storage cost as much time as one, also disks behind a link."""
     (tmp_path / "link").symlink_to("a")
     (tmp_path / "a").symlink_to(dead_storage / "folder")
     (tmp_path / "alive").write_text("x")
@@ -181,7 +181,7 @@ def test_storage_that_comes_back_is_looked_at_again(dead_storage, monkeypatch):
 
 
 def test_storage_a_process_ends_though_its_child_cannot(dead_storage):
-    """SSH's session would last for as long as anybody has the module's output open."""
+    """SSH's session would last as long as any process has the module's output open."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     script = subprocess.Popen(
         [sys.executable, "-c", LOOKS_AT_DEAD_STORAGE, str(dead_storage)], env=environment, stdout=subprocess.PIPE, text=True

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The addresses of a host, from what the kernel of a real one says."""
+"""The addresses of a host, from the output of a real kernel."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a hypervisor can give its guests of its CPU. A hypervisor that intersects features stands for libvirt."""
+"""The CPU features that a hypervisor can give its guests. A fake hypervisor that intersects
+features takes the place of libvirt."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from ansible_collections.drover.compute.plugins.module_utils import _host_model
 HOST_MODEL = """<domainCapabilities><cpu><mode name='host-model' supported='yes'><model fallback='forbid'>Haswell</model>
 <vendor>Intel</vendor><feature policy='require' name='vme'/><feature policy='require' name='ss'/><feature policy='disable' name='hle'/>
 </mode></cpu></domainCapabilities>"""
-#: Those of the model.
+#: The features of the model.
 HASWELL = {"aes", "avx2", "hle"}
 HVM = [["x86_64", "qemu", "hvm"], ["x86_64", "kvm", "hvm"]]
 

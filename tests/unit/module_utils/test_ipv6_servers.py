@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Storage behind an IPv6 address is one storage, however a disk, a pool and a mount write the address (F19)."""
+"""Storage behind an IPv6 address is one storage, for each way in which a disk, a pool and a mount
+write the address (F19)."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ libvirt = pytest.importorskip("libvirt")
 
 from ansible_collections.drover.compute.plugins.module_utils import _rbd, _rbd_watchers, _shared_storage, _volumes
 
-#: As libvirt wants it of a pool of Ceph: it puts the port behind the name as it is.
+#: libvirt's form for a pool of Ceph: it appends the port to the name as it is.
 POOL = "<pool type='rbd'><name>ceph6</name><source><host name='[fd00::11]' port='6789'/><name>vms</name></source></pool>"
-#: As QEMU wants it of a disk: it adds the brackets.
+#: QEMU's form for a disk: it adds the brackets.
 DISK = "<disk type='network'><source protocol='rbd' name='vms/web'>{}</source></disk>"
 
 
@@ -57,7 +58,7 @@ def conn():
 
 @pytest.fixture
 def programs(tmp_path, monkeypatch):
-    """Programs of Ceph and QEMU that write down their words."""
+    """Make programs of Ceph and QEMU that record their arguments."""
     for name in ("rbd", "qemu-img"):
         program = tmp_path / name
         program.write_text(f"""#!/bin/sh\necho "$*" >> {tmp_path}/calls\necho '{{"watchers":[{{"address":"[fd00::12]:0/1"}}]}}'\n""")

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The probe guest: how it is started, what of a failure is said, that it ends. Real ones: tests/lab/test_hypervisor.py."""
+"""The probe guest: its start, its messages after a failure, its end. Real ones:
+tests/lab/test_hypervisor.py."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from ansible_collections.drover.compute.plugins.module_utils import _kvm_probe
 libvirt = pytest.importorskip("libvirt")
 
 OFFERED = [["x86_64", "qemu", "hvm"], ["x86_64", "kvm", "hvm"]]
-#: As libvirt 9.0 says it of a machine whose nested virtualisation is made in software.
+#: The message of libvirt 9.0 on a machine with nested virtualisation in software.
 BROKEN = (
     "internal error: process exited while connecting to monitor: 2026-11-22T10:00:00.000000Z qemu-system-x86_64: error: failed to set MSR 0x10a to 0x0\n"
     "qemu-system-x86_64: ../../target/i386/kvm/kvm.c:2892: kvm_buf_set_msrs: Assertion `ret == cpu->kvm_msr_buf->nmsrs' failed."
@@ -37,7 +38,7 @@ class Guest:
 
 
 class Host:
-    """A connection to a hypervisor with which guests start, but for these modes of CPU."""
+    """A connection to a hypervisor that starts guests, except with these modes of CPU."""
 
     def __init__(self, refuses=(), hangs=False):
         self.refuses, self.running, self.started, self.hangs = refuses, [], [], hangs
@@ -48,7 +49,7 @@ class Host:
         if self.hangs:
             threading.Event().wait(5)
         if self.running:
-            # As libvirt says it on a host of another language.
+            # The message of libvirt on a host with another language.
             raise _error(
                 libvirt.VIR_ERR_OPERATION_FAILED, libvirt.VIR_FROM_DOMAIN, "Operation schlug fehl: Domain existiert bereits mit UUID 1"
             )
@@ -72,7 +73,7 @@ def test_why_it_does_not_start_is_said():
     host = Host(refuses=["host-model"])
     found = _kvm_probe.probe(host, "x86_64", OFFERED)
     assert found == {"offered": True, "works": False, "message": "error: failed to set MSR 0x10a to 0x0"}
-    # With the CPU that the operator has set for the host it starts.
+    # The guest starts with the CPU that the operator has set for the host.
     found = _kvm_probe.probe(host, "x86_64", OFFERED, {"mode": "custom", "model": "qemu64"})
     assert found["works"] is True and host.started[0].findtext("cpu/model") == "qemu64"
 

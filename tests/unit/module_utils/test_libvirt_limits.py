@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Every call to libvirt ends, and after one that did not answer nothing more is sent over its connection."""
+"""Every call to libvirt ends. After a call without an answer no other call is sent over its
+connection."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ from ansible_collections.drover.compute.plugins.module_utils._libvirt import Lib
 
 HERE = os.uname().nodename
 
-#: A module on a libvirt that answers nothing; the second argument says what of it.
+#: A module that calls a libvirt without answers; the second argument selects the call.
 MODULE = """
 import sys, time
 import libvirt
@@ -50,7 +51,7 @@ with patch_module_args({"uri": uri, **args}):
 
 @pytest.fixture
 def deaf(tmp_path):
-    """The URI of a libvirt that takes connections and answers nothing."""
+    """Return the URI of a libvirt that takes connections and answers nothing."""
     path = tmp_path / "libvirt-sock"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(os.fspath(path))
@@ -60,7 +61,7 @@ def deaf(tmp_path):
 
 @pytest.fixture
 def connection(monkeypatch):
-    """One whose calls have half a second."""
+    """Return a connection with a limit of half a second for its calls."""
     monkeypatch.setattr(_libvirt_calls, "CALL_TIMEOUT", 0.5)
     made = _libvirt.open_connection("test:///default")
     yield made
@@ -69,7 +70,8 @@ def connection(monkeypatch):
 
 @pytest.fixture
 def hang(monkeypatch):
-    """``hang(class, name)`` has that call hang until the test is over; returns the list of times that it was sent."""
+    """``hang(class, name)`` has that call hang until the test is over; it returns the list of times
+    of the call."""
     over = threading.Event()
 
     def make(kind, name):
@@ -98,7 +100,7 @@ def test_safety_09_a_local_libvirt_that_answers_nothing_is_given_up(deaf, monkey
 
 @pytest.mark.parametrize("what", ["open", "listAllDomains", "getCapabilities", "getHostname", "lookupByUUIDString"])
 def test_safety_09_a_module_ends_whatever_hangs(deaf, what):
-    """It says so, and its process ends with the thread that is stuck in it."""
+    """The module reports it, and its process ends although the thread is stuck in the call."""
     uri = deaf if what == "open" else "test:///default"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     began = time.monotonic()
@@ -119,7 +121,7 @@ def test_safety_09_after_one_that_hangs_nothing_more_is_sent(connection, hang):
         connection.listAllDomains(0)
     sentence = f"libvirt on {HERE} did not answer within 0.5 s (listAllDomains): look whether libvirtd or storage hangs there"
     assert str(problem.value) == sentence == _libvirt.text_of(problem.value)
-    # As of a connection that broke.
+    # The exception is the same as for a broken connection.
     assert isinstance(problem.value, libvirt.libvirtError) and isinstance(problem.value, LibvirtProblem)
     assert _libvirt.code_of(problem.value) is None and problem.value.code is None
     for call in (connection.listAllDomains, connection.getHostname, domain.isActive, domain.info, connection.close):
@@ -127,7 +129,7 @@ def test_safety_09_after_one_that_hangs_nothing_more_is_sent(connection, hang):
             call()
     assert (len(calls), later) == (1, [])
     assert time.monotonic() - began < 5
-    # What this process knows by itself it can say.
+    # The names that this process knows need no call.
     assert (domain.name(), domain.UUIDString()) == ("test", "6695eb01-f6a4-8304-79aa-97f2502e193f")
     _libvirt.close(connection)
 
@@ -156,7 +158,8 @@ POOL_CALLS = pytest.mark.parametrize(
 
 @pytest.fixture
 def at_work(connection, monkeypatch):
-    """``at_work(call, times)`` has libvirt make volumes of a pool for others while that call comes so often; returns the pool and the list of calls."""
+    """``at_work(call, times)`` has libvirt make volumes of a pool for others during the first
+    calls; it returns the pool and the list of calls."""
     monkeypatch.setattr(_libvirt_calls, "POOL_PAUSE", 0.01)
 
     def make(call, times):
@@ -252,7 +255,7 @@ def test_many_threads_share_a_connection(connection):
 
 @pytest.mark.parametrize("call", ["sparseSendAll", "sendAll"])
 def test_a_long_copy_ends_when_nothing_moves(monkeypatch, connection, call):
-    """It may take for as long as it moves."""
+    """The copy may take any time while data moves."""
     monkeypatch.setitem(_libvirt_calls.CALL_TIMEOUTS, call, 0.5)
 
     class Stream(libvirt.virStream):
@@ -280,11 +283,11 @@ def test_a_long_copy_ends_when_nothing_moves(monkeypatch, connection, call):
 
 
 class Stopped(Exception):
-    """What a module raises when it is ended by a signal."""
+    """The exception that a module raises when a signal ends it."""
 
 
 def test_a_signal_does_not_leave_a_call_in_its_middle():
-    """Whoever cleans up after it must know what became of it."""
+    """The code that cleans up must know the result of the call."""
     done = []
 
     def stop(number, frame):
@@ -307,7 +310,8 @@ def test_a_signal_does_not_leave_a_call_in_its_middle():
 
 @pytest.mark.parametrize("left", [None, (0, 0, None, 0, None, None, None, 0, 0)])
 def test_what_libvirt_said_is_not_lost(monkeypatch, left):
-    """What Python frees while the binding makes its exception clears the error: before it is read, or in the middle of that."""
+    """Python frees objects while the binding makes its exception. That clears the error before the
+    binding reads it, or during the read."""
     conn = _libvirt.open_connection("test:///default")
     monkeypatch.setattr(libvirt.libvirtmod, "virGetLastError", lambda: left)
     with pytest.raises(libvirt.libvirtError) as caught:
@@ -316,7 +320,7 @@ def test_what_libvirt_said_is_not_lost(monkeypatch, left):
 
 
 def test_a_helper_holds_nothing_when_it_is_idle(connection):
-    """A connection that somebody still knew would never be closed."""
+    """A connection with a reference would never be closed."""
 
     class Thing:
         def method(self):
@@ -331,7 +335,8 @@ def test_a_helper_holds_nothing_when_it_is_idle(connection):
 
 
 def test_a_host_without_ssh_is_named_with_what_may_be_old():
-    """The URI comes from the store: a new drover_migration_uri is not in it before the next discovery."""
+    """The URI comes from the store: the store does not have a new drover_migration_uri before the
+    next discovery."""
     with pytest.raises(LibvirtProblem) as caught:
         _libvirt.open_connection("qemu+ssh://root@127.0.0.1:9/system")
     said = str(caught.value)
@@ -340,7 +345,8 @@ def test_a_host_without_ssh_is_named_with_what_may_be_old():
 
 
 def test_an_error_that_was_cleared_keeps_its_code_and_its_text(monkeypatch):
-    """Python may free an object of libvirt's between the failure and the exception, and the binding finds no error then."""
+    """Python may free an object of libvirt between the failure and the exception, and then the
+    binding finds no error."""
     connection = _libvirt.open_connection("test:///default")
     monkeypatch.setattr(libvirt, "virGetLastError", lambda: None)
     with pytest.raises(libvirt.libvirtError, match="Domain not found") as caught:

@@ -24,7 +24,8 @@ def machine(*uuids, machine_id=None, read=True):
 @pytest.mark.parametrize(
     "wanted, found, asked, verdict",
     [
-        # The uuid decides, whatever the machine id says: an installed template gives many machines one, a new system gives one another.
+        # The uuid decides, for any machine id: an installed template gives many machines one id, a
+        # new system gives a machine another.
         (expected([A], [A], ["m"]), machine(A, machine_id="m"), None, SAME),
         (expected([A], [A], ["m"]), machine(A, machine_id="new"), None, SAME),
         (expected([A], [A], ["m"]), machine(B, machine_id="m"), None, OTHER),
@@ -37,17 +38,17 @@ def machine(*uuids, machine_id=None, read=True):
         # A host that is reached by a URI: the module runs on the controller.
         (expected([A], [B], ["m"]), machine(B, machine_id="m"), None, SAME),
         (expected([A]), machine(B), A, SAME),
-        # Without a uuid of its own, libvirt makes one up at each start.
+        # Without a configured uuid, libvirt makes a new one at each start.
         (expected([A], [], ["m"]), machine(machine_id="m"), C, SAME),
         (expected([A], [], ["m"]), machine(machine_id="x"), C, OTHER),
         (expected([A], [], []), machine(machine_id="x"), C, UNKNOWN),
-        # No right to read the firmware, but libvirt says it.
+        # No right to read the firmware, but libvirt reports the uuid.
         (expected([A], [], []), machine(read=False), C, OTHER),
         (expected([A], [], []), machine(read=False), A, SAME),
         (expected([A], [A], ["m"]), machine(machine_id="m", read=False), None, SAME),
         (expected(), machine(B, machine_id="m"), None, UNKNOWN),
         (expected([], [], ["m"]), machine(B, machine_id="x"), None, OTHER),
-        # A host with a uuid of its own has not lost it.
+        # A host does not lose the uuid of its system.
         (expected([A], [A], []), machine(machine_id="m"), C, OTHER),
         (expected([A], [A], ["m"]), machine(machine_id="m"), C, OTHER),
         (expected([A], [A], []), machine(read=False), None, UNKNOWN),
@@ -59,7 +60,7 @@ def test_who_answers(wanted, found, asked, verdict):
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
-    """Write the files of a machine: a function name -> text."""
+    """Return a function that writes the files of a machine: name -> text."""
     paths = {"libvirtd": tmp_path / "libvirtd.conf", "virtqemud": tmp_path / "virtqemud.conf"}
     firmware, machine_id = tmp_path / "product_uuid", tmp_path / "machine-id"
     monkeypatch.setattr(_machine, "SETTINGS", tuple(map(str, paths.values())))

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Every file that the XML of a domain names, and whether the domain may write to it."""
+"""Every file that the XML of a domain names, and its mode: read only, or written too."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ def test_every_file_is_found_and_whether_it_is_written():
     assert {path for path, each in files.items() if not each["written"]} == READ
     assert {path for path, each in files.items() if each["type"] == "dir"} == {"/srv/shared", "/srv/library"}
     assert files["p/v"]["type"] == "volume"
-    # Only images may have others behind them.
+    # Only images may have backing files.
     assert {path for path, each in files.items() if each["format"] is None} == {"/srv/disk", "/srv/base", "/srv/mirror", "/srv/read", "p/v"}
 
 
 def test_the_disks_of_the_definition_are_not_named_twice():
-    """One that the running guest has, or may write to, is another matter."""
+    """A disk that only the running guest has, or may write to, is named."""
     definition = "<domain><devices><disk type='file'><source file='/a'/><readonly/></disk></devices></domain>"
     disks = _domain_xml.parse_domain(definition)["disks"]
     assert found(definition, disks=disks) == {}

@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What becomes of a move: every pair of states, and moves between two fake hosts that break in all places.
+"""Results of moves: every pair of states, and moves between two fake hosts that break in all
+places.
 
-The hosts are libvirt's test driver. It has no migration, so the one libvirt call is replaced by what
-libvirt does: the domain appears there and goes here.
+The hosts are libvirt's test driver. It has no migration, so a function takes the place of the one
+libvirt call: the domain appears at the destination and disappears at the source.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ NODE = "<node>{0}<cpu><active>4</active></cpu><memory>8388608</memory></node>"
 
 
 def seen(word, active=None, reason=1, job=False):
-    """A look at one side."""
+    """Return a look at one side."""
     active = word != "shutoff" if active is None else active
     return {"name": "vm", "state": word, "reason": reason, "active": active, "persistent": True, "job": job}
 
@@ -78,7 +79,7 @@ def test_progress_takes_memory_and_disks_together_and_keeps_100_for_the_end():
 
 
 class Fleet:
-    """Two fake hosts and a migration between them that can be made to break."""
+    """Two fake hosts and a migration between them that the test can break."""
 
     def __init__(self, tmp_path, monkeypatch):
         self.records = Records(str(tmp_path / "run"))
@@ -105,7 +106,7 @@ class Fleet:
         monkeypatch.setattr(worker_module, "POLL_TURN", 0.01)
 
     def close(self):
-        """Let the hosts go."""
+        """Close the connections to the hosts."""
         for connection in self.connections.values():
             libvirt.virConnect.close(connection)
 
@@ -120,7 +121,7 @@ class Fleet:
         return self.behave(domain, flags)
 
     def succeed(self, domain, flags=0):
-        """What libvirt does when all goes well."""
+        """Act as libvirt does if the migration succeeds."""
         state_before, active = domain.state()[0], domain.isActive()
         given = self.parameters
         there = self.destination.defineXML(given.get(PERSIST_XML) or given.get(DEST_XML) or domain.XMLDesc(0))
@@ -133,28 +134,28 @@ class Fleet:
         return 0
 
     def fail(self, domain, flags=0):
-        """Nothing moved."""
+        """Fail; nothing has moved."""
         raise libvirt.libvirtError("QEMU said no")
 
     def move(self, may_start=True, most=None, **more):
-        """Run one worker in this process; the record it leaves, and the word it said first."""
+        """Run one worker in this process; return its record, and its first answer."""
         words = []
         request = {"uuid": UUID, "destination": "kvm2", "destination_uri": "test:///kvm2", **more}
         Worker(request, "test:///kvm1", self.records, words.append, may_start=may_start, most=most).run()
         return self.records.read(UUID), words[0]
 
     def states(self):
-        """``(state at kvm1, state at kvm2)``."""
+        """Return ``(state at kvm1, state at kvm2)``."""
         return tuple(state.state_word(state.look(conn, UUID)) for conn in self.connections.values())
 
     def domain(self, there=False):
-        """The domain on one side."""
+        """Return the domain on one side."""
         return (self.destination if there else self.source).lookupByUUIDString(UUID)
 
 
 @pytest.fixture
 def fleet(tmp_path, monkeypatch):
-    """Two fake hosts, the domain running on the first."""
+    """Return two fake hosts, with the domain running on the first."""
     made = Fleet(tmp_path, monkeypatch)
     yield made
     made.close()
@@ -197,7 +198,7 @@ def test_the_same_way_a_second_time_is_a_move_of_its_own(fleet):
     assert second["started_at"] > first["started_at"]
     assert second["was"] == "shutoff"
     assert fleet.domain(there=True).autostart()
-    # Asked once more, the answer is that of the second.
+    # Another call gives the answer of the second.
     assert fleet.move()[0]["started_at"] == second["started_at"]
 
 
@@ -236,7 +237,7 @@ def test_running_on_both_hosts_is_a_conflict_and_nothing_is_repaired(fleet):
         assert (record["status"], fleet.states()) == ("conflict", ("running", "running"))
         assert "Nothing was repaired" in record["message"]
     assert len(fleet.calls) == 1
-    # Once somebody has settled it, the move can be made.
+    # After a person has settled it, the move can be made.
     fleet.domain(there=True).destroy()
     fleet.domain(there=True).undefine()
     fleet.behave = fleet.succeed
@@ -251,7 +252,7 @@ def test_a_definition_of_it_at_the_destination_is_in_the_way(fleet):
 
 
 def broken(*args):
-    """A call over a connection that is no more."""
+    """Fail as a call over a closed connection does."""
     raise libvirt.libvirtError("client socket is closed")
 
 
@@ -265,7 +266,7 @@ def test_the_destination_is_lost_in_the_middle(fleet):
     record, dummy = fleet.move()
     assert (record["status"], record["source_state"], record["destination_state"]) == ("lost", "running", None)
     assert "start the move again" in record["message"]
-    # Still lost while it is away, and what was known is not forgotten.
+    # The move is still lost while the host is away, and the known facts are kept.
     assert fleet.move()[0]["status"] == "lost"
     fleet.down.clear()
     del fleet.destination.lookupByUUIDString
@@ -307,7 +308,7 @@ def test_arrived_but_off(fleet):
 
 
 class Killed(BaseException):
-    """kill -9, as far as one process can do it to itself."""
+    """End the worker as kill -9 would, within one process."""
 
 
 PHASES = ("checking", "waiting", "preparing", "migrating", "verifying", "cleaning")
@@ -346,7 +347,8 @@ def test_a_worker_killed_after_any_step_leaves_what_the_next_call_ends_right(fle
 
 @pytest.mark.parametrize("was", ["running", "shutoff"])
 def test_killed_between_the_definition_there_and_its_removal_here(fleet, was):
-    """The last step of our own move is finished; the same picture without our record is a conflict."""
+    """The code completes the last step of our own move; the same state without our record is a
+    conflict."""
     if was == "shutoff":
         fleet.domain().destroy()
 
@@ -371,7 +373,7 @@ def test_killed_between_the_definition_there_and_its_removal_here(fleet, was):
 
 
 def test_safety_a_domain_that_libvirt_would_forget_is_not_shut_down_for_a_cold_move(fleet):
-    """Somebody has undefined it while it ran."""
+    """A person undefined the domain while it ran."""
     fleet.domain().undefine()
     move = {"uuid": UUID, "destination": "kvm2", "destination_uri": "test:///kvm2", "live": False, "will_stop": True}
     (found,) = control.check([move], "test:///kvm1", fleet.records)
@@ -401,7 +403,8 @@ def test_a_network_that_the_destination_has_not(fleet):
 
 
 class Line:
-    """Another move of the host, which has its turn until some look at the line, and what happens at that look."""
+    """Another move of the host. It has its turn until a given number of looks at the line; then the
+    test calls a function."""
 
     def __init__(self, fleet, monkeypatch, looks=3, then=lambda: None):
         self.other = Turn(fleet.records.folder, "00000000-0000-4000-8000-000000000002")
@@ -430,7 +433,8 @@ def test_a_move_waits_for_its_turn(fleet, monkeypatch):
 
 @pytest.fixture
 def ready(fleet):
-    """Two other moves of the host: one that moves and one that is ready, so that no third is checked where one may move."""
+    """Make two other moves of the host: one that moves and one that is ready. If only one may move,
+    no third is checked."""
     others = [Turn(fleet.records.folder, f"00000000-0000-4000-8000-00000000000{number}") for number in (2, 3)]
     for other in others:
         other.take_place()
@@ -440,7 +444,8 @@ def ready(fleet):
 
 
 def look_at(monkeypatch, act):
-    """Call ``act(worker, number of the look)`` before each look whether the move is to be checked now."""
+    """Call ``act(worker, number of the look)`` each time that the worker looks for its turn to be
+    checked."""
     real, looks = worker_module.Worker._is_to_be_checked, []
 
     def look(worker):
@@ -472,7 +477,8 @@ def test_a_move_stands_by_while_enough_are_ready(fleet, monkeypatch, ready):
 
 @pytest.mark.parametrize("first, second, stands_by", [("m1", "m2", True), ("m1", "m1", False), (None, None, False), (None, "m1", True)])
 def test_a_migration_that_failed_once_stands_by_when_it_is_another_one(fleet, monkeypatch, ready, first, second, stands_by):
-    """The move of a host's next drain is as new as its first; only what may have been begun already is looked at at once."""
+    """The move of a host's next drain is as new as its first. Only a move that may have begun
+    already is examined at once."""
     fleet.behave, phases = fleet.fail, []
     fleet.move(migration=first)
     fleet.behave = fleet.succeed
@@ -491,7 +497,8 @@ def test_a_migration_that_failed_once_stands_by_when_it_is_another_one(fleet, mo
 
 
 def test_another_migration_of_what_has_moved_already_is_answered_as_its_own(fleet):
-    """A store that was brought back from a backup does not know of the first: to it the second was carried out."""
+    """A store from a backup does not know the first migration: for the store the second was carried
+    out."""
     assert fleet.move(migration="m1")[0]["status"] == "completed"
     record, word = fleet.move(migration="m2")
     assert (record["status"], word, record["move"]["migration"], len(fleet.calls)) == ("completed", "completed", "m2", 1)
@@ -512,7 +519,7 @@ def test_a_move_that_waits_for_another_call_says_so(fleet):
 
 @pytest.mark.parametrize("phase", [None, "checking", "waiting", "preparing", "migrating"])
 def test_what_never_began_is_told_from_what_did_not_go_through(fleet, phase):
-    """No worker was ever given the move, or it died at that point."""
+    """No worker ever got the move, or the worker died at that point."""
     if phase is not None:
         wanted = {"uuid": UUID, "destination": "kvm2", "destination_uri": "test:///kvm2", "migration": "m1"}
         fleet.records.prepare()
@@ -526,11 +533,11 @@ def test_what_never_began_is_told_from_what_did_not_go_through(fleet, phase):
 
 
 def test_a_migration_that_has_ended_is_never_begun_again(fleet):
-    """The call that begins it may come late, when its run is dead and another one has settled it."""
+    """The call that begins it may come late, after its run died and another run settled it."""
     assert fleet.move(may_start=False, migration="m1")[0]["status"] == "failed"
     record, dummy = fleet.move(migration="m1")
     assert (record["status"], fleet.states(), fleet.calls) == ("failed", ("running", "absent"), [])
-    # Not even after another one.
+    # It is not begun after another migration either.
     fleet.behave = fleet.fail
     fleet.move(migration="m2")
     fleet.behave = fleet.succeed
@@ -550,7 +557,8 @@ def test_safety_16_the_record_of_another_move_is_not_this_ones(fleet):
 
 
 def test_no_more_are_checked_at_a_time_than_may_move(fleet, monkeypatch):
-    """Where nothing moves yet, those that may begin at once are not held up by the checks of those that will wait."""
+    """If no move runs yet, the moves that may begin at once do not wait for the checks of the moves
+    behind them."""
     before = Turn(fleet.records.folder, "00000000-0000-4000-8000-000000000002", "checks")
     before.take_place()
     phases = []
@@ -572,7 +580,7 @@ def test_a_move_that_stands_by_can_be_aborted(fleet, monkeypatch, ready):
 
 
 def test_a_move_does_not_stand_by_for_ever(fleet, monkeypatch, ready):
-    """What hangs while it is checked keeps nobody from being checked, and refused."""
+    """A move that hangs while it is checked does not stop the check and the refusal of another."""
     monkeypatch.setattr(worker_module, "CHECKED", 0.05)
     monkeypatch.setattr(worker_module, "precheck", lambda *arguments: ["there is no room"])
     record, dummy = fleet.move(most=1)
@@ -670,12 +678,12 @@ def test_a_connection_that_breaks_while_it_waits_is_opened_anew(fleet, monkeypat
 
 @pytest.mark.parametrize("until, left", [(None, 2), (2, 2), (1, 1), (0, 0), (9, 3)])
 def test_following_ends_when_so_few_are_under_way(fleet, monkeypatch, until, left):
-    """One ends at each look after the first."""
+    """One move ends at each look after the first."""
     looks = []
 
     def report(wanted, records, conn):
         uuid = wanted["uuid"]
-        # The last look is one of libvirt too.
+        # The last look calls libvirt too.
         if conn is None:
             looks.append(uuid)
         over = (len(looks) - 1) // 3
@@ -689,7 +697,7 @@ def test_following_ends_when_so_few_are_under_way(fleet, monkeypatch, until, lef
 
 @pytest.mark.parametrize("event", ["ends", "ended before", "begins", "begins unknown", "nothing"])
 def test_following_ends_soon_after_news(fleet, monkeypatch, event):
-    """``1`` waits for its turn; the caller waits until nothing is under way, and would wait for long."""
+    """``1`` waits for its turn; the caller waits until no move is open, and would wait for long."""
     now, states = [0.0], {"0": ("running", "migrating"), "1": ("running", "waiting")}
     late = {
         "ends": ("0", ("completed", "done")),
@@ -759,7 +767,7 @@ THERE = {
 
 @pytest.fixture
 def pinned(fleet, request):
-    """The domain pinned to CPU 1 and cell 0, running or off."""
+    """Return the domain pinned to CPU 1 and cell 0, running or off."""
     domain = fleet.source.lookupByUUIDString(UUID)
     domain.destroy()
     domain.undefine()

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Moves of domains with mediated devices: theirs are made at the destination and removed at the source, or the other way round."""
+"""Moves of domains with mediated devices: the move makes the devices at the destination and removes
+them at the source; a move back does the reverse."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ HOSTDEV = f"<hostdev mode='subsystem' type='mdev' model='vfio-pci'><source><addr
 
 @pytest.fixture
 def gpus(monkeypatch):
-    """Of both hosts: one has PARENT, the other one has OTHER."""
+    """Return the mediated devices of both hosts: one host has PARENT, the other has OTHER."""
     found = node_devices.NodeDevices(monkeypatch, {PARENT: {KIND: 2}, OTHER: {KIND: 2}})
     found.add(HERE, PARENT, KIND, autostart=True)
     return found
@@ -104,7 +105,7 @@ def test_a_worker_killed_after_any_step_leaves_one_device(fleet, gpus, monkeypat
         with pytest.raises(Killed):
             fleet.move(devices=DEVICES)
     moved = phase in ("verifying", "cleaning")
-    # A discovery may have seen that the source has it no longer.
+    # A discovery may have seen that the source does not have it now.
     record, dummy = fleet.move(may_start=again == "start", devices=None if moved else DEVICES)
     if moved or again == "start":
         wanted = ("completed", ("absent", "shutoff"), [THERE])

@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Options of a live move: which go together, what libvirt is told, and what follows when the time is over.
+"""Options of a live move: valid combinations, the arguments of the libvirt call, and the action
+when the time limit is over.
 
-The two hosts are those of ``test_migration``; a slow migration there ends only by what is done about it.
+The two hosts are the hosts of ``test_migration``; a slow migration ends only by an action.
 """
 
 from __future__ import annotations
@@ -152,7 +153,7 @@ def test_certificates_that_are_missing_are_named_before_anything_begins(tmp_path
 
 
 class Slow(Fleet):
-    """A migration that never ends by itself."""
+    """A migration that never ends without an action."""
 
     def __init__(self, tmp_path, monkeypatch):
         super().__init__(tmp_path, monkeypatch)
@@ -174,7 +175,7 @@ class Slow(Fleet):
         monkeypatch.setattr(worker_module, "time_limit", lambda *args: LIMIT)
 
     def act(self, what, domain):
-        """Something is done from the side; what the migration is deaf to changes nothing of it."""
+        """Record an action of another thread. The migration ignores the actions in ``deaf``."""
         if what != "shutdown" and not self.job:
             raise libvirt.libvirtError("no job is active on the domain")
         self.done.append(what)
@@ -194,7 +195,7 @@ class Slow(Fleet):
         if self.how == "abort":
             raise libvirt.libvirtError("operation aborted: job 'migration out' canceled by client")
         if self.how == "suspend":
-            # As libvirt does: what was running when it began runs when it has arrived.
+            # libvirt does the same: a guest that ran at the beginning runs after its arrival.
             self.real["resume"](domain)
         return self.succeed(domain)
 
@@ -204,7 +205,7 @@ class Slow(Fleet):
 
 @pytest.fixture
 def slow(tmp_path, monkeypatch):
-    """The domain runs on the first of two hosts, and cannot be moved in time."""
+    """Return two hosts; the domain runs on the first, and cannot be moved in time."""
     made = Slow(tmp_path, monkeypatch)
     yield made
     made.close()
@@ -233,7 +234,7 @@ def test_when_the_time_is_over(slow, action, end, done):
 
 @pytest.mark.parametrize("step", [86400, -86400])
 def test_suspected_9_a_clock_that_is_set_ends_no_time(slow, monkeypatch, step):
-    """A migration whose time is not over is left alone, and one whose time is over is not."""
+    """A migration within its time limit continues, and a migration over its limit does not."""
     monkeypatch.setattr(worker_module, "time_limit", lambda *args: 20 if step > 0 else LIMIT)
 
     def set_the_clock(domain, flags):
@@ -261,7 +262,7 @@ def test_suspected_9_a_clock_that_is_set_ends_no_time(slow, monkeypatch, step):
 def test_what_does_not_help_is_aborted_in_the_end(slow, monkeypatch, action, deaf, words):
     slow.deaf = {deaf}
     if action == "post_copy":
-        # It could not even be switched over.
+        # The switch to post-copy also failed.
         refuse = libvirt.virDomain.migrateStartPostCopy
 
         def refused(domain, flags):
@@ -275,7 +276,8 @@ def test_what_does_not_help_is_aborted_in_the_end(slow, monkeypatch, action, dea
 
 
 def test_a_guest_left_paused_by_us_goes_on(slow, monkeypatch):
-    """libvirt resumes what it gives up; should it not, we do, as we have paused it."""
+    """libvirt resumes the guest of a migration that it ends. If it does not, our code does, because
+    our code paused the guest."""
 
     def abort_and_stay_paused(domain):
         slow.done.append("abort")
@@ -330,7 +332,8 @@ def test_a_transient_domain_is_not_shut_down(slow):
 @pytest.mark.parametrize("write", range(4, 14))
 @pytest.mark.parametrize("resume", ["start", "follow"])
 def test_killed_on_the_way_to_a_cold_move_it_runs_in_one_place_afterwards(slow, monkeypatch, write, resume):
-    """Killed after any write of the record; a cold move that had not ended is not begun again when only followed."""
+    """Kill the worker after any write of the record. A cold move that had not ended is not begun
+    again if it is only followed."""
     real_write, count = Records.write, [0]
 
     def write_and_die(self, record):
@@ -345,7 +348,7 @@ def test_killed_on_the_way_to_a_cold_move_it_runs_in_one_place_afterwards(slow, 
             slow.move(on_timeout="shutdown")
         except Killed:
             pass
-    # Either the migration was not begun yet, or it was aborted when its time was over.
+    # The migration was not begun yet, or it was aborted when its time was over.
     slow.job = False
     record, dummy = slow.move(may_start=resume == "start", on_timeout="shutdown")
     assert record["status"] in ("completed", "failed"), record["message"]
@@ -362,7 +365,7 @@ def test_an_abort_is_heeded_by_the_worker_at_work(slow, monkeypatch):
     record, dummy = slow.move(migration="m1")
     assert (record["status"], slow.states(), set(slow.done)) == ("cancelled", ("running", "absent"), {"abort"})
     assert "aborted on request" in record["message"]
-    # The same migration is not begun anew, another one is.
+    # The same migration is not begun again; another one is.
     record, word = slow.move(migration="m1")
     assert (record["status"], word, len(slow.calls)) == ("cancelled", "cancelled", 1)
     slow.behave = slow.succeed
@@ -412,7 +415,7 @@ def test_too_late(slow):
     assert not slow.records.abort_asked(UUID, "m1")
 
 
-# A post-copy that broke off
+# A post-copy that failed
 
 
 @pytest.mark.parametrize(

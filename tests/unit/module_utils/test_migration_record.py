@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What is remembered of moves, and that one worker at a time has an instance, whichever user started it."""
+"""The records of moves. One worker at a time has an instance, for any user that started it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ fork = multiprocessing.get_context("fork")
 
 @pytest.fixture(name="instance")
 def an_instance():
-    """Its lock is one of this machine, so that its uuid must be nobody else's."""
+    """Return a random uuid. Its lock is a lock of this machine, so no other test may use the uuid."""
     return str(uuid.uuid4())
 
 
@@ -43,7 +43,8 @@ def home():
 
 @pytest.fixture
 def somebody(home, monkeypatch):
-    """``somebody(function)`` calls it in a process of another user, who has a home, and returns what it returns."""
+    """``somebody(function)`` calls the function in a process of another user with a home, and
+    returns its result."""
     monkeypatch.setenv("XDG_STATE_HOME", home)
 
     def call(function):
@@ -70,7 +71,7 @@ def test_suspected_8_one_worker_at_a_time_whichever_user_started_it(instance, so
 
     ours = Records()
     assert not ours.is_locked(instance)
-    # Theirs ends with their process.
+    # Locks of these processes end with the process.
     assert somebody(locked) == (True, True)
     lock = ours.lock(instance)
     assert ours.is_locked(instance) and somebody(locked) == (True, False)
@@ -79,7 +80,8 @@ def test_suspected_8_one_worker_at_a_time_whichever_user_started_it(instance, so
 
 
 def test_suspected_8_a_worker_of_another_user_is_seen(instance, somebody):
-    """A user's worker has the instance while root's looks; it dies, however, and root's may go on."""
+    """The worker of another user has the instance while root looks; after its death root's worker
+    may continue."""
     ready = fork.Event()
 
     def stand():
@@ -102,7 +104,7 @@ def test_suspected_8_a_worker_of_another_user_is_seen(instance, somebody):
 
 
 def test_suspected_8_records_of_a_user_outlive_the_session(instance, somebody, home, monkeypatch, tmp_path):
-    """What XDG_RUNTIME_DIR has goes when the user's last session ends, while the worker goes on."""
+    """XDG_RUNTIME_DIR is removed when the user's last session ends, while the worker continues."""
     monkeypatch.setenv("XDG_RUNTIME_DIR", os.fspath(tmp_path / "session"))
 
     def write():

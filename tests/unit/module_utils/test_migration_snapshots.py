@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Moves with snapshots: their records are where the instance is, whenever a run ends, and none of their images is lost on the way."""
+"""Moves with snapshots: their records are at the host of the instance, for any end of a run, and
+the move loses none of their images."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ def place(tmp_path, monkeypatch):
 
 
 def chain(place, folder, names=("one", "two"), running=False, console=""):
-    """The instance with a chain of snapshots, as libvirt records them; the images of its disk, the oldest first."""
+    """Make the instance with a chain of snapshots, as libvirt records them; return the images of
+    its disk, the oldest first."""
     images = [qemu_img(folder / "vm.qcow2")]
     for name in names:
         images.append(qemu_img(folder / f"vm-{name}.qcow2", backing=images[-1]))
@@ -55,13 +57,13 @@ def record(instance, name, base, overlay, parent, created=0, current=True, conso
 
 
 def recorded(instance):
-    """What libvirt has of the snapshots of a domain: {name: (its XML, its parent)}, and the current one."""
+    """Return libvirt's snapshots of a domain: {name: (its XML, its parent)}, and the current one."""
     found = {each.getName(): each.getXMLDesc(libvirt.VIR_DOMAIN_SNAPSHOT_XML_SECURE) for each in instance.listAllSnapshots(0)}
     return found, instance.snapshotCurrent(0).getName() if found else None
 
 
 def there(place):
-    """The domain where it is, which is one host."""
+    """Return the domain from the one host that has it."""
     found = [each for conn in (place.source, place.far._domains) for each in conn.listAllDomains(0) if each.UUIDString() == UUID]
     assert len(found) == 1
     return found[0]
@@ -84,7 +86,7 @@ def test_the_records_are_at_the_destination_after_a_move(place, running):
 def test_branches_and_a_current_one_that_is_not_the_newest(place):
     images = chain(place, place.shared)
     record(place.domain(), "branch", images[0], images[2], "one", 9, current=False)
-    # As a clock that was set back would have it.
+    # A clock that was set back gives this order.
     record(place.domain(), "early", images[0], images[2], "branch", -9, current=False)
     before = recorded(place.domain())
     place.moved()
@@ -112,7 +114,8 @@ STEPS = [
 @pytest.mark.parametrize("after", [True, False])
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: f"{step[1]}-{step[2]}")
 def test_a_kill_at_any_moment(place, monkeypatch, step, after, begin):
-    """The next run ends with all records at one host: one that may begin, or one that may only find out."""
+    """After the next run all records are at one host. The next run may begin, or it may only
+    settle."""
     chain(place, place.shared, running=True)
     before = recorded(place.domain())
     kind, name, number = step
@@ -131,7 +134,8 @@ def test_a_kill_at_any_moment(place, monkeypatch, step, after, begin):
         place.move()
     monkeypatch.setattr(kind, name, method)
     instance = there(place)
-    # None is lost at any moment: discovery sees that it has them, and nobody takes their images for unused.
+    # No record is ever lost: discovery sees the snapshots, and does not count their images as
+    # unused.
     facts = read_domain(instance, local=False)
     assert facts["snapshots"] and facts["fixed_snapshots"] == []
     (bulk,) = [each for each in read_domains(instance.connect(), False)[0] if each["uuid"] == UUID]
@@ -153,7 +157,7 @@ def test_metadata_has_no_password(place):
 
 
 def test_libvirt_there_refuses_a_record(place, monkeypatch):
-    """The instance has moved; its records stay in its metadata until libvirt takes them."""
+    """The instance has moved; its records stay in its metadata until libvirt accepts them."""
     chain(place, place.shared)
     method = libvirt.virDomain.snapshotCreateXML
 
@@ -177,7 +181,7 @@ def test_a_local_disk_with_snapshots_is_not_copied(place):
 
 
 def test_an_image_that_only_a_record_names_is_to_be_seen_there(place):
-    """As the image that a revert has kept, or that somebody has moved to another disk."""
+    """The image comes from a revert that kept it, or from a person who moved it to another disk."""
     images = chain(place, place.shared)
     kept = qemu_img(place.local / "kept.qcow2", backing=images[1])
     record(place.domain(), "old", images[1], kept, "one", 5, current=False)

@@ -2,9 +2,10 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The files of a move: which are the same at the destination, which are copied, and which go from the source.
+"""The files of a move: the files that are the same at the destination, the files that are copied,
+and the files that are removed at the source.
 
-The source's files are real; the destination has its own, which are reached through libvirt alone.
+The source's files are real; the destination has its own files, and only libvirt reaches them.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from ansible_collections.drover.compute.tests.unit.module_utils.test_migration i
 
 
 def no_size(domain_, target, flags=0):
-    """libvirt does not tell."""
+    """Fail as a libvirt that reports nothing."""
     raise libvirt.libvirtError("no size")
 
 
 class Place(Fleet):
-    """Two hosts with storage: ``local`` is each one's own, ``shared`` is the same on both."""
+    """Two hosts with storage: ``local`` belongs to each host alone, ``shared`` is the same on both."""
 
     def __init__(self, tmp_path, monkeypatch):
         super().__init__(tmp_path, monkeypatch)
@@ -46,16 +47,16 @@ class Place(Fleet):
         self.destination = self.connections["test:///kvm2"] = self.far
         monkeypatch.setattr(_digests, "SETTLED", -5)
         monkeypatch.setattr(_sameness, "AGAIN", 0)
-        # The test driver makes sizes up.
+        # The test driver invents sizes.
         monkeypatch.setattr(libvirt.virDomain, "blockInfo", no_size)
 
     def close(self):
-        """Let the hosts go."""
+        """Close the connections to the hosts."""
         self.connections["test:///kvm2"] = self.far._domains
         super().close()
 
     def define(self, devices, extra="", running=False, name="vm"):
-        """The instance, with these devices."""
+        """Define the instance with these devices."""
         self.domain().destroy()
         self.domain().undefine()
         self.source.defineXML(domain(name, 1, devices, extra, uuid=UUID))
@@ -63,7 +64,7 @@ class Place(Fleet):
             self.domain().create()
 
     def pool(self, connection, name, path, *volumes, kind="dir", source=""):
-        """A storage pool of the source."""
+        """Define a storage pool of the source."""
         text = f"<pool type='{kind}'><name>{name}</name>{source}<target><path>{path}</path></target></pool>"
         made = connection.storagePoolDefineXML(text, 0)
         made.create(0)
@@ -71,7 +72,7 @@ class Place(Fleet):
             made.createXML(f"<volume><name>{each}</name><capacity>1</capacity></volume>", 0)
 
     def refused(self, **more):
-        """Why the instance is not moved; nothing has been touched then."""
+        """Return the reason why the instance is not moved; check that nothing was changed."""
         before = self._picture()
         record, dummy = self.move(**more)
         assert record["status"] == "failed" and self._picture() == before, record["message"]
@@ -82,7 +83,7 @@ class Place(Fleet):
         return sorted(os.listdir(self.local)), sorted(os.listdir(self.shared)), there, len(self.calls)
 
     def moved(self, **more):
-        """Move it; the record."""
+        """Move it; return the record."""
         record, dummy = self.move(**more)
         assert record["status"] == "completed", record["message"]
         return record
@@ -90,7 +91,7 @@ class Place(Fleet):
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """Two hosts with storage, the instance on the first."""
+    """Return two hosts with storage, with the instance on the first."""
     made = Place(tmp_path, monkeypatch)
     yield made
     made.close()
@@ -116,7 +117,7 @@ def test_a_raw_disk_moves_whatever_its_guest_writes_into_it(place):
 
 
 def test_a_file_that_was_there_before_it_was_attached_stays_at_the_source(place):
-    """A move copies it; that a guest wrote to it does not prove that it is the guest's."""
+    """A move copies it. A guest that wrote to it does not prove that the guest owns it."""
     path = qemu_img(place.local / "golden.qcow2")
     place.define(disk(path, more="<alias name='ua-drover-attached-vda'/>"))
     record = place.moved()
@@ -135,14 +136,14 @@ def test_the_check_says_how_much_is_copied(place, local):
     (answer,) = control.check([request], "test:///kvm1", place.records)
     assert (answer["ok"], answer["storage"]) == (True, "copied" if local else "shared")
     assert answer["copies_disk_mib"] == (3 if local else 0)
-    # What a move copied stays known when it is over: how fast that was tells of later moves.
+    # The size of the copies stays known after the move: its rate is used for later moves.
     place.moved()
     (answer,) = following.follow([request], "test:///kvm1", place.records, 0)
     assert answer["status"] == "completed" and answer["copies"] == {"memory_mib": 0, "disk_mib": 3 if local else 0}
 
 
 def test_the_check_counts_the_images_behind_a_disk(place):
-    """A copy has nothing behind it."""
+    """A copy has no backing file."""
     base = qemu_img(place.local / "base.qcow2", size="64M")
     subprocess.run(["qemu-io", "-c", "write 0 8M", base], check=True, stdout=subprocess.DEVNULL)
     path = qemu_img(place.local / "vm.qcow2", backing=base)
@@ -166,12 +167,12 @@ def test_a_link_on_shared_storage_to_a_local_file_is_not_shared(place):
     assert "is on kvm2 already" in place.refused()
 
 
-# -- what others need --------------------------------------------------------------------------
+# -- files that others need ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("by", ["disk", "volume", "snapshot", "stray image"])
 def test_safety_02_a_disk_that_others_are_backed_by_is_not_copied_away(place, by):
-    """Shut off as they are, libvirt does not know what clones are backed by."""
+    """The clones are off, and libvirt does not know their backing files."""
     base = qemu_img(place.local / "base.qcow2")
     clone = qemu_img(place.local / "clone.qcow2", backing=base)
     place.define(disk(base), name="tmpl")
@@ -184,7 +185,7 @@ def test_safety_02_a_disk_that_others_are_backed_by_is_not_copied_away(place, by
     place.pool(place.source, "images", place.local, "clone.qcow2")
     reason = place.refused()
     assert f"its disk {base} is on storage of this host only, and " in reason and "first move what needs it" in reason
-    # The clone itself can go: it takes along what is behind it, and the base stays.
+    # The clone itself can move: its backing data goes with it, and the base stays.
     if by == "disk":
         for name in ("tmpl", "clone"):
             place.source.lookupByName(name).undefine()
@@ -232,7 +233,8 @@ def test_another_file_that_has_its_name_after_the_move_is_another_ones(place):
 
 @pytest.mark.parametrize("name", ["deb", "debian"])
 def test_safety_17_media_of_a_library_stay(place, name):
-    """An instance called as a part of their names takes copies along, and removes what is its own by its whole name."""
+    """The name of the instance is a part of the names of the media. The move copies the media; at the
+    source it removes only the file with the whole name."""
     library, seed = qemu_img(place.local / "debian-12.iso", kind="raw"), qemu_img(place.local / f"{name}-{UUID[:8]}-seed.iso", kind="raw")
     cdrom = {"device": "cdrom", "kind": "raw", "more": "<readonly/>"}
     place.define(disk(library, "sda", **cdrom) + disk(seed, "sdb", **cdrom), name=name)
@@ -249,7 +251,7 @@ def test_safety_17_media_of_a_library_stay(place, name):
     "theirs, words", [(b"b", "is another one on kvm2 (its content differs)"), (None, "is missing on kvm2"), (b"a", None)]
 )
 def test_safety_05_a_base_is_compared_by_its_content(place, theirs, words):
-    """The golden image that each host has by itself, behind a disk on shared storage."""
+    """Make the golden image that each host has locally, behind a disk on shared storage."""
     base = str(place.local / "golden.raw")
     with open(base, "wb") as file:
         file.write(b"a" * 300000)
@@ -264,7 +266,7 @@ def test_safety_05_a_base_is_compared_by_its_content(place, theirs, words):
         return
     place.moved()
     assert place.far.downloads == [base]
-    # It is read over the network once for as long as it is as it was.
+    # The network read happens once, while the file is unchanged.
     place.source.defineXML(domain("vm", 1, disk(top), uuid=UUID))
     place.far.lookupByUUIDString(UUID).undefine()
     place.moved()
@@ -279,14 +281,14 @@ def test_safety_05_what_discovery_has_recorded_of_the_other_host_needs_no_readin
     place.define(disk(top))
     digest, stamp = _digests.of_file(place.far.real(base))
     place.refused(images_there=[{"path": base, "digest": "0" * 64, **stamp}])
-    # One of an older state of the file says nothing.
+    # A digest of an older state of the file does not count.
     place.moved(images_there=[{"path": base, "digest": "0" * 64, **stamp, "modified": "1.0"}, {"path": base, "digest": digest, **stamp}])
     assert place.far.downloads == []
 
 
 @pytest.mark.parametrize("same", [True, False])
 def test_suspected_5_large_media_are_compared_by_their_content(place, same):
-    """More than 64 MiB, of one length."""
+    """Make an image of more than 64 MiB, always of one length."""
     seed = str(place.local / f"vm-{UUID}.iso")
     for path, last in ((seed, b"x"), (place.far.real(seed), b"x" if same else b"y")):
         with open(path, "wb") as file:
@@ -305,7 +307,7 @@ def test_suspected_5_large_media_are_compared_by_their_content(place, same):
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_safety_06_a_volume_is_resolved_at_the_destination(place, shared):
-    """Pools of one name with other files in them."""
+    """Make pools of one name with different files."""
     folder = place.shared if shared else place.local
     path = qemu_img(folder / "vol.qcow2")
     place.define(volume("images", "vol.qcow2"))
@@ -327,7 +329,7 @@ def test_safety_06_a_volume_is_resolved_at_the_destination(place, shared):
 
 
 def test_storage_the_pool_of_the_destination_is_refreshed_first(place):
-    """Volumes that others have made in a shared pool are new to it."""
+    """Volumes that others made in a shared pool are new to the pool."""
     place.far.pool("images", place.shared)
     place.far.pools["images"].refresh()
     qemu_img(place.shared / "vol.qcow2")
@@ -355,7 +357,7 @@ BLOCK = "<disk type='block' device='disk'><driver name='qemu' type='raw' cache='
 
 
 def device(place, monkeypatch, here):
-    """The instance has a device, of which the source knows this name."""
+    """Give the instance a device with this identity on the source; None for no identity."""
     path = str(place.local / "device")
     open(path, "wb").close()
     place.define(BLOCK.format(path))
@@ -400,7 +402,7 @@ def test_suspected_4_a_volume_of_a_logical_pool_is_a_device(place):
 
 
 def mounted(monkeypatch, point, kind="nfs4", source="filer:/vms"):
-    """This process sees a mount there."""
+    """Show this process a mount on a folder."""
     monkeypatch.setattr(migration_storage, "read_mounts", lambda path: [("/", "/", "ext4", "/dev/vda"), (str(point), "/", kind, source)])
 
 
@@ -426,7 +428,7 @@ def test_storage_every_file_system_that_others_may_see_counts(place, monkeypatch
     assert "mount it there" in place.refused()
 
 
-# -- the network, secrets, and what a guest is started from ------------------------------------
+# -- the network, secrets, and files of the boot --------------------------------------------------
 
 NBD = "<disk type='network' device='disk'><driver name='qemu' type='raw'/><source protocol='nbd' name='x'>{}</source><target dev='vda'/></disk>"
 
@@ -502,11 +504,11 @@ def test_an_image_that_cannot_be_followed_is_refused(place):
     assert f"of its disk {path}, {place.shared}/gone.qcow2 cannot be read (No such file or directory)" in place.refused()
 
 
-# -- what a move leaves at the destination -----------------------------------------------------
+# -- files that a move leaves at the destination --------------------------------------------------
 
 
 def break_off(place, path):
-    """A move that fails after its copy was made, and whose destination cannot be cleaned."""
+    """Run a move that fails after it made its copy, while its destination cannot be cleaned."""
 
     def refuse(*dummy):
         raise libvirt.libvirtError("client socket is closed")
@@ -539,7 +541,8 @@ def test_a_copy_that_was_left_when_the_source_lost_its_power_is_taken_over(place
 
 
 def test_what_a_completed_move_has_made_is_no_leftover(place):
-    """The instance ran on it. Somebody has brought it back by hand and kept the file."""
+    """The instance ran on the file. A person has brought the instance back by hand and kept the
+    file."""
     path = qemu_img(place.local / "vm.qcow2")
     place.define(disk(path))
     place.moved()
@@ -568,7 +571,8 @@ def test_what_has_become_somebodys_since_is_not_taken_over(place, why):
 
 
 def test_a_file_that_somebody_makes_at_the_same_moment_is_theirs(place, monkeypatch):
-    """libvirt refuses to make ours; the empty image that is there is another's, who has not defined its domain yet."""
+    """libvirt refuses to make our file. The empty image belongs to another person, who has not
+    defined a domain yet."""
     path = qemu_img(place.local / "vm.qcow2")
     place.define(disk(path), running=True)
     real = worker_module.Storage.make_room
@@ -609,7 +613,7 @@ def test_a_disk_that_cannot_be_read_any_more_when_it_is_copied(place, monkeypatc
     ],
 )
 def test_b7_a_raw_disk_that_qemu_does_not_copy_is_refused_before(place, size, cache, running, is_refused):
-    """QEMU would say at the destination: Block node is read-only."""
+    """QEMU would fail at the destination with: Block node is read-only."""
     path = place.local / "vm.raw"
     with open(path, "wb") as file:
         file.truncate(size)
@@ -623,7 +627,8 @@ def test_b7_a_raw_disk_that_qemu_does_not_copy_is_refused_before(place, size, ca
         assert part in words, words
 
 
-#: What the destination says of the file systems of two folders (free and size, MiB), which ones they are, and whether two disks of 14 MiB fit.
+#: The destination's report about the file systems of two folders (free and size, MiB), the identity
+#: of the file systems, and the result for two disks of 14 MiB: True if they fit.
 ROOMS = {
     "two folders of one": ((20, 40), (20, 40), {}, False),
     "two of equal size": ((20, 40), (19, 40), {}, True),

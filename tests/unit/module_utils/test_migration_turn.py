@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""So many moves at a time, in the order they came, whoever of them dies."""
+"""A given number of moves at a time, in the order of their arrival, also if one of them dies."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_a_place_is_free_when_its_process_dies(tmp_path):
 
 @pytest.mark.parametrize("most", [1, 3])
 def test_never_more_at_a_time_and_in_order(tmp_path, most):
-    """Eight processes, of which two die while it is their turn."""
+    """Eight processes; two of them die while it is their turn."""
     under_way, seen = fork.Value("i", 0), tmp_path / "seen"
 
     def move(number, mine, said):

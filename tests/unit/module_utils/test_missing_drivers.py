@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Drivers that libvirt lacks. Its test driver really has none for secrets and network filters, and answers as QEMU's does without them."""
+"""Drivers that libvirt lacks. Its test driver really has none for secrets and network filters, and
+answers as a libvirt for QEMU without these drivers does."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ def conn(monkeypatch):
 
 
 def absent(*_arguments):
-    """Raise what a split daemon answers where the daemon of another driver is not there, as seen with virtqemud 9.0."""
+    """Raise the error of a split daemon without the daemon of another driver, as seen with
+    virtqemud 9.0."""
     problem = libvirt.libvirtError("Failed to connect socket to '/var/run/libvirt/virtstoraged-sock': No such file or directory")
     text = problem.args[0]
     problem.err = (libvirt.VIR_ERR_SYSTEM_ERROR, libvirt.VIR_FROM_RPC, text, 2, "%s", text, None, errno.ENOENT, -1)
@@ -48,7 +50,7 @@ def absent(*_arguments):
 
 def test_the_missing_ones_are_found_by_one_call_each(conn, monkeypatch):
     monkeypatch.setattr(libvirt.virConnect, "getLibVersion", lambda _self: 11_003_000)
-    # As of Debian 13 without the packages that it does not install by itself.
+    # Debian 13 without the packages that it does not install by default.
     text = "<storagepoolCapabilities><pool type='dir' supported='yes'/><pool type='rbd' supported='no'/></storagepoolCapabilities>"
     monkeypatch.setattr(libvirt.virConnect, "getStoragePoolCapabilities", lambda _self, _flags: text)
     calls = []
@@ -111,7 +113,7 @@ def test_a_guest_that_cannot_start_without_one_says_so_too(conn, monkeypatch):
 
 
 def test_a_call_that_a_driver_does_not_have_is_no_missing_driver(conn):
-    # The test driver has storage, and not this call.
+    # The test driver has storage, but not this call.
     with pytest.raises(libvirt.libvirtError, match="not supported by the connection driver"):
         conn.getStoragePoolCapabilities(0)
     assert _missing_drivers.read(conn, True)["missing_pool_types"] is None

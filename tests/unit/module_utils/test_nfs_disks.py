@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Disks that QEMU itself reaches by NFS: which file of which server they are, and how they are defined."""
+"""Disks that QEMU itself reaches by NFS: the server and the file behind each, and their definition."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ def test_what_does_not_say_where_it_is_has_no_text(xml):
 
 @pytest.mark.parametrize("identity", ["", "<identity/>", "<identity user='+7'/>", "<identity user='+7' group='+8'/>"])
 def test_libvirt_takes_it_with_an_identity_and_without_one(identity):
-    """And once more as libvirt gives it back, as an evacuation does: without the identity that libvirt's own schema demands."""
+    """The test also reads libvirt's form of the disk, as an evacuation does: it has no identity,
+    which libvirt's own schema demands."""
     connection = libvirt.open("test:///default")
     try:
         domain = _power.define(connection, DOMAIN.format(name="db", source=source(more=identity)))

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Domain XML gets other pins, cells and pages: as Nova writes them, and nothing else of it changes."""
+"""Domain XML gets other pins, cells and pages in the form of Nova, and the rest of it does not
+change."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ REST = """<description>d</description><iothreads>1</iothreads><os><type arch='x8
 METADATA = "<metadata><mine:a xmlns:mine='https://example.org/1'><mine:b>1</mine:b></mine:a></metadata>"
 PLAIN = f"""<domain type='qemu'><name>n</name><memory unit='MiB'>64</memory><vcpu>4</vcpu>{METADATA}{REST}</domain>"""
 
-#: As an operator may have written it: everything that is replaced stands beside something that is not.
+#: An XML of an operator: each element that is replaced has a neighbour that is not.
 TIED = f"""<domain type='qemu'><name>n</name>{METADATA}<memory unit='KiB'>2097153</memory><vcpu placement='static' cpuset='0-3' current='2'>4</vcpu>
   <iothreads>2</iothreads><iothreadids><iothread id='4'/></iothreadids>
   <cputune><shares>512</shares><vcpupin vcpu='0' cpuset='1'/><emulatorpin cpuset='2'/><iothreadpin iothread='1' cpuset='3'/>
@@ -42,7 +43,7 @@ TIED = f"""<domain type='qemu'><name>n</name>{METADATA}<memory unit='KiB'>209715
 
 
 def canonical(text):
-    """XML in an order and form of its own, without what is not written for a machine."""
+    """Return the XML in one order and form, without the values that a machine does not read."""
     root = parse(text)
     for each in root.iter():
         each[:] = sorted(each, key=lambda child: ET.canonicalize(ET.tostring(child), strip_text=True))
@@ -52,7 +53,7 @@ def canonical(text):
 
 
 def as_facts(facts, text):
-    """The facts that a domain of that text must have afterwards."""
+    """Return the facts that a domain of that text must have afterwards."""
     root = parse(text)
     emulator = facts.get("emulator_pins")
     threads = sorted(
@@ -72,7 +73,7 @@ def test_the_elements_are_nova_s(parts):
     facts = parse_numa(parse(nova))
     assert facts["cells"] and facts["vcpu_pins"] and facts["memory"]["mode"] == "strict"
     assert canonical(with_numa(PLAIN, facts)) == canonical(nova)
-    # The pins of another host go away, whatever they were.
+    # The pins of another host are removed, of any kind.
     assert canonical(with_numa(with_numa(PLAIN, parse_numa(parse(TIED))), facts)) == canonical(nova)
 
 
@@ -95,7 +96,8 @@ def test_a_domain_without_any_of_it_stays_as_it_was_written():
 
 
 def test_other_cpus_do_not_touch_what_the_guest_sees():
-    """The memory of the second cell is no whole number of MiB, its distances and memAccess are of no fact: a running guest keeps them."""
+    """The memory of the second cell is no whole number of MiB, and no fact has its distances and
+    memAccess: a running guest keeps them."""
     facts = parse_numa(parse(TIED))
     cells = [{**cell, "nodes": [1], "mode": "strict"} for cell in facts["cells"]]
     moved = {**facts, "cells": cells, "memory": {"mode": "strict", "nodes": [1]}, "vcpu_pins": {"0": [9]}, "emulator_pins": [8]}
@@ -126,7 +128,7 @@ modes = st.sampled_from(["strict", "preferred", "interleave", "restrictive"])
 
 @st.composite
 def numa(draw):
-    """The fact ``numa`` of any domain, of Nova's form or not."""
+    """Return the fact ``numa`` of any domain, in Nova's form or not."""
     count = draw(st.integers(0, 3))
     cells = []
     for number in range(count):
@@ -174,7 +176,7 @@ def _conn():
 
 @pytest.mark.parametrize("parts", NOVA, ids=range(len(NOVA)))
 def test_libvirt_takes_it(parts, conn):
-    """By its schema, and as libvirt's test driver reads it back."""
+    """Check the XML by its schema, and by the reading of libvirt's test driver."""
     facts = parse_numa(parse(f"<domain>{''.join(parts).replace('<numa>', '<cpu><numa>').replace('</numa>', '</numa></cpu>')}</domain>"))
     most = 1 + max(max(cell["cpus"]) for cell in facts["cells"])
     text = PLAIN.replace("<vcpu>4<", f"<vcpu>{most}<").replace("<topology sockets='2' cores='2' threads='1'/>", "")

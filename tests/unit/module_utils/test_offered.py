@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a hypervisor does not have, from capabilities of QEMU 7.2 and libvirt 9.0 on Debian 12, shortened."""
+"""Features that a hypervisor does not have, from capabilities of QEMU 7.2 and libvirt 9.0 on Debian
+12, shortened."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def capabilities(firmware=FIRMWARE, secure=SECURE, tpm=TPM, cpu=CPU, more=""):
 
 
 class Host:
-    """A hypervisor that answers what it is told to."""
+    """A hypervisor with these answers."""
 
     def __init__(self, text, version=9000000):
         self.text, self.version, self.asked = text, version, []
@@ -70,7 +71,7 @@ OVS = "<interface type='bridge'><source bridge='br0'/><virtualport type='openvsw
         (domain(kind="test", devices="<video><model type='voodoo'/></video>"), {}, None),
         (domain(EMULATED + "<video><model type='vga'/></video><graphics type='vnc'/>", SECURE_BOOT, of_os=" firmware='efi'"), {}, None),
         (domain(of_os=" firmware='efi'"), {"firmware": enum("firmware")}, "has no firmware efi; it has bios: install UEFI firmware there"),
-        # Only a host that says which firmware it has is judged by it.
+        # Only a host that reports its firmware is judged by it.
         (domain(of_os=" firmware='efi'"), {"firmware": ""}, None),
         (
             domain("", SECURE_BOOT, of_os=" firmware='efi'"),
@@ -86,11 +87,12 @@ OVS = "<interface type='bridge'><source bridge='br0'/><virtualport type='openvsw
             "the hypervisor of kvm1 has no video model qxl; it has vga, virtio, none: choose another one",
         ),
         (domain("<graphics type='spice'/>"), {}, "has no graphics type spice; it has vnc"),
-        # libvirt has more of these than it lists.
+        # libvirt has more of these than its list shows.
         (domain("<graphics type='egl-headless'/><disk><target dev='sda' bus='sd'/></disk>"), {}, None),
         (domain("<disk><target dev='hda' bus='ide'/></disk>"), {}, "has no disk bus ide"),
         (domain(cpu="<cpu mode='custom'><model>qemu64</model></cpu>"), {}, None),
-        # Whether the host's processor can do it is found out with the features that are asked for.
+        # The features that the guest requires decide if the processor of the host can run the
+        # model.
         (domain(cpu="<cpu mode='custom'><model>EPYC</model></cpu>"), {}, None),
         (domain(cpu="<cpu mode='custom'><model>EPYC-Next</model></cpu>"), {}, "has no CPU model EPYC-Next"),
         (domain(cpu="<cpu mode='host-passthrough'/>"), {}, "has no CPU mode host-passthrough; it has host-model, custom"),
@@ -143,7 +145,7 @@ def test_what_discovery_reads():
         "video_models": ["vga", "virtio", "none"], "disk_buses": ["fdc", "scsi", "virtio", "usb", "sata"],
     }  # fmt: skip
     assert [each[1:4] for each in host.asked] == [("x86_64", "q35", "kvm"), ("x86_64", "pc", "kvm")]
-    # Without swtpm there are models, but only for a TPM of the host.
+    # Without swtpm libvirt has models, but only for a TPM of the host.
     found = _offered.read(Host(capabilities(tpm=WITHOUT_SWTPM)), "x86_64", KVM[:1])
     assert found["tpm_models"] == found["tpm_versions"] == [] and "tpm_backends" not in found
     older = TPM.replace(enum("backendVersion", "1.2", "2.0"), "")

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Which files go with an instance: real files, domains and pools of libvirt's test driver."""
+"""The files that belong to an instance: real files, domains and pools of libvirt's test driver."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CDROM = {"device": "cdrom", "kind": "raw", "more": "<readonly/>"}
 
 @contextlib.contextmanager
 def hypervisor(folder, *domains):
-    """A connection to a fake host with these domains, shut off unless they are (XML, "running")."""
+    """Open a connection to a fake host with these domains. A domain is off, or (XML, "running")."""
     path = pathlib.Path(folder) / "node.xml"
     path.write_text(NODE.format(""))
     connection = libvirt.open(f"test://{path}")
@@ -45,7 +45,7 @@ def hypervisor(folder, *domains):
 
 
 def pool(connection, name, path, *volumes, kind="dir", active=True):
-    """A storage pool; the files of its volumes are the test's to make."""
+    """Define a storage pool; the test makes the files of its volumes."""
     made = connection.storagePoolDefineXML(f"<pool type='{kind}'><name>{name}</name><target><path>{path}</path></target></pool>", 0)
     made.create(0)
     for each in volumes:
@@ -55,12 +55,13 @@ def pool(connection, name, path, *volumes, kind="dir", active=True):
 
 
 def disks(paths, prefix="vd", **more):
-    """A disk of each file."""
+    """Return a disk for each file."""
     return "".join(disk(path, f"{prefix}{letter}", **more) for letter, path in zip("abcdefghijklmnop", paths))
 
 
 def own(connection, uuid=UUID, elsewhere=()):
-    """What is decided of the files of the instance: (paths that go, dict path -> reason of those that stay)."""
+    """Return the decision about the files of the instance: (paths that are removed, dict path ->
+    reason of the paths that stay)."""
     vm = connection.lookupByUUIDString(uuid)
     candidates = _ownership.candidates_of(connection, _needs.texts_of(vm))
     found = _ownership.Ownership(connection, uuid, vm.name(), candidates, elsewhere)
@@ -75,7 +76,8 @@ def test_an_unambiguous_disk_goes_and_nothing_behind_it(tmp_path):
 
 
 def test_safety_04_a_base_of_clones_on_volumes_is_kept(tmp_path):
-    """Volumes are resolved to files, and what is behind those counts, however the pool is called and whether it is active."""
+    """Volumes are resolved to files, and the backing files of these count, for any name of the
+    pool, active or not."""
     base = qemu_img(tmp_path / "tb.qcow2")
     for name in ("cl.qcow2", "cl2.qcow2"):
         qemu_img(tmp_path / name, backing=base)
@@ -86,7 +88,7 @@ def test_safety_04_a_base_of_clones_on_volumes_is_kept(tmp_path):
 
 
 def test_safety_04_a_volume_that_is_no_file_is_known_keeps_everything(tmp_path):
-    """Nobody knows what it is backed by."""
+    """Its backing file is not known."""
     mine = qcow2(tmp_path / "vm.qcow2")
     with hypervisor(tmp_path, domain("vm", 7, disk(mine)), domain("cl", 8, volume("nowhere", "cl.qcow2"))) as connection:
         gone, kept = own(connection)
@@ -108,7 +110,8 @@ def test_a_volume_of_its_own_whose_pool_is_not_there_is_kept(tmp_path):
 
 
 def test_suspected_4_volumes_that_are_devices_are_no_files(tmp_path):
-    """The name in a logical pool's folder is a link to a device: to unlink it would remove nothing and say it did."""
+    """The name in a logical pool's folder is a link to a device: an unlink would remove nothing and
+    report a removal."""
     os.symlink("/dev/null", tmp_path / "lv")
     logical = volume("vg", "lv", kind="raw")
     with hypervisor(tmp_path, domain("vm", 7, logical)) as connection:
@@ -127,7 +130,7 @@ def test_what_other_domains_are_backed_by_stays_running_or_off(tmp_path, state):
 
 
 def test_one_file_by_several_names(tmp_path):
-    """By a link to its folder, a link to the file, and a second name of the file."""
+    """The other domain uses a link to the folder, a link to the file, or a second name of the file."""
     (tmp_path / "real").mkdir()
     os.symlink(tmp_path / "real", tmp_path / "folder")
     paths = [qcow2(tmp_path / "real" / name) for name in ("a", "b", "c", "d")]
@@ -138,7 +141,7 @@ def test_one_file_by_several_names(tmp_path):
     with hypervisor(tmp_path, vm, domain("other", 8, others)) as connection:
         gone, kept = own(connection)
         assert gone == [paths[3]] and set(kept) == set(paths[:3])
-        # A link of its own may be to anybody's file.
+        # A link may lead to a file of any owner.
         mine = domain("mine", 9, disk(tmp_path / "link"))
         connection.defineXML(mine)
         gone, kept = own(connection, "00000000-0000-4000-8000-000000000009")
@@ -148,7 +151,7 @@ def test_one_file_by_several_names(tmp_path):
 @pytest.mark.parametrize("name", ["vm.qcow2 ", "a, b.qcow2", 'it\'s <vm> & "co".qcow2', "json:{}", "a:b"])
 @pytest.mark.parametrize("running", [True, False])
 def test_b5_a_name_with_odd_characters_is_that_name(tmp_path, name, running):
-    """Another domain has the same disk. libvirt itself makes blanks of other white space."""
+    """Another domain has the same disk. libvirt itself turns other white space into blanks."""
     path = qemu_img(tmp_path / name)
     other = domain("other", 8, disk(path))
     with hypervisor(tmp_path, domain("vm", 7, disk(path)), (other, "running") if running else other) as conn:
@@ -156,7 +159,8 @@ def test_b5_a_name_with_odd_characters_is_that_name(tmp_path, name, running):
 
 
 def test_what_an_image_nearby_is_backed_by_stays(tmp_path):
-    """In the same folder, in that of another disk, in that of a pool: a clone whose domain is defined elsewhere, or not yet."""
+    """The image is in the same folder, in the folder of another disk, or in the folder of a pool: a
+    clone with a domain on another host, or without a domain yet."""
     for folder in ("a", "b", "c"):
         (tmp_path / folder).mkdir()
     paths = [qcow2(tmp_path / "a" / f"{number}.qcow2") for number in range(4)]
@@ -174,7 +178,7 @@ def test_what_an_image_nearby_is_backed_by_stays(tmp_path):
 
 
 def test_what_snapshots_have_stays(tmp_path):
-    """A snapshot remembers what the disks were when it was made, and what is behind that."""
+    """A snapshot records the disks of its time, with their backing files."""
     base, mine, kept = (qcow2(tmp_path / name) for name in ("base.qcow2", "vm.qcow2", "kept.qcow2"))
     other, old = qcow2(tmp_path / "other.qcow2"), qcow2(tmp_path / "old.qcow2", "base.qcow2")
 
@@ -191,7 +195,7 @@ def test_what_snapshots_have_stays(tmp_path):
 
 
 def test_everything_that_xml_names_counts(tmp_path):
-    """Kernels, firmware, UEFI variables, a mirror, a folder that is given away, arguments for QEMU itself."""
+    """Kernels, firmware, UEFI variables, a mirror, a shared folder, arguments for QEMU itself."""
     names = ("kernel", "initrd", "dtb", "loader", "nvram", "mirror", "argument", "free")
     paths = {name: qcow2(tmp_path / name) for name in names}
     (tmp_path / "given").mkdir()
@@ -203,7 +207,7 @@ def test_everything_that_xml_names_counts(tmp_path):
     boot = "".join(f"<{name}>{paths[name]}</{name}>" for name in ("loader", "kernel", "initrd", "dtb", "nvram"))
     folder = f"<filesystem type='mount'><source dir='{tmp_path}/given'/><target dir='{tmp_path}/guest'/></filesystem>"
     text = domain("other", 8, folder, boot)
-    # The test driver drops these two; QEMU's has them.
+    # The test driver drops these two; the driver for QEMU has them.
     argument = f"<qemu:arg value='file={paths['argument']},if=virtio' xmlns:qemu='http://libvirt.org/schemas/domain/qemu/1.0'/>"
     mirror = disk("/nowhere/x", kind="raw", more=f"<mirror type='file'><format type='qcow2'/><source file='{paths['mirror']}'/></mirror>")
     with hypervisor(tmp_path, vm, text) as connection:
@@ -218,7 +222,8 @@ def test_everything_that_xml_names_counts(tmp_path):
 
 
 def test_other_hosts_instances(tmp_path):
-    """What they use, and what that is backed by, is nobody's of this host alone."""
+    """The files of another host's domain, with their backing files, do not belong to this host
+    alone."""
     mine, base, far = (str(tmp_path / name) for name in ("mine", "base", "far"))
     qcow2(mine), qcow2(base), qcow2(far, base)
     with hypervisor(tmp_path, domain("vm", 7, disk(mine) + disk(base, "vdb") + disk(far, "vdc"))) as connection:
@@ -252,13 +257,14 @@ def test_what_cannot_be_read_is_a_doubt_about_everything(tmp_path, monkeypatch):
             gone, kept = own(connection)
         expected = [str(other)] if case == "meant" else []
         assert gone == expected, f"{case}: {kept}"
-    # What is not understood keeps what it may mean.
+    # A name that is not understood keeps all files that it may mean.
     with hypervisor(tmp_path, domain("vm", 7, disk(mine)), domain("clone", 8, disk(cases["meant"]))) as connection:
         assert own(connection)[0] == []
 
 
 def test_safety_17_media_by_their_whole_name_only(tmp_path):
-    """An instance of a short name does not empty a library; what place makes, and what has the uuid in its name, goes."""
+    """An instance with a short name does not empty a library. Media that place made, and media with
+    the uuid in the name, are removed."""
     library = [
         qcow2(tmp_path / name) for name in ("debian-12.iso", "deb.iso", "deb-seed.iso", f"x-{UUID[:8]}-seed.iso", "deb-12345678-seed.iso")
     ]
@@ -296,7 +302,7 @@ def test_the_log_of_its_console(tmp_path):
 
 
 def test_a_file_that_somebody_has_locked_is_kept(tmp_path):
-    """As QEMU does on whichever host the guest runs."""
+    """QEMU does this on any host of the guest."""
     path = qcow2(tmp_path / "vm.qcow2")
     lock = f"import fcntl,sys; f=open({path!r},'r+b'); fcntl.lockf(f, fcntl.LOCK_EX); print('locked', flush=True); sys.stdin.read()"
     holder = subprocess.Popen([sys.executable, "-c", lock], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -309,7 +315,8 @@ def test_a_file_that_somebody_has_locked_is_kept(tmp_path):
 
 
 def test_what_it_was_when_it_was_looked_at(tmp_path):
-    """Another file that has got its name before it is removed is another's; so is one that is locked by then."""
+    """A file that got the name before the removal belongs to another owner; a file that is locked
+    by then stays too."""
     first, second = qcow2(tmp_path / "1"), qcow2(tmp_path / "2")
     with hypervisor(tmp_path, domain("vm", 7, disk(first) + disk(second, "vdb"))) as connection:
         candidates = _ownership.candidates_of(connection, _needs.texts_of(connection.lookupByName("vm")))
@@ -341,7 +348,7 @@ def test_what_was_made_here_is_undone_as_it_was_made(tmp_path):
 
 
 def test_the_lock_that_is_looked_for_is_the_one_that_qemu_takes(tmp_path):
-    """An open file description lock on one byte, of another process."""
+    """Hold an open file description lock on one byte, in another process."""
     path = qcow2(tmp_path / "vm.qcow2")
     script = (
         f"import fcntl,struct,sys\nf=open({path!r},'r+b')\n"
@@ -359,7 +366,7 @@ def test_the_lock_that_is_looked_for_is_the_one_that_qemu_takes(tmp_path):
 
 @pytest.mark.parametrize("by", ["disk", "stray image"])
 def test_what_this_user_must_not_read_libvirt_has_read(tmp_path, monkeypatch, by):
-    """A user in the group libvirt, and images that are root's."""
+    """The module runs as a user in the group libvirt, and the images belong to root."""
     (tmp_path / "mine").mkdir()
     base, mine = qcow2(tmp_path / "base.qcow2"), qcow2(tmp_path / "mine" / "vm.qcow2")
     clone = qcow2(tmp_path / "clone.qcow2", base)
@@ -415,7 +422,7 @@ def test_a_volume_that_a_domain_of_another_host_has_stays(tmp_path):
 )
 @pytest.mark.parametrize("lies_around", [False, True])
 def test_a_volume_behind_an_image_file_stays(tmp_path, name, lies_around):
-    """A clone that does not run has no lock and no watcher, so the storage would let the image go."""
+    """A clone that does not run has no lock and no watcher, so the storage would remove the image."""
     image, top = f"{UUID}-vda", qcow2(tmp_path / "clone.qcow2", name)
     other = domain("clone", 8) if lies_around else domain("clone", 8, disk(top))
     with hypervisor(tmp_path, domain("vm", 7, rbd(image)), other) as connection:

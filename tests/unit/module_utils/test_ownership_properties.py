@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Random hosts: nothing that any other domain needs is ever removed, and an unambiguous disk of its own is.
+"""Random hosts: a file that another domain needs is never removed, and an unambiguous disk of the
+instance is.
 
-The files are real, the domains, volumes and snapshots those of libvirt's test driver. What is needed is worked
-out from what was made, not from what is written in it.
+The files are real; the domains, volumes and snapshots come from libvirt's test driver. The expected
+result comes from the objects that the test made, not from their content.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ansible_collections.drover.compute.tests.unit.module_utils.test_ownership i
 
 FOLDERS = ("a", "b", "c")
 IMAGES = 4
-#: How one image names another that is behind it, and how a domain names an image.
+#: The ways to name a backing file in an image, and to name an image in a domain.
 NAMES = ("absolute", "relative", "json", "dotted", "file:", "by a link of its folder")
 USES = ("file", "by a link of its folder", "by a link", "by another name", "volume", "snapshot", "raw")
 
@@ -40,7 +41,8 @@ uses = st.lists(st.tuples(st.integers(0, IMAGES - 1), st.sampled_from(USES)), ma
 class World:
     """A host of these images and domains.
 
-    :param chosen: of each image its folder, the number of what it is backed by, and how that is named.
+    :param chosen: for each image its folder, the number of its backing file, and the way in which
+        it is named.
     """
 
     def __init__(self, root, chosen):
@@ -50,7 +52,7 @@ class World:
             (self.root / name).mkdir()
             os.symlink(self.root / name, self.root / f"link-{name}")
         for number, (folder, backing, how) in enumerate(chosen):
-            # Only what is there already, so that there are no rings.
+            # Only an earlier image can be the backing file, so there are no rings.
             backing = backing if backing is not None and backing < number else None
             self.behind.append(backing)
             self.paths.append(qcow2(self.root / folder / f"{number}.qcow2", self._named(folder, backing, how)))
@@ -73,7 +75,7 @@ class World:
         return str(self.root / f"link-{os.path.basename(folder)}" / name)
 
     def chain(self, number):
-        """An image and all behind it."""
+        """Return the numbers of an image and of all behind it."""
         found = set()
         while number is not None:
             found.add(number)
@@ -81,7 +83,7 @@ class World:
         return found
 
     def disk(self, number, how, letter):
-        """(the ``<disk>`` of a domain, that of a snapshot of it)."""
+        """Return (the ``<disk>`` of a domain, the ``<disk>`` of a snapshot of it)."""
         path, target = self.paths[number], f"vd{letter}"
         if how == "volume":
             return volume(os.path.basename(os.path.dirname(path)), os.path.basename(path), target), ""
@@ -108,7 +110,7 @@ def test_nothing_that_another_domain_needs_and_all_that_is_only_its_own(chosen, 
             parts = [world.disk(*use, letter) for use, letter in zip(each, "abc")]
             name, serial = ("vm", 7) if number == 0 else (f"other{number}", 10 + number)
             text = domain(name, serial, "".join(part for part, dummy in parts))
-            # The test driver does not start what has volumes in pools that are not there yet.
+            # The test driver does not start a domain with volumes in pools that do not exist yet.
             domains.append((text, "running" if runs and not any(how == "volume" for dummy, how in each) else "shutoff"))
             if any(part for dummy, part in parts):
                 snapshots.append((name, domain(name, serial, "".join(part for dummy, part in parts))))
@@ -129,7 +131,8 @@ def test_nothing_that_another_domain_needs_and_all_that_is_only_its_own(chosen, 
         assert not gone & needed, f"removed though needed: {sorted(gone & needed)}"
         assert not {world.behind[number] for number in range(len(chosen)) if number not in gone} & gone, "an image nearby lost its base"
         assert gone <= {number for number, dummy in mine}
-        # Only its own by one plain name, and nobody's base: then there is no doubt.
+        # Only this instance has it, by one plain name, and no image has it as its base: the case is
+        # clear.
         ambiguous = {number for each, dummy in others for number, how in each if how == "by another name"}
         plain = {
             number
@@ -138,7 +141,8 @@ def test_nothing_that_another_domain_needs_and_all_that_is_only_its_own(chosen, 
             and number not in world.behind
             and number not in needed | ambiguous
         }
-        # A relative name means another file from the folder of such a name: that is a doubt about every file.
+        # From the folder of such a name, a relative name means another file: this makes every file
+        # doubtful.
         doubtful = any(
             how in ("by a link", "by another name") and chosen[number][1] is not None and chosen[number][2] == "relative"
             for each, dummy in others

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A domain that moves gets the devices of the other host where it had those of this one."""
+"""A domain that moves gets devices of the other host in place of devices of this one."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def pair(address, there, interface=None, interface_there=None, live_migratable=F
 
 DEVICES = {
     "pci": [
-        # They change places.
+        # The two devices change places.
         pair("0000:3b:02.1", "0000:3b:02.2"),
         pair("0000:3b:02.2", "0000:3b:02.1"),
         pair("0000:81:00.0", "0001:af:1f.7"),
@@ -61,7 +61,7 @@ def test_each_device_is_replaced_and_all_else_stays():
     found = parse(passthrough.with_devices_there(TEXT, DEVICES))
     assert [each["address"] for each in parse_hostdevs(found)] == ["0000:3b:02.2", "0000:3b:02.1", NEW, "0001:af:1f.7"]
     assert [each.get("dev") for each in found.findall("devices/interface/source") if each.get("dev")] == ["ens9f1v0", "bond0"]
-    # Where the guest sees the device, and who binds its driver.
+    # The address of the device in the guest, and the value of managed.
     assert found.find("devices/hostdev/address").get("bus") == "0x06"
     assert [each.get("managed") for each in found.findall("devices/hostdev")] == ["yes", "no", None]
     assert "<drover:instance" in passthrough.with_devices_there(TEXT, DEVICES)

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What writes to a volume ends with the module that started it: the lock of the module has no other writer then."""
+"""A writer of a volume ends with the module that started it: then the lock of the module covers all
+writers."""
 
 from __future__ import annotations
 
@@ -14,7 +15,7 @@ import time
 
 import pytest
 
-#: It says its number, and writes for a long time.
+#: It writes its process id to a file, and runs for a long time.
 WRITER = "#!/bin/sh\necho $$ > {0}/new && mv {0}/new {0}/pid\nexec sleep 60\n"
 
 BLOCK = (

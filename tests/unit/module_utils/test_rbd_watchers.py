@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who has images of Ceph open: answers of ``rbd status`` as Ceph 16 gives them; tests/lab/test_ceph.py has the cluster itself."""
+"""Clients that have images of Ceph open: answers of ``rbd status`` in the form of Ceph 16;
+tests/lab/test_ceph.py has the cluster itself."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def test_of_another_cluster_or_pool_nothing_is_known(host, tmp_path, other):
 
 
 def test_a_cluster_that_does_not_answer_takes_no_longer_for_many_images(host, tmp_path, monkeypatch):
-    """The same call says if the dead host answers, and has 60 seconds for all."""
+    """The same call reports if the dead host answers, and has 60 seconds for all."""
     monkeypatch.setattr(_rbd_watchers, "PATIENCE", 0.5)
     (tmp_path / "rbd").write_text(f"#!/bin/sh\necho call >> {tmp_path}/calls\nexec sleep 60\n")
     assert _rbd_watchers.watched(host, [f"rbd:10.99.0.254:/vms/{number}" for number in range(32)]) == []

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Domains get the CPUs and cells of another host, and the guest sees no difference; what was bound by hand is refused."""
+"""Domains get the CPUs and cells of another host, and the guest sees no difference. A domain that
+was bound by hand is refused."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ PLACE = "<numatune><memory mode='strict' nodeset='0'/><memnode cellid='0' mode='
 PAGES = "<memoryBacking><hugepages><page size='2048' unit='KiB' nodeset='0'/></hugepages></memoryBacking>"
 PINNED = domain(TUNE + PLACE, CELL)
 
-#: What was claimed at the destination: CPUs 13 and 5 of cell 1.
+#: The claim at the destination: CPUs 13 and 5 of cell 1.
 THERE = {
     "cpuset": None,
     "vcpu_pins": {"0": [13], "1": [5]},
@@ -71,7 +72,8 @@ def test_what_nova_built_moves_to_other_cpus_and_cells(parts):
 
 
 def test_a_domain_says_no_more_of_its_host_than_before():
-    """Pinned by hand, without cells: libvirt refuses to let a running guest see some where it saw none."""
+    """Pinned by hand, without cells: libvirt refuses to show cells to a running guest that saw
+    none."""
     text = domain(TUNE)
     assert reasons(text, THERE) == []
     found = numa(rebound(text, THERE))
@@ -86,7 +88,7 @@ def test_one_that_floats_gets_the_shared_cpus_of_the_other_host_or_all_of_them()
     assert numa(rebound(text, {})) is None
     plain = domain("")
     assert rebound(plain, {}) is plain
-    # Its own cells are none of the host.
+    # The cells of the guest are not cells of the host.
     assert reasons(domain("", CELL), {}) == []
 
 

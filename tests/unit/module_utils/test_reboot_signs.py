@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a host needs a reboot, by what the tools of its system print; what cannot be told is never a no."""
+"""The need for a reboot of a host, from the output of the tools of its system; an unclear output is
+never a no."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import pytest
 
 from ansible_collections.drover.compute.plugins.module_utils import _reboot_signs as signs
 
-# What the programs print, with their exit status: dnf-plugins-core 4, dnf5 5, zypper 1.14.
+# The output of the programs, with their exit status: dnf-plugins-core 4, dnf5 5, zypper 1.14.
 DNF4_YES = """Core libraries or services have been updated since boot-up:
   * glibc
   * kernel
@@ -40,7 +41,7 @@ ZYPPER_NO = "No core libraries or services have been updated.\nReboot is probabl
 
 @pytest.fixture(name="system")
 def a_system(tmp_path, monkeypatch):
-    """A function that makes a system: its name, and what its programs print."""
+    """Return a function that makes a system: its name, and the output of its programs."""
     monkeypatch.setattr(signs, "FILES", (str(tmp_path / "reboot-required"), str(tmp_path / "reboot-needed")))
     monkeypatch.setattr(signs, "MAKERS", (str(tmp_path / "maker"),))
     monkeypatch.setattr(signs, "OS_RELEASE", str(tmp_path / "os-release"))
@@ -72,7 +73,8 @@ def said(status, output=""):
         (said(1, DNF4_YES_UNREGISTERED), True, "dbus-broker, glibc, linux-firmware, microcode_ctl, systemd ..."),
         (said(1, DNF5_LOADS), True, "kernel-core"),
         (said(0, DNF_NO), False, "finds nothing"),
-        # The status of every error of dnf is that of a yes, and one without the known words is no no either.
+        # Every error of dnf has the exit status of a yes, and an error without the known words is
+        # no no either.
         (said(1, DNF_NO_CACHE), None, "ended with status 1 (Error: Cache-only enabled but no cache for 'baseos')"),
         (said(1, ""), None, "ended with status 1"),
         (said(0, ""), None, "ended with status 0"),
@@ -121,7 +123,7 @@ def test_zypper(system, name, like, answer, needed):
 
 @pytest.mark.parametrize(("name", "like"), [("debian", ""), ("ubuntu", "debian")])
 def test_debian_and_ubuntu(system, name, like):
-    # Both tools are packages of Debian, and see no packages there.
+    # Debian has both tools as packages, and they see no packages there.
     here = system(name, like, dnf=said(0, DNF_NO), zypper=said(0, ZYPPER_NO))
     found = signs.of_system()
     assert found.needed is None and "unattended-upgrades" in found.message
@@ -159,7 +161,8 @@ def test_a_system_without_a_name(tmp_path, monkeypatch):
 
 @pytest.fixture(name="boot")
 def a_boot_folder(tmp_path, monkeypatch):
-    """A function that makes a host with kernels, of which one runs; booted: how many seconds ago, from the time of the files."""
+    """Return a function that makes a host with kernels; one of them runs. ``booted``: seconds since
+    the boot, counted from the time of the files."""
     monkeypatch.setattr(signs, "KERNELS", (str(tmp_path / "vmlinuz-*"), str(tmp_path / "modules/*/vmlinuz")))
     monkeypatch.setattr(signs, "STAT", str(tmp_path / "stat"))
 
@@ -173,7 +176,7 @@ def a_boot_folder(tmp_path, monkeypatch):
     return make
 
 
-# Running, installed besides it, the newer one.
+# The running kernel, and a newer one that is installed besides.
 NEWER = [
     ("6.1.0-9-amd64", ["6.1.0-28-amd64", "6.1.0-10-amd64"], "6.1.0-28-amd64"),
     ("6.1.0-28-amd64", ["6.12.41+deb13-amd64"], "6.12.41+deb13-amd64"),
@@ -215,7 +218,7 @@ def test_a_kernel_that_was_replaced_since_the_boot(boot):
 def test_a_kernel_that_is_not_there(boot):
     boot("6.1.0-28-amd64", "6.1.0-9-amd64")
     assert signs.of_kernel().needed is None
-    # An update may have removed the one that runs.
+    # An update may have removed the running kernel.
     folder = boot("6.1.0-28-amd64", "6.1.0-30-amd64")
     assert signs.of_kernel().needed is True
     (folder / "vmlinuz-6.1.0-30-amd64").unlink()

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which ssh libvirt runs for the checks of a move: libvirt is the real one, ssh notes its options and fails."""
+"""The ssh that libvirt runs for the checks of a move: libvirt is real, ssh records its options and
+fails."""
 
 from __future__ import annotations
 
@@ -30,7 +31,8 @@ def folder(tmp_path):
 
 @pytest.fixture
 def calls(tmp_path, folder, monkeypatch):
-    """What ssh is called with when a destination is connected to, by its URI."""
+    """Return a function that gives the arguments of ssh for a connection to a destination, by its
+    URI."""
     (tmp_path / "bin").mkdir()
     log = tmp_path / "log"
     program(tmp_path / "bin" / "ssh", log)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The lines of SSH's files: ours by their mark, and nobody else's; nothing but keys gets into them."""
+"""The lines of SSH's files: ours have a mark, and no others change; only keys are written."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_lines_come_and_go_and_others_stay():
     assert both == f"{BY_HAND}\nrestrict {ED25519} {trust.mark('kvm2')}\n{OTHER} {trust.mark('kvm3')}\n"
     assert trust.marked_hosts(both) == {"kvm2", "kvm3"}
     assert trust.updated(both, {"kvm3": [OTHER], "kvm2": [f"restrict {ED25519}"]}) == both
-    # A host of which nothing is known now keeps its lines.
+    # A host without known facts keeps its lines.
     changed = trust.updated(both, {"kvm2": [OTHER]})
     assert changed == f"{BY_HAND}\n{OTHER} {trust.mark('kvm3')}\n{OTHER} {trust.mark('kvm2')}\n"
     assert trust.updated(both, {"kvm2": [], "kvm3": [], "kvm4": []}) == f"{BY_HAND}\n"
@@ -125,7 +125,7 @@ def test_a_key_is_made_once_and_never_replaced(tmp_path):
     assert made.startswith("ssh-ed25519 ") and trust.own_key(folder) == (made, "")
     assert os.stat(missing).st_mode & 0o777 == 0o600
     assert (tmp_path / "id_ed25519.pub").read_text().strip() == f"{made} {trust.mark('kvm 1')}"
-    # The public half counts as the private key has it, and not as a file beside it says.
+    # The public key comes from the private key, not from the file beside it.
     (tmp_path / "id_ed25519.pub").write_text("nonsense")
     before = (tmp_path / "id_ed25519").read_bytes()
     assert trust.own_key(folder) == (made, "")
@@ -155,12 +155,13 @@ def test_one_sentence_for_each_reason():
     assert found == ["kvm3 cannot reach kvm1, kvm2: host key unknown.", "kvm3 cannot reach kvm4: no SSH key."]
 
 
-# -- the look without a connection ----------------------------------------------------------------
+# -- the check without a connection ---------------------------------------------------------------
 
 
 @pytest.fixture(name="home")
 def an_account_with_a_home_of_its_own(tmp_path, monkeypatch):
-    """An account whose SSH has only the files of this test; ssh itself expands the name of the home by the machine's list of accounts."""
+    """Return an account with only the files of this test for SSH; ssh itself takes the name of the
+    home from the machine's list of accounts."""
     folder = tmp_path / ".ssh"
     folder.mkdir()
     monkeypatch.setattr(trust, "account", lambda: ("root", str(tmp_path)))
@@ -238,7 +239,7 @@ def test_gssapi_counts_with_a_keytab(tmp_path, monkeypatch):
     assert reach._has_key({"gssapiauthentication": ["yes"]})
 
 
-# As libvirt 9.0 passes on the last line of OpenSSH 9.2.
+# libvirt 9.0's form of the last line of OpenSSH 9.2.
 SAID = "No SSH connection from kvm1 to libvirt at qemu+ssh://root@kvm2/system: Cannot recv data: {}: Connection reset by peer. Check with: virsh."
 
 
@@ -248,7 +249,7 @@ SAID = "No SSH connection from kvm1 to libvirt at qemu+ssh://root@kvm2/system: C
         (SAID.format("Host key verification failed."), reach.HOST_KEY),
         (SAID.format("root@kvm2: Permission denied (publickey)."), "its SSH refuses the key of "),
         ("libvirt at qemu+ssh://root@kvm2/system did not answer within 30 s.", "did not answer within 30 s"),
-        # libvirt's own refusal is none of SSH's.
+        # A refusal of libvirt itself is no refusal of SSH.
         ("libvirt refused: Failed to connect socket to '/run/libvirt/libvirt-sock': Permission denied.", "libvirt-sock"),
     ],
 )
