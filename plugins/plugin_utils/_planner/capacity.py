@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Capacity: how many more instances of a flavor fit, with all hosts and without the one whose loss costs most (N+1)."""
+"""The capacity of a fleet: the number of further instances of a flavor that fit, with all hosts and
+without the host that is the hardest to lose (N+1).
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,7 @@ def _plan(packing_state: PackingState, spec: RequestSpec, losses: _Losses | None
     new = packing_state.add([(MigrationCandidate(spec, -1),)])[0]
     counts, short = more(packing_state, new)
     in_cells = _in_cells(states, spec, counts)
-    # Where its cells or devices end before its room does.
+    # The cells or devices of these nodes run out before their other capacity.
     full = in_cells < counts
     counts = np.minimum(counts, in_cells)
     allowed = packing_state.masks[packing_state.kind[new]]
@@ -127,9 +129,10 @@ def more(packing_state: PackingState, new: int) -> tuple[IntArray, IntArray]:
 
 
 def unbearable_losses(fleet: FleetColumns, policy: Policy, instances: Iterable[InstanceAmounts]) -> list[str]:
-    """Return the hosts of which not all instances fit on the others, each lost alone, sorted.
+    """Return the names of the hosts that the other hosts cannot replace, sorted.
 
-    It answers for each host what worst_loss() answers for the worst one.
+    Each host is examined as if it alone were lost: the name is returned if its instances do not all
+    fit on the other hosts. worst_loss() answers the same question for the worst host only.
     """
     packing_state, _items = packing_state_of(HostStates(fleet), policy, ())
     if not packing_state.size:
@@ -139,31 +142,32 @@ def unbearable_losses(fleet: FleetColumns, policy: Policy, instances: Iterable[I
     return sorted((losses.name[host] for host in unsure if not losses.is_borne(host)), key=natural)
 
 
-#: So many hosts are examined; the bounds decide about the others.
+#: The number of hosts that are examined; the bounds decide about the others.
 EXAMINED = 16
-#: So many orders of the instances of a lost host are tried, with each fit.
+#: The number of orders of the instances of a lost host that are tried, with each fit.
 ORDERS = 3
-#: The keys that decide where an instance may go, beside its place.
+#: The keys of an instance that decide about its destinations, beside its node.
 _COMPARED = ("vcpus", "memory_mb", "disk_gb", "availability_zone", "flavor", "project", "user")
-#: Those of them that few instances have, and that are no simple values.
+#: More such keys. Few instances have them, and their values are not simple.
 _RARE = ("extra_specs", "image", "image_name", "image_id", "image_format", "required_traits", "required_pool_traits")
 
 
 def worst_loss(losses: _Losses, counts: IntArray, count_more: Callable[[], IntArray], new: int) -> HostLoss | None:
     """Find the host whose loss leaves the least capacity; None for an empty fleet.
 
-    The count after the loss of a host has a lower bound: what fitted on the host is gone, and each of its instances takes away no
-    more than its size. The hosts are examined from the lowest bound on, until the next bound is no lower than the least count.
+    The count after the loss of a host has a lower bound: the count of the host itself is lost, and
+    each of its instances takes away no more than its size. The hosts are examined from the lowest
+    bound on, until the next bound is no lower than the least count.
 
-    :param counts: how many more fit on each node now.
-    :param count_more: counts them again when the packing state has changed.
+    :param counts: the number of further instances that fit on each node now.
+    :param count_more: counts them again after a change of the packing state.
     :param new: the item that is counted.
     """
     if not losses.name:
         return None
     bounds = losses.bounds(counts, new)
     worst: tuple[int, str] | None = None
-    # Hosts that are not sure come first, then those with the lowest bound.
+    # First the hosts that may not be replaced, then the others from the lowest bound on.
     order = sorted(range(len(losses.name)), key=lambda host: (losses.sure[host], bounds[host], losses.name[host]))
     for number, host in enumerate(order):
         sure, bound = losses.sure[host], int(bounds[host])
@@ -180,9 +184,11 @@ def worst_loss(losses: _Losses, counts: IntArray, count_more: Callable[[], IntAr
 
 
 class _Losses:
-    """What is known of the loss of each host before any instance is placed, by the number of the host, whatever is counted.
+    """Facts about the loss of each host, by the number of the host. They hold for every item that
+    is counted.
 
-    name: of each host. sure: whether all its instances fit elsewhere in any case. impossible: whether one of them fits nowhere else.
+    name: the names of the hosts. sure: True for a host with instances that fit elsewhere in any
+    case. impossible: True for a host with an instance that fits nowhere else.
     """
 
     def __init__(self, packing_state: PackingState, instances: Iterable[InstanceAmounts]) -> None:
@@ -195,7 +201,7 @@ class _Losses:
             rows_of.setdefault((states.host[row], None), row)
             rows_of[states.host[row], states.node[row]] = row
         self._builder = CandidateBuilder(states, ())
-        #: How many nodes each host has.
+        #: The number of nodes of each host.
         self._nodes_of: IntArray = np.bincount(packing_state.host_of, minlength=len(self.name))
         #: The instances with a place, and their rows.
         self._instances: list[InstanceAmounts] = []
@@ -230,7 +236,8 @@ class _Losses:
         #: The numbers of instances, sorted by host.
         self._by_host = np.argsort(self._host_of, kind="stable")
         self._items = packing_state.add([(self._builder.candidate(each, (row,), ()),) for each, row in self._examples])
-        #: The ways to place the instances of a lost host elsewhere, for those that were examined: the same whatever is counted.
+        #: The ways to place the instances of a lost host elsewhere, for the hosts that were
+        #: examined. They hold for every item that is counted.
         self._placed: dict[int, list[Placed]] = {}
         self.sure = np.ones(len(self.name), dtype=np.bool_)
         self.impossible = np.zeros(len(self.name), dtype=np.bool_)
@@ -238,9 +245,10 @@ class _Losses:
             self._look_at_each(np.array(fewer))
 
     def _look_at_each(self, fewer: IntArray) -> None:
-        """Find out for each host whether its instances fit elsewhere in any case, or one of them in no case.
+        """Find out for each host if its instances fit elsewhere in any case, or if one of them fits
+        nowhere.
 
-        :param fewer: how many nodes the anti-affinity group of each instance takes away.
+        :param fewer: the number of nodes that the anti-affinity group of each instance takes away.
         """
         choices = np.zeros(len(self._kind_of), dtype=np.int64)
         by_kind = np.argsort(self._kind_of, kind="stable")
@@ -254,7 +262,8 @@ class _Losses:
             # Nothing has room but its own nodes.
             self.impossible[hosts[choices[of_kind] <= self._on_hosts(room)[hosts]]] = True
         elsewhere = choices - fewer - self._nodes_of[self._host_of]
-        # Each instance could have a node of its own, if those with the fewest choices choose first.
+        # Each instance can have a separate node if the instances with the fewest choices choose
+        # first.
         order = np.lexsort((elsewhere, self._host_of))
         hosts = self._host_of[order]
         before = np.arange(len(order)) - np.searchsorted(hosts, hosts)
@@ -267,7 +276,7 @@ class _Losses:
     def bounds(self, counts: IntArray, new: int) -> FloatArray:
         """Return a lower bound of the count after the loss of each host.
 
-        :param counts: how many more of an item fit on each node now.
+        :param counts: the number of further items that fit on each node now.
         :param new: the item.
         """
         found: FloatArray = counts.sum() - np.bincount(self.packing_state.host_of, weights=counts, minlength=len(self.name))
@@ -277,7 +286,7 @@ class _Losses:
         return found
 
     def _taken_by(self, group: GroupState) -> int:
-        """Return how many nodes no further member of an anti-affinity group may go to."""
+        """Return the number of nodes that no further member of an anti-affinity group may use."""
         return int(self._nodes_of[group.per_host.hosts_with(group.max_server_per_host)].sum())
 
     def _kind(self, instance: InstanceAmounts, cell: int, group: GroupState | None) -> tuple[object, ...]:
@@ -299,21 +308,23 @@ class _Losses:
         return max(int(harm), 1 if packing_state.groups[new] else 0)
 
     def _room(self, item: int) -> BoolArray | None:
-        """Return the nodes that could take an item now, wherever it is, without regard to its anti-affinity group; None where it is not known."""
+        """Return the nodes that have room for an item now, its own node included."""
         packing_state = self.packing_state
         if any(packing_state.need[item][number] for number in packing_state.provided):
             return None
         return packing_state.room_for(int(packing_state.kind[item]))
 
     def is_borne(self, host: int) -> bool:
-        """Tell whether the instances of a lost host can be placed."""
+        """Return True if the instances of a lost host can be placed."""
         if self.impossible[host]:
             return False
         with self.packing_state.closed(self._rows(host)):
             return next(self._ways(host), None) is not None
 
     def beside(self, host: int, count_more: Callable[[], IntArray]) -> int | None:
-        """Count how many more fit when the instances of a lost host are placed; None where they do not fit."""
+        """Count the further instances that fit after the instances of a lost host are placed; None
+        if these do not fit.
+        """
         if self.impossible[host]:
             return None
         packing_state = self.packing_state
@@ -332,9 +343,9 @@ class _Losses:
         return np.flatnonzero(self.packing_state.host_of == host)
 
     def _ways(self, host: int) -> Iterator[Placed]:
-        """Place the instances of a host that is closed in several ways, which differ; none where no way places them all.
+        """Yield different ways to place all instances of a closed host; no way if there is none.
 
-        At each of them the packing state is as before.
+        The packing state is unchanged when a way is yielded.
         """
         packing_state = self.packing_state
         first, end = np.searchsorted(self._host_of[self._by_host], (host, host + 1))

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Rules of all plans: where an instance may go at all, and which instances may make room."""
+"""Rules of all plans: the possible destinations of an instance, and the instances that may make
+room.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy i
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_fields import ServerGroupRequest
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
 
-#: No move goes to a host that these reject, even where the policy leaves them out: the claim would refuse it,
-#: or the instance would land on a host that is being emptied itself.
+#: No move goes to a host that these filters reject, even if the policy leaves them out: the claim
+#: would refuse it, or the instance would land on a host that is being emptied itself.
 NEEDED_FILTERS = (
     "ComputeFilter",
     "CoreFilter",
@@ -31,7 +33,7 @@ NEEDED_FILTERS = (
 
 
 class CandidateBuilder:
-    """Makes migration candidates; those with the same limits share them.
+    """A maker of migration candidates; candidates with equal limits share them.
 
     :param sources: rows of the nodes to be emptied.
     """
@@ -46,7 +48,7 @@ class CandidateBuilder:
     def candidate(self, instance: InstanceAmounts, sources: Sequence[int] | None, excluded: Iterable[str]) -> MigrationCandidate:
         """Make the candidate of an instance.
 
-        :param sources: rows that it may be on; None for any.
+        :param sources: rows of the nodes that it may be on; None for any.
         :param excluded: nodes (names or provider uuids) that it must not go to.
         """
         states = self._states
@@ -87,7 +89,7 @@ class CandidateBuilder:
         return self._common[key]
 
     def _group(self, name: str | None) -> ServerGroupRequest | None:
-        """Return the request for a server group; None for one that is not there."""
+        """Return the request for a server group; None if the group does not exist."""
         if not name:
             return None
         if name not in self._groups:
@@ -98,8 +100,9 @@ class CandidateBuilder:
 def may_step_aside(states: HostStates, others: Iterable[PlannedInstance] | None, names: Collection[str] = ()) -> list[PlannedInstance]:
     """Return the instances that may move to make room, sorted.
 
-    Left out are those of down or disabled hosts and of the hosts in ``names``, those that cannot move, those that have NUMA cells,
-    and those that share their host with an affinity group.
+    Instances of down or disabled hosts and of the hosts in ``names`` are left out, and so are
+    instances that cannot move, instances with NUMA cells, and instances that share their host with
+    an affinity group.
     """
     found = []
     for each in others or ():
@@ -117,7 +120,7 @@ def may_step_aside(states: HostStates, others: Iterable[PlannedInstance] | None,
 
 
 def packing_state_of(states: HostStates, policy: Policy, instances: Iterable[PlannedInstance]) -> tuple[PackingState, list[int]]:
-    """Make a PackingState with each instance as an item of its own; return it and the items."""
+    """Make a PackingState with a separate item for each instance; return it and the items."""
     packing_state = PackingState(states, policy.requiring(NEEDED_FILTERS))
     builder = CandidateBuilder(states, ())
     found = sorted(instances, key=lambda each: (each["name"], each["uuid"]))

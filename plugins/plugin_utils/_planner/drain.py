@@ -46,27 +46,30 @@ def plan_drain(
     solver_seconds: float = 0,
     closed: Collection[str] = (),
 ) -> DrainPlan:
-    """Plan a destination for every instance of one host or several that can move, and say why the others cannot.
+    """Plan a destination for each instance of one or several hosts that can move, and give a reason
+    for each that cannot.
 
-    All instances are placed as one problem: first as the scheduler's host filters and weighers would, the largest first; if one has
-    no destination then, by several orders and fits; then with up to ``extra_moves`` moves of other hosts' instances; then by an
-    exact model, if highspy is installed. The same input gives the same plan, unless the time limit of the exact model is reached.
+    All instances are placed as one problem. The first method chooses destinations with the
+    scheduler's host filters and weighers, the largest instance first. If an instance has no
+    destination then, several orders and fits follow; then up to ``extra_moves`` moves of other
+    hosts' instances; then an exact model, if highspy is installed. The same input gives the same
+    plan, unless the time limit of the exact model is reached.
 
     - The hosts themselves, ``closed`` ones, other cells (N9.2) and hosts that are disabled or down are never destinations.
     - An instance counts at its source as long as it may be there.
     - Members of an anti-affinity group are never together, not even for a moment.
-    - Members of an affinity group go to one host, one after the other. If one of them cannot move, they all stay. Those of other
-      hosts never make room.
+    - Members of an affinity group go to one host, one after the other. If one of them cannot move,
+      they all stay. Affinity groups of other hosts never make room.
     - An instance that cannot move does not keep the others from moving.
 
     :param fleet: all compute nodes; with traits where instances have required_traits.
-    :param instances: those of the hosts to empty.
+    :param instances: the instances of the hosts to empty.
     :param host: the host to empty, with all its compute nodes; or several.
     :param others: the instances of all other hosts; without them there are no extra moves and no proofs.
-    :param extra_moves: most moves of other hosts' instances.
+    :param extra_moves: the maximum of moves of other hosts' instances.
     :param solver_seconds: time limit of the exact model.
-    :param closed: hosts that are left alone: nothing goes there, and nothing leaves them.
-    :raises PlanError: the store does not know the host, or a limit is no number >= 1.
+    :param closed: hosts that are left alone: no instance goes to them or leaves them.
+    :raises PlanError: the store does not know the host, or a limit is not a number >= 1.
     """
     bandwidth = _bandwidth(limits)
     states = HostStates(fleet)
@@ -119,7 +122,7 @@ def plan_drain(
 
 
 def _bandwidth(limits: MoveLimits | None) -> float | None:
-    """Check the limits; return the bandwidth among them, MiB per second."""
+    """Check the limits; return the bandwidth limit in MiB per second."""
     limits = limits or {}
     check_keys("A drain", limits, LIMITS, "limit", PlanError)
     for key, value in limits.items():
@@ -146,7 +149,9 @@ def _units(
     known: Mapping[str, PlannedInstance],
     unmovable: list[UnmovableInstance],
 ) -> list[Unit]:
-    """Group the candidates that go together; those of affinity groups with an unmovable member become unmovable."""
+    """Group the candidates that go together; candidates of an affinity group with an unmovable
+    member become unmovable.
+    """
     held: dict[str, str] = {}
     for each in unmovable:
         name = known[each["uuid"]].get("server_group")
@@ -176,7 +181,9 @@ def _proof(solution: Solution) -> str | None:
 def _moves(
     states: HostStates, solution: Solution, known: Mapping[str, PlannedInstance], bandwidth: float | None, names: Sequence[str]
 ) -> list[DrainMove]:
-    """Return the moves of a solution: first those that make room, then those off the hosts by priority."""
+    """Return the moves of a solution: first the moves that make room, then the moves off the hosts
+    by priority.
+    """
     taken = _taken(states, solution)
     extra = {candidate.spec.key for candidate, _row in solution.steps}
     leaving = sorted(solution.places, key=lambda place: -_priority(known[place[0].spec.key]))
@@ -193,7 +200,9 @@ def _moves(
 
 
 def _taken(states: HostStates, solution: Solution) -> dict[str, Allocations]:
-    """Return what instances take at their destinations, by uuid: those whose node may choose between providers."""
+    """Return the allocations at the destinations, by uuid, of instances with a node that can choose
+    between providers.
+    """
     if not states.choosing:
         return {}
     done = solution.carry_out(states)

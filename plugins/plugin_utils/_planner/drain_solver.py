@@ -19,9 +19,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_
 
 #: The method of a plan with the destinations that the scheduler would choose.
 AS_WEIGHED = "as the policy weighs"
-#: How often host filters that fits() does not keep may reject a plan before the search ends.
+#: The number of plans that a host filter which fits() does not check may reject before the search
+#: ends.
 OBJECTIONS = 25
-#: What undoes a change of host states: (HostStates.consume or release, row, spec).
+#: The call that undoes a change of host states: (HostStates.consume or release, row, spec).
 Undo = tuple[Callable[[int, RequestSpec], object], int, RequestSpec]
 
 
@@ -33,22 +34,22 @@ class Solution:
     stuck: list[Unit]
     #: Moves of other hosts' instances, in their order.
     steps: list[Place] = field(default_factory=list)
-    #: How it was found, in words.
+    #: The method that found it, in words.
     method: str = ""
     #: The proof that no allowed moves would place all units, in words.
     certificate: str | None = None
-    #: Units that fit nowhere, even if all candidates for a move had left.
+    #: Units that fit nowhere, even if all candidates for a move leave.
     impossible: list[Unit] = field(default_factory=list)
-    #: What may still find a plan or a proof, as a sentence.
+    #: A sentence about further ways to find a plan or a proof.
     hint: str | None = None
 
     @property
     def missing(self) -> int:
-        """How many candidates have no destination."""
+        """The number of candidates without a destination."""
         return sum(len(unit.candidates) for unit in self.stuck)
 
     def carry_out(self, states: HostStates) -> list[Undo]:
-        """Carry it out in memory; return what undoes it."""
+        """Carry it out in memory; return the calls that undo it."""
         done: list[Undo] = []
         for candidate, row in self.steps:
             states.consume(row, candidate.spec)
@@ -64,7 +65,8 @@ class DrainSolver:
     """The search for one drain.
 
     :param units: to be placed.
-    :param find_others: returns the candidates that may move to make room; called once, where the destinations by weight do not suffice.
+    :param find_others: returns the candidates that may move to make room; it is called once, if the
+        destinations by weight do not suffice.
     :param complete: whether these are all instances that may move; only then there are proofs.
     """
 
@@ -80,7 +82,7 @@ class DrainSolver:
         self.units = sorted(units, key=by_memory)
         self.complete = complete
         self._find_others = find_others
-        #: Of the packing state: the units, and the candidates that may make room.
+        #: Items of the packing state: the units, and the candidates that may make room.
         self.items: list[int] = []
         self.others: list[int] = []
 
@@ -95,8 +97,8 @@ class DrainSolver:
     def solve(self, extra_moves: int, solver_seconds: float) -> Solution:
         """Place all units, or as many as any method can, with a proof or a hint about the rest.
 
-        :param extra_moves: most moves of other hosts' instances.
-        :param solver_seconds: time limit of the exact model; 0 for none of it.
+        :param extra_moves: the maximum of moves of other hosts' instances.
+        :param solver_seconds: time limit of the exact model; 0 to leave it out.
         """
         places, stuck = greedy.weighed_attempt(self.states, self.units, self.policy)
         first = Solution(places, stuck, method=AS_WEIGHED)
@@ -110,7 +112,7 @@ class DrainSolver:
         shortage = infeasibility.find_shortage(self.packing_state, self.items, self.others) if sure else None
         hopeless = shortage is not None or infeasibility.find_shortage(self.packing_state, self.items, []) is not None
         if not hopeless and all(self.packing_state.fits(item).any() for item in self.items):
-            # The others may not be needed: items that are already placed change places.
+            # Moves of others may be unnecessary: items that are already placed change places.
             found = self._checked(lambda: relocation_search.make_room(self.packing_state, self.items, [], 0))
             best = _better(found, best)
             if not best.stuck:
@@ -180,7 +182,9 @@ class DrainSolver:
         return refused
 
     def _in_turn(self, placed: Placed) -> list[tuple[int, int]]:
-        """Return [(item, row)] in the order of the moves, which is that of placing where nodes choose between providers."""
+        """Return [(item, row)] in the order of the moves. It is the order of placing if nodes
+        choose between providers.
+        """
         return list(placed.items()) if self.states.choosing else sorted(placed.items())
 
     def _solution(self, placed: Placed, stuck: Iterable[int], steps: Iterable[Step], method: str) -> Solution:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which instances of a dead host can be started on other hosts, and on which."""
+"""The instances of a dead host that other hosts can start, and their destinations."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy i
 #: States of a domain that ran when its host died: its memory is lost, and the instance is started.
 RAN = ("running", "blocked", "paused", "pmsuspended", "nostate")
 
-#: Why a host is excluded that does not see all disks of an instance.
+#: The reason to exclude a host that does not see all disks of an instance.
 BLIND = "does not see all of its storage"
 
 
 def files_of(disks: Iterable[Disk]) -> list[str]:
-    """Return the files and block devices that a host must have to start a domain with these disks."""
+    """Return the files and block devices that a host needs to start a domain with these disks."""
     return [source for disk in disks if (source := disk.get("source")) and disk.get("type") in ("file", "block", "dir")]
 
 
 def images_of(disks: Iterable[Disk], node: NodeStorage, there: NodeStorage) -> list[dict[str, Any]]:
-    """Return what the destination must find unchanged, as the module _domain_restart takes it.
+    """Return the images that the destination must find unchanged, in the form that the module
+    _domain_restart takes.
 
     :param node: the storage of the source.
     :param there: the storage of the destination.
@@ -59,7 +60,7 @@ def _is_same(path: str, node: NodeStorage, there: NodeStorage) -> bool:
 
 
 def why_lost(instance: EvacuatedInstance, node: NodeStorage) -> str | None:
-    """Return why no other host can start an instance, None if one may.
+    """Return why no other host can start an instance, None if a host can.
 
     :param node: the storage of the source.
     """
@@ -88,7 +89,7 @@ def blind_nodes(instance: PlannedInstance, node: NodeStorage, nodes: Mapping[str
     """Return the nodes (provider uuids) that do not see all storage of an instance.
 
     :param node: the storage of the source.
-    :param nodes: that of all nodes, by provider uuid.
+    :param nodes: the storage of all nodes, by provider uuid.
     """
     needs = [
         (disk, storage_identity.of_disk(disk, node)) for disk in instance["disks"] if disk.get("source") and disk.get("type") != "network"
@@ -97,7 +98,9 @@ def blind_nodes(instance: PlannedInstance, node: NodeStorage, nodes: Mapping[str
 
 
 def as_shut_off(instances: Iterable[PlannedInstance]) -> list[PlannedInstance]:
-    """Return instances as their host leaves them that died: none of them runs, and only why_lost() decides whether it can be elsewhere."""
+    """Return the instances as a dead host leaves them: none of them runs, and only why_lost()
+    decides if another host can start one.
+    """
     return [
         {
             **each,
@@ -126,9 +129,9 @@ def plan_evacuation(
 ) -> tuple[list[DrainMove], list[StayingInstance]]:
     """Plan destinations for instances of a dead host; return the moves by name, and the instances without a destination.
 
-    :param instances: those that other hosts may start, all of one priority.
+    :param instances: the instances that other hosts may start, all of one priority.
     :param nodes: the storage of all nodes, by provider uuid.
-    :param excluded: {instance uuid: {provider where its start failed: why}}.
+    :param excluded: {instance uuid: {provider on which its start failed: the reason}}.
     """
     own = {each["node"]: each for each in nodes.values() if each["host"] == host}
     barred: dict[str, Collection[str]] = {

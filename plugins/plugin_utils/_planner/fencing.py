@@ -1,10 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What to do about a host that does not answer (rules S2 and S3).
+"""The decision about a host that does not answer (rules S2 and S3).
 
-The gentle steps come first: look from several places, restart its libvirt, wait, and only then cut its power. Afterwards the power
-driver must confirm that the host is off (rule S1).
+The gentle steps come first: check the host from several places, restart its libvirt and wait. The
+last step cuts its power. Afterwards the power driver must confirm that the host is off (rule S1).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, refuse_unknown_rules
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import host_answer
 
-#: What to do next.
+#: The next step.
 NOTHING, SOFT_FENCE, WAIT, HARD_FENCE, WORD, RESTART = "nothing", "soft_fence", "wait", "hard_fence", "word", "restart"
 
 #: The rules that prevent fencing or an evacuation as a whole, see decide().
@@ -33,13 +33,15 @@ RULES = (
     "too_early",
     "quiet_time",
 )
-#: The rule that prevents single restarts, see conductor.dead_host: an instance may be on any host that was not read.
+#: The rule that prevents single restarts, see conductor.dead_host: an instance may be on a host
+#: that was not read.
 UNREAD_HOSTS = "unread_hosts"
-#: Another one: it is not known which image has the newest data of an instance, as its host died when a disk of it was changed.
+#: Another such rule: the host died during a change of a disk of the instance, so the image with the
+#: newest data is unknown.
 OPEN_DISK_CHANGE = "open_disk_change"
-#: The rules that an operator can lift, each by its name (rule S13).
+#: The names of the rules that an operator can lift (rule S13).
 LIFTABLE = (*RULES, UNREAD_HOSTS, OPEN_DISK_CHANGE)
-#: Why a host that answers lets nobody in -> (how it answers, what to do about that).
+#: Reasons why a host answers but refuses the login -> (how it answers, the remedy).
 REFUSALS = {
     host_answer.BY_LOGIN: ("refuses the login", "Correct the user or the keys"),
     host_answer.BY_KEY: (
@@ -59,13 +61,15 @@ REFUSALS = {
         "See to it from its console: whether its disk is full, and whether privilege escalation (become) works",
     ),
 }
-#: A rule that applies, what to do then, and why.
+#: A rule that applies, the next step, and the reason.
 Objection = tuple[str, str, str]
 
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """Times in seconds. As in oVirt: 300 s after a start, 180 s between fencings, half of the fleet."""
+    """Times in seconds. The defaults are those of oVirt: 300 s after a start, 180 s between
+    fencings, half of the fleet.
+    """
 
     down_seconds: int = 60
     start_seconds: int = 300
@@ -74,9 +78,9 @@ class Limits:
 
     @classmethod
     def of_options(cls, options: Mapping[str, Any]) -> Limits:
-        """Read them from a mapping with an option for each.
+        """Read the limits from a mapping with an option for each.
 
-        :raises DroverError: one is negative.
+        :raises DroverError: a limit is negative.
         """
         for each in dataclasses.fields(cls):
             if options[each.name] < 0:
@@ -86,34 +90,35 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True)
 class Evidence:
-    """What is known of a host whose libvirt does not answer."""
+    """The known facts about a host with a libvirt that does not answer."""
 
     host: str
-    #: It answers the controller over SSH.
+    #: True if it answers the controller over SSH.
     ssh: bool = False
-    #: It answers over SSH or TCP but lets nobody in, so its libvirt may run.
+    #: True if it answers over SSH or TCP but refuses the login; its libvirt may run.
     refused: bool = False
-    #: Why, as in REFUSALS.
+    #: The reason of the refusal, a key of REFUSALS.
     refusal: str = host_answer.BY_LOGIN
-    #: The message of SSH, where that is known neither as an answer nor as silence.
+    #: The message of SSH, if it is not known to mean an answer or silence.
     unclear: str = ""
-    #: {another hypervisor: whether the host answers it; None where it could not be asked}.
+    #: {another hypervisor: True if the host answers it; None if that hypervisor could not try}.
     peers: Mapping[str, bool | None] = dataclasses.field(default_factory=dict)
-    #: active (a peer sees its disks locked), silent or unknown.
+    #: active (a peer sees locks on its disks), silent or unknown.
     storage: str = "unknown"
-    #: on, off or unknown, as its driver reports; none where no driver can tell.
+    #: on, off or unknown, from its power driver; none if no driver can tell.
     power: str = "none"
-    #: A person says that it is off.
+    #: True if a person says that it is off.
     said: bool = False
-    #: This run has restarted its libvirt, which still does not answer.
+    #: True if this run has restarted its libvirt, which still does not answer.
     soft_fenced: bool = False
     maintenance: bool = False
-    #: How many hosts of the fleet are not in maintenance, and how many of these are down, this one included.
+    #: The number of hosts of the fleet that are not in maintenance, and the number of these that
+    #: are down, with this one.
     hosts: int = 3
     down: int = 1
     #: Seconds since it was last seen up; None if it never was.
     unseen: float | None = None
-    #: Seconds since the controller started; None where that is not known.
+    #: Seconds since the controller started; None if unknown.
     started: float | None = None
     #: Seconds since the last host of the fleet was fenced; None if none was.
     fenced: float | None = None
@@ -121,7 +126,7 @@ class Evidence:
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """What to do, the rule that prevents more (or None), and a sentence for the operator."""
+    """The next step, the rule that prevents more (or None), and a sentence for the operator."""
 
     act: str
     rule: str | None
@@ -139,7 +144,7 @@ def rules_lifted(names: Iterable[str]) -> set[str]:
 
 
 def decide(evidence: Evidence, limits: Limits = Limits(), lifted: Collection[str] = ()) -> Decision:
-    """Decide what to do next about a host whose libvirt does not answer.
+    """Decide the next step for a host with a libvirt that does not answer.
 
     :param lifted: the rules of LIFTABLE that the operator lifts.
     """
@@ -171,7 +176,7 @@ def decide(evidence: Evidence, limits: Limits = Limits(), lifted: Collection[str
         return Decision(
             SOFT_FENCE, None, f"{host} answers over SSH, only its libvirt does not: libvirt is restarted there, and its instances run on."
         )
-    # These hold for a fence of its storage too, which needs no driver.
+    # These rules hold also for a fence of its storage, which needs no driver.
     held_back = _first([*_lives(evidence, reached), *_not_now(evidence, limits)], lifted)
     if held_back is not None:
         return held_back
@@ -192,7 +197,9 @@ def _first(rules: Iterable[Objection], lifted: Collection[str]) -> Decision | No
 
 
 def _says_on(evidence: Evidence) -> Iterator[Objection]:
-    """Object where the person and the power driver disagree: the person may have switched off another machine."""
+    """Object if the power driver contradicts the person, who may have switched off another
+    machine.
+    """
     if evidence.power == "on":
         yield (
             "driver_says_on",
@@ -203,7 +210,7 @@ def _says_on(evidence: Evidence) -> Iterator[Objection]:
 
 
 def _unclear(evidence: Evidence) -> Iterator[Objection]:
-    """Object where a message is not known to mean silence: the host may live."""
+    """Object if a message is not known to mean silence: the host may live."""
     if evidence.unclear:
         yield (
             "unclear_answer",
@@ -214,7 +221,7 @@ def _unclear(evidence: Evidence) -> Iterator[Objection]:
 
 
 def _in_use(evidence: Evidence) -> Iterator[Objection]:
-    """Object where a peer sees locks on its disks, the strongest sign that its guests run."""
+    """Object if a peer sees locks on its disks, the strongest sign that its guests run."""
     if evidence.storage == "active":
         yield (
             "storage_active",
@@ -226,7 +233,7 @@ def _in_use(evidence: Evidence) -> Iterator[Objection]:
 
 
 def _lives(evidence: Evidence, reached: Sequence[str]) -> Iterator[Objection]:
-    """Object where the host may live, the strongest sign first.
+    """Object if the host may live, the strongest sign first.
 
     :param reached: the peers that it answers.
     """
@@ -258,17 +265,17 @@ def _lives(evidence: Evidence, reached: Sequence[str]) -> Iterator[Objection]:
 
 
 def words_of(host: str) -> str:
-    """Return the words with which a person says that a host is off."""
+    """Return the sentence with which a person confirms that a host is off."""
     return f"{host} is powered off"
 
 
 def say_so(host: str) -> str:
-    """Say how a person says that a host is off."""
+    """Return the instruction to confirm that a host is off."""
     return f"Once you have seen that it is off, say so: -e 'drover_host_is_off=\"{words_of(host)}\"'"
 
 
 def refused_how(refusal: str) -> str:
-    """Say how a host answers that lets nobody in."""
+    """Return a clause about the refusal of the login by a host that answers."""
     return _refusal(refusal)[0]
 
 

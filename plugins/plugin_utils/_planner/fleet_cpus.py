@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which hosts share a CPU, what all of them have, and which hosts lack something of the CPU that is kept."""
+"""The hosts that share a CPU, its common features, and the hosts that lack features of the recorded
+CPU.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +12,15 @@ from collections.abc import Collection, Mapping, Sequence
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError, some
 from ansible_collections.drover.compute.plugins.plugin_utils._records.fleet_cpus import FleetCpu, Group, HostModel
 
-#: What changes a CPU that is kept.
+#: The command that changes the recorded CPU.
 RENEW = "ansible-playbook drover.compute.fleet_cpu -e drover_fleet_cpu_renew=true"
 
 
 def members(group: Group, models: Sequence[HostModel]) -> list[HostModel]:
     """Return the nodes of a group.
 
-    :raises DroverError: a node may be one of them, and libvirt of its host has not said what it can give.
+    :raises DroverError: a node may belong to the group, but its libvirt has not reported the CPU
+        for guests.
     """
     untold = sorted({each["host"] for each in models if each["group"] is None and (each["cell"], each["arch"]) == (group.cell, group.arch)})
     if untold:
@@ -29,7 +32,9 @@ def members(group: Group, models: Sequence[HostModel]) -> list[HostModel]:
 
 
 def oldest(nodes: Sequence[HostModel]) -> list[HostModel]:
-    """Return the nodes with the oldest QEMU, each of which may be asked for the CPU of all: what it knows the others know too."""
+    """Return the nodes with the oldest QEMU. Any of them can compute the CPU of all nodes, because
+    the other nodes know each feature that it knows.
+    """
     least = min(each["hypervisor_version"] for each in nodes)
     return [each for each in nodes if each["hypervisor_version"] == least]
 
@@ -51,16 +56,16 @@ def lacking(kept: Mapping[Group, FleetCpu], models: Sequence[HostModel]) -> dict
 
 
 def lacks(kept: FleetCpu, features: Collection[str]) -> tuple[str, ...]:
-    """Return the features of a CPU that are not among those of a host."""
+    """Return the features of a CPU that a host does not have."""
     return tuple(sorted(set(kept["cpu"]["features"]).difference(features)))
 
 
 def what(kept: FleetCpu, missing: Sequence[str]) -> str:
-    """Say what a host lacks, as the end of a sentence about it."""
+    """Return the features that a host lacks, as the end of a sentence about it."""
     return f"lacks {some(missing)} of the CPU of the fleet ({kept['cpu']['model']})"
 
 
-#: What to do about it.
+#: The remedy for missing features.
 REMEDY = (
     "Bring firmware, QEMU and libvirt there up to date; or make a CPU that this host can run too, for new instances: "
     f"{RENEW}; or keep instances with cpu: fleet off it"

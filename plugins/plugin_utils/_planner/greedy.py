@@ -16,7 +16,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy i
 
 
 def weighed_attempt(states: HostStates, units: Iterable[Unit], policy: Policy) -> tuple[list[Place], list[Unit]]:
-    """Find the destinations that the policy's weighers prefer, the largest memory first; the host states are as before afterwards.
+    """Find the destinations that the policy's weighers prefer, the largest memory first; afterwards
+    the host states are unchanged.
 
     :returns: the destinations in the order of placing, and the units without one.
     """
@@ -56,9 +57,11 @@ def _release(states: HostStates, places: Sequence[Place]) -> None:
 
 
 def leave(states: HostStates, unit: Unit) -> list[MigrationCandidate]:
-    """Take the candidates of an affinity group off their source, in memory; return those that were there.
+    """Take the candidates of an affinity group off their source, in memory; return the candidates
+    that were on their source.
 
-    There they would keep each other from leaving. All other candidates count at their source as long as they may be there.
+    On the source they would keep each other from leaving. All other candidates count at their
+    source as long as they may be there.
     """
     left = [candidate for candidate in unit.candidates if candidate.source in states.where(candidate.spec.key)]
     for candidate in left:
@@ -79,7 +82,9 @@ def is_affinity(states: HostStates, candidate: MigrationCandidate) -> bool:
 
 
 def _place(states: HostStates, unit: Unit, policy: Policy, request_classes: _RequestClasses) -> list[Place] | None:
-    """Find destinations for a whole unit and consume them; None, and nothing is consumed, where there are none."""
+    """Find and consume destinations for a whole unit; return None and consume nothing if there are
+    none.
+    """
     if not unit.together and not is_affinity(states, unit.candidates[0]):
         candidate = unit.candidates[0]
         ranking = Ranking(states, candidate.spec, policy, request_class=request_classes.of(candidate), detail=False)

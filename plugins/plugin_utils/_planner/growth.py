@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""When a fleet is full: a line through what was used on the last days (least squares). Data in, data out."""
+"""The day on which a fleet is full: a line through the use of the last days (least squares). Data
+in, data out.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +12,17 @@ from collections.abc import Iterable
 from ansible_collections.drover.compute.plugins.plugin_utils._arrays import np
 from ansible_collections.drover.compute.plugins.plugin_utils._records.history import DayTotal, Growth
 
-#: The line is drawn through so many days, and through no fewer than the second number.
+#: The number of days for the line, and the least number of them.
 DAYS, LEAST = 60, 7
-#: What is farther away than this is not said.
+#: Days; a later day is not reported.
 FARTHEST = 730
 
 
 def find(history: Iterable[DayTotal], today: int) -> list[Growth]:
-    """Tell when resource classes are full, the first one first; without those that do not grow, or not soon enough.
+    """Return the days until resource classes are full, the earliest first; a class that does not
+    grow, or not soon enough, is left out.
 
-    :param history: of which the last DAYS days count.
+    :param history: the totals of days; the last DAYS days count.
     """
     points_of: dict[tuple[str, str], list[DayTotal]] = {}
     for each in history:
@@ -28,7 +31,7 @@ def find(history: Iterable[DayTotal], today: int) -> list[Growth]:
     found: list[Growth] = []
     for (zone, name), points in points_of.items():
         points.sort()
-        # What was long ago does not say how full it is now.
+        # Old totals do not show the use of today.
         if len(points) < LEAST or today - points[-1].day > LEAST or points[-1].capacity <= 0:
             continue
         per_day, at_today = _line(points, today)
@@ -50,7 +53,7 @@ def find(history: Iterable[DayTotal], today: int) -> list[Growth]:
 
 
 def _line(points: list[DayTotal], today: int) -> tuple[float, float]:
-    """Return what the line grows by each day, and its height today."""
+    """Return the growth of the line in each day, and its height today."""
     days = np.array([each.day - today for each in points], dtype=np.float64)
     used = np.array([each.used for each in points], dtype=np.float64)
     offset = days - days.mean()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether a host answers, from the result of a task on it and of a TCP connection to it.
+"""The decision if a host answers, from the result of a task on it and from a TCP connection to it.
 
 Any reaction is an answer: a refused login, a closed port, a dropped connection. Only messages that are known to mean silence count
 as silence; the meaning of all others is unclear.
@@ -14,19 +14,21 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-#: The host accepts the login; it answers but refuses it; it is silent; its state is unclear.
+#: The host accepts the login; it answers but refuses the login; it is silent; its state is unclear.
 LOGIN, REFUSED, SILENT, UNCLEAR = "login", "refused", "silent", "unclear"
-#: It did not answer before the time limit of the task. Only TCP can show what that means.
+#: It did not answer before the time limit of the task. Only TCP can clear up this state.
 LATE = "late"
-#: Why nobody is let in by a host that answers: it refuses the login; its key is not known here; its SSH port is closed; its SSH server
-#: takes the connection and goes no further; it lets in and can run nothing. See fencing.REFUSALS.
+#: Reasons why a host answers but lets no user in: it refuses the login; its key is unknown here;
+#: its SSH port is closed; its SSH server accepts the connection and does nothing more; it accepts
+#: the login but cannot run anything. See fencing.REFUSALS.
 BY_LOGIN, BY_KEY, BY_PORT, BY_SERVER, BY_SYSTEM = "login", "host_key", "port", "server", "system"
 
 _SILENCE = "(?:Connection timed out|Operation timed out|No route to host|Network is unreachable|Host is (?:down|unreachable))"
 _REFUSAL = "(?:Connection refused|Connection reset)"
 #: The connection leads through another host or a program, and messages about a connection are about that one.
 _PROXY = r"UNKNOWN port 65535|stdio forwarding failed|channel \d+: open failed|proxy dialer did not pass back a connection"
-#: (pattern, meaning, why nobody is let in) of messages of OpenSSH and of the usual programs for its ProxyCommand; the first match counts.
+#: (pattern, meaning, reason of a refusal) of messages of OpenSSH and of the usual programs for its
+#: ProxyCommand; the first match counts.
 _WORDS: list[tuple[str, str, str]] = [
     # Messages of the last proxy about the host itself.
     (rf"channel \d+: open failed: connect failed: {_SILENCE}", SILENT, ""),
@@ -40,7 +42,8 @@ _WORDS: list[tuple[str, str, str]] = [
     (r"UNKNOWN port 65535|stdio forwarding failed", UNCLEAR, ""),
     (r"Connection closed by (?!remote host)\S+ port \d+", REFUSED, BY_SERVER),
     (r"kex_exchange_identification: Connection closed by remote host", UNCLEAR, ""),
-    # The host itself. It accepted the connection and then was silent: TCP has answered.
+    # Messages about the host itself. It accepted the connection and then was silent: TCP has
+    # answered.
     (r"timed out during banner exchange", REFUSED, BY_SERVER),
     (r"kex_exchange_identification: (?:read|write):|banner line contains invalid characters|Bad remote protocol", REFUSED, BY_SERVER),
     (r"Host key verification failed|host key is known for|IDENTIFICATION HAS CHANGED", REFUSED, BY_KEY),
@@ -68,14 +71,18 @@ class Said:
 
     @property
     def settled(self) -> bool:
-        """Whether TCP cannot change the meaning; seen from here, an address behind a proxy may belong to another machine."""
+        """True if TCP cannot change the meaning. Behind a proxy, the address can belong to another
+        machine when it is seen from here.
+        """
         return self.proxied or self.means in (LOGIN, REFUSED)
 
 
 class Answer(NamedTuple):
-    """How a host answers. means: as of judge(). words: the messages. reached: whether TCP answered; None where it was not tried.
+    """The answer of a host. means: a result of judge(). words: the messages. reached: True if TCP
+    answered; None if it was not tried.
 
-    refusal: why nobody is let in, of a host that answers so: BY_LOGIN, BY_KEY, BY_PORT, BY_SERVER or BY_SYSTEM.
+    refusal: the reason why a host that answers lets no user in: BY_LOGIN, BY_KEY, BY_PORT,
+    BY_SERVER or BY_SYSTEM.
     """
 
     means: str
@@ -87,13 +94,13 @@ class Answer(NamedTuple):
 def read(result: Mapping[str, Any]) -> Said:
     """Interpret the result of a task.
 
-    :param result: of a module that only reads something, as ``register`` has it.
+    :param result: the registered result of a module that only reads.
     """
     words = _plain(str(result.get("msg") or ""))
     if not result.get("failed") and not result.get("unreachable"):
         return Said(LOGIN, False, "")
     if result.get("not_this_host"):
-        # As behind a proxy: what the address shows is of another machine.
+        # Behind a proxy, the address can show another machine.
         return Said(UNCLEAR, True, words)
     if not result.get("unreachable"):
         if result.get("timedout") or re.search("imed out after|expected time frame", words):
@@ -109,7 +116,7 @@ def read(result: Mapping[str, Any]) -> Said:
 def judge(said: Said, tcp: bool | None) -> str:
     """Decide whether the host answers: LOGIN, REFUSED, SILENT or UNCLEAR.
 
-    :param tcp: whether it answers over TCP; None where that could not be tried.
+    :param tcp: whether it answers over TCP; None if that could not be tried.
     """
     if said.settled:
         return said.means
@@ -121,9 +128,9 @@ def judge(said: Said, tcp: bool | None) -> str:
 
 
 def refusal(said: Said, closed: bool) -> str:
-    """Return why a host that counts as REFUSED lets nobody in.
+    """Return the reason why a host with the answer REFUSED lets no user in.
 
-    :param closed: its port is closed, as TCP shows.
+    :param closed: whether TCP shows that its port is closed.
     """
     return said.refusal or (BY_PORT if closed else BY_SERVER)
 

@@ -11,10 +11,12 @@ from typing import NamedTuple
 from ansible_collections.drover.compute.plugins.plugin_utils._arrays import FloatArray, IntArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import PackingState
 
-#: So many sources are compared exactly at a time, each with so many destinations, the most promising ones.
+#: The number of sources that are compared exactly at a time, and the number of destinations of
+#: each, the most promising ones.
 SOURCES = 256
 DESTINATIONS = 64
-#: For so many kinds of items at a time the destinations are looked for, so that memory does not grow with their number.
+#: The number of kinds of items with a search for destinations at the same time; it limits the
+#: memory.
 KINDS = 32
 
 
@@ -39,7 +41,9 @@ class Score(NamedTuple):
         return found
 
     def each(self, amount: float) -> float:
-        """Return an amount for each node as an amount of the score: what a move gains goes with one over the number of nodes."""
+        """Return an amount for each node as an amount of the score: the gain of a move is
+        proportional to one over the number of nodes.
+        """
         return amount / max(len(self.rows), 1)
 
     def cost(self, item: int) -> float:
@@ -54,7 +58,7 @@ class Score(NamedTuple):
 
 
 class _Sources(NamedTuple):
-    """Moves by where they begin: one for all items of a kind and of the same groups on a node.
+    """Moves by their sources: one move for all items of one kind and of equal groups on a node.
 
     item: a number that tells them apart and sorts them; kind: position in _Kinds; at: position in the rows of the score.
     """
@@ -68,13 +72,14 @@ class _Sources(NamedTuple):
 
 
 class BestMove:
-    """Finds the move with the greatest gain minus cost.
+    """A search for the move with the greatest gain minus cost.
 
-    To first order the change of the score is a sum of one term for the source and one for the destination. So the best sources
-    and the best destinations are found apart, without a table of all pairs, and only pairs of these are compared exactly. In
-    a small fleet these are all.
+    To first order the change of the score is a sum of one term for the source and one for the
+    destination. So the best sources and the best destinations are found separately, without a table
+    of all pairs, and only pairs of these are compared exactly. In a small fleet these are all
+    pairs.
 
-    :param items: those that may move.
+    :param items: the items that may move.
     """
 
     def __init__(self, score: Score, items: Iterable[int]) -> None:
@@ -103,10 +108,11 @@ class BestMove:
         return _Sources(chosen, kinds, self._position[self.packing_state.at[chosen]])
 
     def find(self, score: Score, moved: Mapping[int, int], others: bool, least: float) -> tuple[int, int] | None:
-        """Return an item and the row of its destination; None where no move gains ``least`` more than it costs.
+        """Return an item and the row of its destination; None if no move gains ``least`` more than
+        it costs.
 
         :param moved: the items that have moved already, which may move on.
-        :param others: whether items may move that have not.
+        :param others: whether items may move that have not moved yet.
         """
         if not self._items:
             return None
@@ -140,11 +146,13 @@ class _Comparison:
         self.deviation = shares.std(axis=0)
         self.above: FloatArray = shares - shares.mean(axis=0)
         self.before = float(self.deviation @ score.weights)
-        # An even load has no first order; the least deviation is that which a move makes.
+        # An even load has no first order; then the deviation counts with the smallest value that a
+        # move can cause.
         slope = score.weights / (2 * self.count * np.maximum(self.deviation, 0.1 / np.sqrt(self.count)))
         part = moves._needs[:, None, :] / moves._capacity
         square, product = (part**2) @ slope, (2 * part * self.above) @ slope
-        #: What an item costs the score at its source and at its destination, to first order (needs x rows).
+        #: The cost of an item for the score at its source and at its destination, to first order
+        #: (needs x rows).
         self.leaving, self.arriving = square + product, square - product
         self.cost = score.costs(moves._needs)
         self._targets: dict[int, IntArray] = {}
@@ -174,12 +182,14 @@ class _Comparison:
             left = np.delete(left, best)
 
     def _find_targets(self, kinds: Sequence[int]) -> None:
-        """Find the most promising destinations of kinds, and what the best of them costs the score."""
+        """Find the most promising destinations of kinds, and the cost of the best of them for the
+        score.
+        """
         packing_state, rows = self.packing_state, self.moves.rows
         numbers = self.moves._kinds[kinds]
         keep = packing_state.masks[np.ix_(numbers, rows)] & packing_state.open[rows]
         for number in range(len(packing_state.classes)):
-            # Whether there is room in providers that nodes share is seen when an item has been chosen.
+            # Room in providers that nodes share is checked when an item has been chosen.
             if number not in packing_state.provided:
                 keep &= self._room[:, number] >= packing_state.needs[numbers, number][:, None]
         change = np.where(keep, self.arriving[self.moves._need_of[kinds]], np.inf)
@@ -189,7 +199,9 @@ class _Comparison:
 
     @staticmethod
     def _most_promising(change: FloatArray) -> IntArray:
-        """Return the positions of the destinations with the least change, of those that fit, in their order."""
+        """Return the positions of the destinations that fit and have the least change, in their
+        order.
+        """
         best = np.argpartition(change, DESTINATIONS)[:DESTINATIONS] if len(change) > DESTINATIONS else np.arange(len(change))
         return np.sort(best[np.isfinite(change[best])])
 
@@ -210,7 +222,7 @@ class _Comparison:
             fits = self.packing_state.fits(item)[self.moves.rows]
             if fits[targets[number, place]]:
                 return item, int(self.moves.rows[targets[number, place]])
-            # Its server group or its providers leave it other destinations than its kind has.
+            # Its server group or its providers allow it other destinations than its kind.
             own = self._most_promising(np.where(fits, self.arriving[self.moves._need_of[sources.kind[number]]], np.inf))[:width]
             targets[number] = -1
             targets[number, : len(own)] = own

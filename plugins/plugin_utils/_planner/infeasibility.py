@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Proofs that a drain has no plan, and the node that comes nearest."""
+"""Proofs that a drain has no plan, and the node that lacks least."""
 
 from __future__ import annotations
 
@@ -16,20 +16,23 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.capacity
 
 
 class Shortage(NamedTuple):
-    """A set of nodes with too little capacity for the instances that can go nowhere else."""
+    """A set of nodes with too little capacity for the instances that have no other destinations."""
 
     resource_class: str
-    #: Amounts of the class: what these instances need, and what the nodes have when all that may leave them has left.
+    #: Amounts of the class: the need of these instances, and the room on the nodes after all items
+    #: that may leave have left.
     needed: int
     room: int
-    #: How many nodes; how many of these instances are to be placed; how many are there already.
+    #: The number of nodes; the number of these instances to place; the number of them that are on
+    #: the nodes already.
     nodes: int
     instances: int
     staying: int
 
 
 def fits_nowhere(packing_state: PackingState, item: int, others: Sequence[int]) -> bool:
-    """Return whether no node could take an item even if all other items that may move had left it.
+    """Return True if no node has room for an item even after all other items that may move have
+    left it.
 
     This is a proof, as it neglects server groups and the destinations of the others.
     """
@@ -85,7 +88,9 @@ def shortage_text(found: Shortage) -> str:
 
 
 def nearest(packing_state: PackingState, item: int) -> NearestHost | None:
-    """Find the node that lacks least for an item now; None where it may go to none, or nothing is lacking."""
+    """Find the node that lacks least for an item now; None if the item may go to no node, or if
+    nothing is lacking.
+    """
     kind = packing_state.kind[item]
     rows = np.flatnonzero(packing_state.masks[kind])
     if packing_state.at[item] >= 0:
@@ -110,7 +115,7 @@ def nearest(packing_state: PackingState, item: int) -> NearestHost | None:
 
 
 def nearest_text(found: NearestHost) -> str:
-    """Return what is lacking at the nearest node as a clause."""
+    """Return the shortage of the nearest node as a clause."""
     shortages = [f"{number(amount)} {label_of(rc)}" for rc, amount in found["short"].items()]
     words = f"the nearest is {found['host']}, short of {' and '.join(shortages)}" if shortages else f"the nearest is {found['host']}"
     if found["group"]:

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether hosts can be down together: all their instances must find nodes on the other hosts."""
+"""The check if hosts can be down together: all their instances must find nodes on the other
+hosts.
+"""
 
 from __future__ import annotations
 
@@ -15,21 +17,22 @@ from ansible_collections.drover.compute.plugins.plugin_utils._planner import pac
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import Load, PackingState, Placed
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.shortlists import Shortlists
 
-#: All items of a batch are placed anew when a host does not fit in, as long as items times nodes are no more than this.
+#: All items of a batch are placed again when a host does not fit in, if items times nodes are at
+#: most this number.
 PAIRS = 20000
 
 
 class MaintenanceFleet:
-    """A fleet of which some hosts are down.
+    """A fleet with some hosts that are down.
 
     :param items: all instances that can move.
-    :param spare_hosts: how many more hosts may fail meanwhile.
+    :param spare_hosts: the number of further hosts that may fail during the maintenance.
     """
 
     def __init__(self, packing_state: PackingState, items: Iterable[int], spare_hosts: int) -> None:
         self.packing_state = packing_state
         self.spare = spare_hosts
-        #: Why the last hosts that were tried cannot be down together.
+        #: The reason why the last hosts that were tried cannot be down together.
         self.why: str | None = None
         states = packing_state.states
         #: The rows and the items of each host.
@@ -48,12 +51,12 @@ class MaintenanceFleet:
 
     @cached_property
     def weights(self) -> FloatArray:
-        """How scarce each class is, see packing.weights_of()."""
+        """The scarcity of each class, see packing.weights_of()."""
         return packing.weights_of(self.packing_state, self._all)
 
     @cached_property
     def ranks(self) -> list[IntArray]:
-        """By item its place in the orders in which items are placed: by memory, and by the scarcest class."""
+        """The place of each item in the orders of placing: by memory, and by the scarcest class."""
         found = []
         for _words, order in itertools.islice(packing.orders(self.packing_state, self._all), 2):
             rank = np.zeros(len(self.packing_state.kind), dtype=np.int64)
@@ -63,16 +66,17 @@ class MaintenanceFleet:
 
     @property
     def free(self) -> IntArray:
-        """What is free of each class in the fleet, at least 1."""
+        """The free capacity of each class in the fleet, at least 1."""
         if self._free is None:
             self._free = np.maximum(self.packing_state.free.clip(min=0).sum(axis=0), 1)
         return self._free
 
     def foresee(self, name: str) -> bool | None:
-        """Return whether the instances of a host fit on the others while only that one is down, without placing them; None if it is not sure.
+        """Return True if the instances of a host fit on the others while only that host is down,
+        without placing them; None if this is unknown.
 
-        They fit in any case where each has so many nodes to choose from that every one could have a node of its own, and not where one
-        has none.
+        They fit in any case if each has so many nodes to choose from that every one can have a
+        separate node. They do not fit if one of them has no node.
         """
         packing_state, items = self.packing_state, self.on.get(name, ())
         if not self.spare and not items:
@@ -118,7 +122,7 @@ class MaintenanceFleet:
         return self._known[key]
 
     def places(self, names: Collection[str]) -> Placed | None:
-        """Find destinations for all items of these hosts; None where there are none."""
+        """Find destinations for all items of these hosts; None if there are none."""
         self.why = None
         with self.packing_state.closed(self.rows_of(names)):
             placed = self._pack(self.items_of(names))
@@ -164,7 +168,9 @@ class MaintenanceFleet:
         return survives
 
     def bound(self, names: Sequence[str]) -> int:
-        """Return a lower bound on the number of batches: the instances of a batch need no more than what is free in the fleet."""
+        """Return a lower bound on the number of batches: the instances of a batch need no more than
+        the free capacity of the fleet.
+        """
         packing_state = self.packing_state
         if not names:
             return 0
@@ -180,13 +186,14 @@ class MaintenanceFleet:
             room += packing_state.free[self.rows[name]].clip(min=0).sum(axis=0)
         least = 1
         for number in np.flatnonzero(used):
-            # A batch takes its own free capacity away, and its instances must fit into the rest.
+            # A batch takes its free capacity out of the fleet, and its instances must fit into the
+            # rest.
             if free[number]:
                 least = max(least, int(-(-(used[number] + room[number]) // free[number])))
         return least
 
     def fullest(self, but: Iterable[str]) -> list[str] | None:
-        """Return the spare hosts with the highest load; None where no other host would be left.
+        """Return the spare hosts with the highest load; None if no other host would be left.
 
         :param but: hosts that are down.
         """
@@ -214,8 +221,8 @@ class MaintenanceFleet:
 class Batch:
     """Hosts that are down together.
 
-    An item keeps its destination unless that host joins too. Where a host does not fit in so, all items of a small batch are
-    placed anew.
+    An item keeps its destination unless that host joins too. If a host does not fit in this way,
+    all items of a small batch are placed again.
     """
 
     def __init__(self, fleet: MaintenanceFleet) -> None:
@@ -228,7 +235,7 @@ class Batch:
         self._lists = Shortlists(fleet.packing_state, fleet.weights)
 
     def fits(self, name: str) -> bool:
-        """Return whether a host could join; the batch is as before."""
+        """Return True if a host could join; the batch is unchanged."""
         with self._own_load():
             found = self._find(name)
             if found is not None:
@@ -239,7 +246,9 @@ class Batch:
         return found is not None
 
     def add(self, name: str) -> bool:
-        """Add a host; False, and it stays out, where the others cannot take the items of all of them."""
+        """Add a host; return False, without the host, if the others cannot take the items of all
+        hosts.
+        """
         with self._own_load():
             found = self._find(name)
             if found is not None:
@@ -280,9 +289,10 @@ class Batch:
         self.placed.update(new)
 
     def _find(self, name: str) -> tuple[Placed, Placed] | None:
-        """Close a host and place its items, and those that the batch has put on it; None, and all is as before, where they do not fit.
+        """Close a host and place its items and the items that the batch has put on it. If they do
+        not fit, return None and change nothing.
 
-        :returns: the new places, and the places before of those that were moved on.
+        :returns: the new places, and the former places of the items that were moved on.
         """
         fleet, packing_state = self.fleet, self.fleet.packing_state
         items = fleet.on.get(name, [])
@@ -304,9 +314,10 @@ class Batch:
         return None
 
     def _place(self, moved: Placed, items: Iterable[int]) -> tuple[Placed, set[int]]:
-        """Find destinations for items, and new ones for those in ``moved``.
+        """Find destinations for items, and new destinations for the items in ``moved``.
 
-        :returns: the destinations; where there are none, all is as before, and the kinds that were left without one are named.
+        :returns: the destinations; if there are none, nothing changes, and the second value has the
+            kinds without a destination.
         """
         packing_state = self.fleet.packing_state
         packing_state.take_all(moved)
@@ -324,7 +335,8 @@ class Batch:
         return {}, left
 
     def _survives(self, new: Placed, moved: Placed, names: Sequence[str]) -> bool:
-        """Return whether the fullest hosts that stay could be lost too; the packing state is as before afterwards.
+        """Return True if the fullest hosts that stay could be lost too; the packing state is
+        unchanged afterwards.
 
         :param new: places of items that are not kept yet.
         :param moved: items with another place in ``new``.

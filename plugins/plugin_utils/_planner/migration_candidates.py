@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Instances that may move, those of them that move together, and the order in which destinations are sought."""
+"""Instances that may move, groups of them that move together, and the order of the search for
+destinations.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +20,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_
 class MigrationCandidate:
     """An instance that may move.
 
-    source: row of its node, -1 for none. limits: keep it in its cell and off the hosts to be emptied. limits_key: equal
-    for candidates with the same limits. common: one spec for all candidates whose specs differ in name, uuid and server group at most;
-    None where that is not known.
+    source: row of its node, -1 for none. limits: keep it in its cell and off the hosts to be
+    emptied. limits_key: equal for candidates with equal limits. common: one spec for all candidates
+    with specs that differ in name, uuid and server group at most; None if unknown.
     """
 
     spec: RequestSpec
@@ -36,7 +38,9 @@ Place = tuple[MigrationCandidate, int]
 
 @dataclass(frozen=True)
 class Unit:
-    """Instances that must arrive on one host: one candidate, or all those of an affinity group."""
+    """Instances that must arrive on one host: one candidate, or all candidates of an affinity
+    group.
+    """
 
     candidates: tuple[MigrationCandidate, ...]
 
@@ -58,7 +62,7 @@ class Unit:
 
 
 def spec_of(instance: InstanceAmounts, excluded: Iterable[str]) -> RequestSpec:
-    """Make the RequestSpec of an instance that exists, with what it has allocated.
+    """Make the RequestSpec of an existing instance, with its allocated amounts.
 
     :param excluded: nodes (names or provider uuids) that it must not go to.
     """
@@ -71,6 +75,8 @@ def spec_of(instance: InstanceAmounts, excluded: Iterable[str]) -> RequestSpec:
 
 
 def by_memory(unit: Unit) -> tuple[int, int, int, str, str]:
-    """Return the key that sorts units: largest memory first, then vCPUs, then disk, then names, so that the order is always the same."""
+    """Return the sort key of a unit: largest memory first, then vCPUs, then disk. Names make the
+    order unique.
+    """
     key = unit.candidates[0].spec.key
     return -unit.amount("MEMORY_MB"), -unit.amount("VCPU"), -unit.amount("DISK_GB"), unit.name, key

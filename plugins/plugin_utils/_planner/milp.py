@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The exact model of a drain, for what the searches did not solve; it needs the optional package highspy."""
+"""The exact model of a drain, for problems that the searches did not solve; it needs the optional
+package highspy.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ UNDECIDED = (
     "Neither searching nor the exact model found a whole plan or a proof that there is none; more time (solver_seconds)"
     " or more moves (extra_moves) may."
 )
-#: How much more than the best a solution may cost; to prove the last move is not worth the time.
+#: The part by which the cost of a solution may exceed the optimum; a proof for the last move takes
+#: too much time.
 GAP = 0.25
 Status = Literal["found", "infeasible", "unknown"]
 #: A row of the model: lower bound, upper bound, {column: coefficient}.
@@ -37,12 +40,13 @@ def solve(
 ) -> tuple[Status, Found | None]:
     """Find nodes for all items with the fewest moves of others.
 
-    Others of one kind are interchangeable, so the model counts kinds per node. Others in anti-affinity groups do not move. If that
-    has no solution, a second model moves them too and neglects groups: if it has none either, that is a proof.
+    Others of one kind are interchangeable, so the model counts kinds per node. Others in
+    anti-affinity groups do not move. If that has no solution, a second model moves them too and
+    neglects groups; if it has no solution either, that is a proof.
 
-    :param budget: most moves of others.
+    :param budget: the maximum of moves of others.
     :param seconds: time limit of each of the two models.
-    :returns: infeasible is proven for any number of moves.
+    :returns: the status "infeasible" is proven for any number of moves.
     """
     if packing_state.mixed:
         return "unknown", None
@@ -59,9 +63,10 @@ def solve(
 
 
 class Model:
-    """A mixed-integer model; by kind and node, z counts the items that go there, x the others that end there, out those that leave.
+    """A mixed-integer model. By kind and node, z counts the items that go to the node, x the others
+    that end on it, out the others that leave it.
 
-    :param budget: most moves of others; None for any number.
+    :param budget: the maximum of moves of others; None for any number.
     :param groups: whether anti-affinity groups count.
     """
 
@@ -122,7 +127,7 @@ class Model:
         for node in range(packing_state.size):
             for number in range(len(packing_state.classes)):
                 if load[node][number]:
-                    # A node that is too full already may stay so, but takes no more.
+                    # A node that is too full already may stay so, but takes no further item.
                     self._rows.append((-np.inf, max(int(room[node, number]), 0), load[node][number]))
 
     def _column(self, low: int, high: int, cost: float) -> int:
@@ -134,7 +139,7 @@ class Model:
             load[node][number][column] = int(self.packing_state.needs[kind][number])
 
     def run(self, seconds: float) -> tuple[Status, IntArray | None]:
-        """Solve the model; return the values of its columns where a solution is found."""
+        """Solve the model; return the values of its columns if a solution is found."""
         if any(not entries and low > 0 for low, _high, entries in self._rows):
             return "infeasible", None
         import highspy
@@ -165,14 +170,14 @@ class Model:
         status = solver.getModelStatus()
         if status == highspy.HighsModelStatus.kInfeasible:
             return "infeasible", None
-        # A solution found by the time limit may differ from run to run.
+        # A solution at the time limit may differ from run to run.
         if status != highspy.HighsModelStatus.kOptimal:
             return "unknown", None
         return "found", np.rint(np.array(solver.getSolution().col_value)).astype(np.int64)
 
 
 def _in_order(packing_state: PackingState, others: Sequence[int], model: Model, values: IntArray) -> Found | None:
-    """Turn a solution into steps, each of which fits when its turn comes; None where there is no such order."""
+    """Turn a solution into steps that each fit at their turn; None if no such order is found."""
     want = {key: int(values[column]) for key, column in model.x.items()}
     on: dict[tuple[int, int], list[int]] = {}
     for item in others:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which instances can be moved, and how."""
+"""The instances that can be moved, and the kind of their moves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STATE_REASONS = {
     "pmsuspended": "the guest has suspended itself; wake it first (virsh dompmwakeup)",
     "nostate": "libvirt does not know its state",
     "building": "it is still being built; try again when it runs, or end it with drover.compute.instance_delete",
-    # The state of the record, as the host shows no domain of it.
+    # The state of the record if the host shows no domain of it.
     "active": "its host does not show it any more, and another host did when that was last read; run drover.compute.discover, then this again",
     "missing": "its host no longer reports it; run drover.compute.discover, and release it if it is gone",
 }
@@ -35,7 +35,7 @@ def is_live(instance: PlannedInstance) -> bool:
 
 
 def is_to_shut_down(instance: PlannedInstance) -> bool:
-    """Return whether the instance is shut down at its host instead of moved."""
+    """Return whether the instance is shut down on its host instead of moved."""
     return (
         instance.get("move_policy") == "shutdown"
         and instance["state"] != "missing"
@@ -56,8 +56,8 @@ def why_policy_keeps(policy: str | None, error: str | None, state: str | None, c
 
     :param policy: one of POLICIES, or None.
     :param error: why the policy cannot be read, or None.
-    :param state: of its domain.
-    :param cold: whether it is shut down for the move though it runs.
+    :param state: the state of its domain.
+    :param cold: whether a running instance is shut down for the move.
     """
     if error:
         return f"its policy cannot be read: {str(error).rstrip('.')}"
@@ -73,7 +73,7 @@ def why_policy_keeps(policy: str | None, error: str | None, state: str | None, c
 
 
 def why_unmovable(instance: PlannedInstance) -> str | None:
-    """Return why an instance cannot be moved even where there is room, None if it can.
+    """Return why an instance cannot be moved even if there is room, None if it can.
 
     :raises PlanError: its move policy does not exist.
     """
@@ -91,7 +91,7 @@ def why_unmovable(instance: PlannedInstance) -> str | None:
     if kept:
         return kept
     if state in ("missing", "active") and instance.get("may_run_elsewhere"):
-        # It is not known to be gone: no word of releasing it.
+        # The instance may exist elsewhere, so the message does not advise to release it.
         return f"its host does not show it, and {instance['may_run_elsewhere']}"
     if state not in LIVE_STATES + COLD_STATES:
         return STATE_REASONS.get(state, f"its state is {state or 'unknown'}")
@@ -131,7 +131,9 @@ def why_unmovable(instance: PlannedInstance) -> str | None:
 
 
 def _why_bound(instance: PlannedInstance) -> str | None:
-    """Return what binds an instance to its host, by both of its definitions; None if nothing does."""
+    """Return why an instance is bound to its host, by both of its definitions; None if it is
+    not.
+    """
     kept = ("never", "off" if is_live(instance) else "live")
     return "; ".join(_clause(each) for each in instance.get("bindings") or () if each["move"] in kept) or None
 
@@ -141,7 +143,9 @@ def _clause(binding: Binding) -> str:
 
 
 def _why_snapshots_keep(instance: PlannedInstance) -> str | None:
-    """Return why an instance cannot be moved with its snapshots: it can with external ones, where no image of them has to be copied."""
+    """Return why its snapshots keep an instance from moving. External snapshots allow a move if no
+    image of them has to be copied.
+    """
     if not instance.get("snapshots"):
         return None
     fixed = instance.get("fixed_snapshots")

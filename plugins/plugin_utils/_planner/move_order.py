@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The order of moves, and which of them run at the same time."""
+"""The order of moves, and the moves that run at the same time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.plans impo
 
 #: A list of moves of one kind of plan.
 AnyMove = TypeVar("AnyMove", bound=PlannedMove)
-#: How many moves of a wave leave each host, come to each host, and are of each server group.
+#: The number of moves of a wave that leave each host, that come to each host, and that each server
+#: group has.
 Wave = tuple[dict[str, int], dict[str, int], dict[str, int]]
 
 
@@ -26,12 +27,13 @@ def plan_waves(moves: list[AnyMove], fleet: FleetColumns, limits: MoveLimits | N
 def assign_waves(moves: list[AnyMove], limits: MoveLimits | None = None, budgets: Mapping[str, int] | None = None) -> int:
     """Give each move its wave, order, stage and ``after``, in place, and sort the moves by their order.
 
-    In a wave all destinations are claimed before any source is freed. So a move to a host from which earlier moves leave waits for
-    the wave after theirs, and moves to such a host begin in their order. Apart from that each move is in the earliest wave in
-    which the limits hold. Stages keep the same dependencies without the limits, for a conductor that keeps the limits itself.
+    In a wave all destinations are claimed before any source is freed. So a move to a host that
+    earlier moves leave waits for the wave after theirs, and moves to such a host begin in their
+    order. Otherwise each move is in the earliest wave in which the limits hold. Stages keep these
+    dependencies without the limits, for a conductor that keeps the limits itself.
 
-    :param moves: in an order in which each fits when those before it are done.
-    :param budgets: {server group: most members that move at the same time}.
+    :param moves: moves in an order in which each fits after the moves before it.
+    :param budgets: {server group: the maximum of members that move at the same time}.
     :returns: the number of waves.
     """
     limits, budgets = limits or {}, budgets or {}

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How long moves take: what they copy, over a rate that was measured, configured or assumed."""
+"""The duration of moves: the amounts that they copy, over a rate that was measured, configured or
+assumed.
+"""
 
 from __future__ import annotations
 
@@ -10,34 +12,38 @@ from collections.abc import Iterable, Mapping, Sequence
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MeasuredMove
 from ansible_collections.drover.compute.plugins.plugin_utils._records.plans import LocalDisks, PlannedMove
 
-#: Assumed where nothing was measured and no limit is set, MiB per second: what a link of 1 Gbit/s carries.
+#: The rate without a measurement and without a limit, MiB per second: the rate of a link of 1
+#: Gbit/s.
 ASSUMED_MIB = 110.0
 #: Default of the memory that a guest dirties, MiB per second.
 DIRTY_MIB = 10.0
-#: Seconds of a move beside the copying: checks, definition, claim, and the look whether it runs.
+#: Seconds of a move beside the copying: checks, definition, claim, and the check if the guest runs.
 SETUP_SECONDS = 2.0
 #: Seconds that a guest may be paused at the end (libvirt's default).
 DOWNTIME_SECONDS = 0.3
 #: Rounds of copying after which QEMU gains nothing more.
 ROUNDS = 30
 
-#: Moves that took less time, or copied less, are no measurement: most of their time is not copying.
+#: Moves with less time or a smaller copy are no measurement: most of their time is not copying.
 LEAST_SECONDS = 5 * SETUP_SECONDS
 LEAST_MIB = 256
 #: A smaller share of disks, such as a file of UEFI's variables, does not count beside memory.
 DISK_SHARE = 1 / 16
-#: From so many moves between two hosts on, the others do not count for a move between these two.
+#: The number of moves between two hosts from which on moves of other hosts do not count for these
+#: two.
 PAIR_MOVES = 3
 
-#: How a rate is known: measured between the two hosts of a move or in the whole fleet, the limit of the migration, or not at all.
+#: The origin of a rate: measured between the two hosts of a move, measured in the whole fleet, the
+#: limit of the migration, or assumed.
 BETWEEN_HOSTS, FLEET, CONFIGURED, ASSUMED = "hosts", "fleet", "configured", "assumed"
 MEMORY, DISKS = "memory", "disks"
-#: What a rate is of: memory or disks, and whether the instance moves live. libvirt sends the disks of a cold move in another way.
+#: A kind of rate: memory or disks, and whether the instance moves live. libvirt sends the disks of
+#: a cold move in another way.
 Kind = tuple[str, bool]
 
 
 class Rates:
-    """How fast recorded moves copied.
+    """The speed of recorded moves.
 
     :param measured: completed moves.
     """
@@ -54,7 +60,9 @@ class Rates:
                     self._sums[kind, hosts] = (mib + copied, seconds + each.seconds - SETUP_SECONDS, count + 1)
 
     def of(self, kind: Kind, one: str, other: str) -> tuple[float, str, int] | None:
-        """Return MiB per second between two hosts, the basis, and over how many moves it was measured; None without a measurement."""
+        """Return MiB per second between two hosts, the basis, and the number of measured moves;
+        None without a measurement.
+        """
         basis = BETWEEN_HOSTS
         mib, seconds, count = self._sums.get((kind, frozenset((one, other))), (0, 0.0, 0))
         if count < PAIR_MOVES:
@@ -63,22 +71,25 @@ class Rates:
 
 
 def _kind(move: MeasuredMove) -> Kind | None:
-    """Return which rate a move is a measurement of, None for no rate."""
+    """Return the rate that a move measures, None for no rate."""
     if not move.live:
         return DISKS, False
     if move.disk_mib <= move.memory_mib * DISK_SHARE:
         return MEMORY, True
-    # Empty pages of memory take no time: mostly memory would say little of disks.
+    # Empty pages of memory take no time, so a move of mostly memory says little about disks.
     return (DISKS, True) if move.disk_mib >= move.memory_mib else None
 
 
 def expect(moves: Sequence[PlannedMove], rates: Rates, disks: Mapping[str, LocalDisks]) -> float:
-    """Estimate how long moves take, in place: what each copies, its disks, seconds and converges.
+    """Estimate the duration of moves, and set in place the amounts that each copies, its disks,
+    seconds and converges.
 
     :param moves: with their waves.
-    :param disks: {uuid of the instance: what is copied of its disks}; none for a missing one.
-    :returns: seconds of all waves. Each takes as long as its longest move, and no less than one link of each host takes for
-        everything that it copies by an assumed rate. Measured moves had other moves beside them already.
+    :param disks: {uuid of the instance: the parts of its disks to copy}; a missing uuid means no
+        disks.
+    :returns: seconds of all waves. Each wave takes as long as its longest move, and no less than
+        the time in which one link of each host copies everything at an assumed rate. Measured moves
+        already ran beside other moves.
     """
     longest: dict[int, float] = {}
     links: dict[tuple[int, str, str], float] = {}
@@ -94,7 +105,7 @@ def expect(moves: Sequence[PlannedMove], rates: Rates, disks: Mapping[str, Local
 
 
 def _expect_one(move: PlannedMove, rates: Rates, disks: LocalDisks) -> float:
-    """Estimate one move, in place; return the seconds in which it copies by an assumed rate."""
+    """Estimate one move, in place; return the seconds of copying at an assumed rate."""
     memory_mb = move["memory_mb"] if move["live"] else 0
     move["copies_mib"], move["copies_disk_mib"] = memory_mb + disks.mib, disks.mib
     move["unknown"], move["disks"] = list(disks.unknown), list(disks.disks)
@@ -108,7 +119,7 @@ def _expect_one(move: PlannedMove, rates: Rates, disks: LocalDisks) -> float:
         rate, basis, count = _rate(move, rates, what)
         if what == MEMORY:
             dirty = move["dirty_mib"]
-            # The time of a measured move has what was dirtied meanwhile in it.
+            # The time of a measured move includes the memory that was dirtied during the move.
             took, move["converges"] = _memory_seconds(mib, rate, (0.0 if count else DIRTY_MIB) if dirty is None else dirty)
         else:
             took = mib / rate
@@ -122,14 +133,16 @@ def _expect_one(move: PlannedMove, rates: Rates, disks: LocalDisks) -> float:
 
 
 def _sent_under_limit(move: PlannedMove) -> int:
-    """Return MiB of disks that count for the limit of a live move, 0 without one: QEMU's mirror counts what a thin disk has not written too."""
+    """Return MiB of disks that count for the limit of a live move, 0 without one: QEMU's mirror
+    also counts the unwritten parts of a thin disk.
+    """
     if not move["live"] or not move["bandwidth_mib"]:
         return 0
     return sum(max(disk.get("virtual_mib") or 0, disk["mib"] or 0) for disk in move["disks"] if disk["how"] == "copied")
 
 
 def _rate(move: PlannedMove, rates: Rates, what: str) -> tuple[float, str, int]:
-    """Return MiB per second, the basis of that, and over how many moves it was measured."""
+    """Return MiB per second, the basis of that, and the number of measured moves."""
     found, limit = rates.of((what, move["live"]), move["from_host"], move["host"]), move["bandwidth_mib"]
     if found is None:
         return (float(limit), CONFIGURED, 0) if limit else (ASSUMED_MIB, ASSUMED, 0)
@@ -142,9 +155,10 @@ def _rate(move: PlannedMove, rates: Rates, what: str) -> tuple[float, str, int]:
 def _memory_seconds(memory_mb: float, rate: float, dirty: float) -> tuple[float, bool]:
     """Estimate the seconds of copying memory, and whether that converges.
 
-    A live migration copies the memory, then repeatedly what was dirtied meanwhile, until the rest can be sent while the guest is
-    paused. A guest that dirties memory faster than it can be sent never gets there: it counts with the time of one copy, and needs
-    a limit, post-copy or auto-converge.
+    A live migration copies the memory, then repeatedly the memory that was dirtied during the last
+    copy, until it can send the rest while the guest is paused. A guest that dirties memory faster
+    than the link carries it never gets so far: it counts with the time of one copy, and needs a
+    limit, post-copy or auto-converge.
 
     :param memory_mb: MiB.
     :param rate, dirty: MiB per second.

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Put each item on its final node at once: several orders, several fits, in milliseconds."""
+"""A search that puts each item on its final node at once: several orders, several fits, in
+milliseconds.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from ansible_collections.drover.compute.plugins.plugin_utils._arrays import FloatArray, IntArray, np
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import PackingState, Placed
 
-#: How often items without a node are put first in the order and all is tried again.
+#: The number of times that items without a node are put first in the order for a new attempt.
 RETRIES = 5
 #: Chooses one of the rows for an item: (packing_state, item, rows, weights of the classes) -> row.
 Fit = Callable[[PackingState, int, IntArray, FloatArray], int]
@@ -50,7 +52,7 @@ def orders(packing_state: PackingState, items: Sequence[int]) -> Iterator[tuple[
 
 
 def weights_of(packing_state: PackingState, items: Sequence[int]) -> FloatArray:
-    """Return how scarce each class is: what items need of it, over what is free."""
+    """Return the scarcity of each class: the need of the items over the free capacity."""
     need = packing_state.need[items].sum(axis=0).astype(np.float64)
     room = np.maximum(packing_state.free[packing_state.open].clip(min=0).sum(axis=0), 1)
     weights: FloatArray = need / room
@@ -83,13 +85,15 @@ FITS: dict[str, Fit] = {"worst fit": worst_fit, "best fit": best_fit, "dot produ
 
 
 def left(packing_state: PackingState, need: IntArray, rows: IntArray) -> FloatArray:
-    """Return which share of the capacity of nodes is left when a need was met there (rows x classes)."""
+    """Return the share of the capacity of nodes that is left after a need is met (rows x
+    classes).
+    """
     found: FloatArray = (packing_state.free[rows] - need) / np.maximum(packing_state.capacity[rows], 1)
     return found
 
 
 def place(packing_state: PackingState, order: Sequence[int], fit: Fit, weights: FloatArray) -> tuple[Placed, list[int]]:
-    """Put items on nodes; those that were placed stay there.
+    """Put items on nodes; placed items stay there.
 
     :returns: the nodes by item, and the items without one.
     """
@@ -109,7 +113,8 @@ def place(packing_state: PackingState, order: Sequence[int], fit: Fit, weights: 
 def pack(packing_state: PackingState, items: Sequence[int]) -> tuple[Placed, list[int], str]:
     """Find nodes for all items, or for as many as the best order and fit could place.
 
-    The items without a node are put first in the end, and all is tried again. The packing state is as before afterwards.
+    In the end the items without a node are put first, and all is tried again. The packing state is
+    unchanged afterwards.
 
     :returns: the nodes by item, the items without one, and the method in words.
     """

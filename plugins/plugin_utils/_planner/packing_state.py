@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compute nodes and instances as arrays, on which searches place instances."""
+"""Compute nodes and instances as arrays for the searches that place instances."""
 
 from __future__ import annotations
 
@@ -30,20 +30,24 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_
 Placed = dict[int, int]
 #: A move of an item: (item, row that it leaves, row of its destination).
 Step = tuple[int, int, int]
-#: What a search found: destinations, items without one, moves of other items in their order, and the method in words.
+#: The result of a search: destinations, items without one, moves of other items in their order, and
+#: the method in words.
 Found = tuple[Placed, list[int], list[Step], str]
-#: What is on the nodes and which are open: free, provided, count, open of a PackingState.
+#: The changing part of a PackingState: free, provided, count, open.
 Load = tuple[IntArray, dict[int, ProviderLoad], list[HostCounts], BoolArray]
 
 
 class Rejection(NamedTuple):
-    """What rejects a node: the name of the host filter, pre-filter or limit, and why in words where it is known."""
+    """The rejection of a node: the name of the host filter, pre-filter or limit, and the reason in
+    words, None if it is unknown.
+    """
 
     name: str
     reason: str | None
 
 
-#: A rule that no placing of an item changes: its name, the nodes that pass, and the reason by the row of one that does not.
+#: A rule that does not depend on placed items: its name, the nodes that pass, and a function from
+#: the row of a node that does not pass to the reason.
 Rule = tuple[str, BoolArray, Callable[[int], str | None]]
 
 #: Host filters whose rule fits() keeps.
@@ -53,15 +57,18 @@ KEPT = (CapacityFilter, ServerGroupAntiAffinityFilter, ServerGroupAffinityFilter
 class PackingState:
     """n compute nodes with their free capacity, and items that may be put on them.
 
-    An item is an instance, or several that go to one node together. Capacity is counted in whole units as the claim counts it
-    (N10.2): free = floor(capacity) - used. For a class that a node takes from several or shared providers, ``free`` is the sum of
-    these providers, while an amount must fit on one of them (``provided``). An item that moves between nodes of one sharing provider
-    keeps its allocation there; if it can only go to such nodes, it needs nothing of that class.
+    An item is an instance, or several instances that go to one node together. Capacity is counted
+    in whole units as the claim counts it (N10.2): free = floor(capacity) - used. For a class that a
+    node takes from several or shared providers, ``free`` is the sum of these providers, while an
+    amount must fit on one of them (``provided``). An item that moves between nodes of one sharing
+    provider keeps its allocation there; if it can only go to such nodes, it needs nothing of that
+    class.
 
-    Arrays: capacity, free (n x classes); host_of (n); open (n: whether it accepts items); need (items x classes); at (by item: the row
-    of its node, -1 for none); kind (by item: its row in masks and needs). Lists by item: candidates, groups, label.
-    provided: {number of a class: ProviderLoad}. changing: names of host filters whose answers may change with the load by rules that
-    are not kept here; a finished plan is checked against them.
+    Arrays: capacity, free (n x classes); host_of (n); open (n: whether it accepts items); need
+    (items x classes); at (by item: the row of its node, -1 for none); kind (by item: its row in
+    masks and needs). Lists by item: candidates, groups, label. provided: {number of a class:
+    ProviderLoad}. changing: names of host filters with answers that may change with the load by
+    rules that are not kept here; a finished plan is checked against them.
     """
 
     def __init__(self, states: HostStates, policy: Policy) -> None:
@@ -80,7 +87,7 @@ class PackingState:
                 continue
             self.capacity[:, number] = np.floor(column.capacity)
             self.free[:, number] = self.capacity[:, number] - column.used
-        #: Whether an item takes a class of ``provided``: counts by node are not exact then.
+        #: True if an item takes a class of ``provided``: then counts by node are not exact.
         self.mixed = False
         self.host_of = states.host_of
         self.open = np.ones(self.size, dtype=bool)
@@ -93,15 +100,18 @@ class PackingState:
         self.masks = np.zeros((0, self.size), dtype=bool)
         self.needs = np.zeros((0, len(columns)), dtype=np.int64)
         self.changing: set[str] = set()
-        #: Whether no proof holds any more: a destination was excluded, or items keep allocations that proofs neglect.
+        #: True if proofs do not hold: a destination was excluded, or items keep allocations that
+        #: proofs neglect.
         self.bent = False
-        #: Of each anti-affinity group: how many members each host has, and the most that it may have.
+        #: The number of members of each anti-affinity group on each host, and the maximum for a
+        #: host.
         self.count: list[HostCounts] = []
         self.most: list[int] = []
         self._group_of: dict[str, int] = {}
         self._kinds: dict[tuple[tuple[int, ...], bool, tuple[str, ...]], int] = {}
         self._static: dict[str, BoolArray] = {}
-        #: The kind and the need of items that are alike. The candidates of an item keep what the ids stand for.
+        #: The kind and the need of items that are alike. The candidates of an item keep the objects
+        #: of these ids alive.
         self._known: dict[tuple[int, tuple[int, tuple[str, ...]] | None, str | None], tuple[int, list[int]]] = {}
 
     def add(self, units: Iterable[tuple[MigrationCandidate, ...]]) -> list[int]:
@@ -151,7 +161,8 @@ class PackingState:
         return self._kinds[key], amounts
 
     def fits(self, item: int, rows: IntArray | None = None) -> BoolArray:
-        """Return a bool array over the nodes: whether an item may go there and fits now. It never fits on the host that it is on.
+        """Return a bool array over the nodes: True if an item may go there and fits now. An item
+        never fits on its present host.
 
         :param rows: only these nodes; None for all.
         """
@@ -161,7 +172,9 @@ class PackingState:
         return keep
 
     def has_room(self, item: int, rows: IntArray | None = None) -> BoolArray:
-        """Return a bool array over the nodes: as fits(), but also whether it would fit once more on the host that it is on."""
+        """Return a bool array over the nodes: as fits(), but True for the present host of the item
+        too if the item fits there once more.
+        """
         kind = self.kind[item]
         keep = self.room_for(kind, rows)
         for number, load in self.provided.items():
@@ -173,7 +186,9 @@ class PackingState:
         return keep
 
     def room_for(self, kind: int, rows: IntArray | None = None) -> BoolArray:
-        """Return a bool array over the nodes: whether items of a kind may go there and fit now, but for server groups and shared providers."""
+        """Return a bool array over the nodes: True if items of a kind may go there and fit now,
+        without regard to server groups and shared providers.
+        """
         keep: BoolArray = self.masks[kind] & self.open if rows is None else self.masks[kind, rows] & self.open[rows]
         free, need = self.free if rows is None else self.free[rows], self.needs[kind]
         # Class by class: all(axis=1) of a table with so few columns takes ten times as long.
@@ -183,7 +198,9 @@ class PackingState:
         return keep
 
     def apart(self, group: int) -> BoolArray:
-        """Return a bool array over the nodes: whether their host may have one more member of an anti-affinity group."""
+        """Return a bool array over the nodes: True if their host may have one more member of an
+        anti-affinity group.
+        """
         found: BoolArray = (self.count[group].by_host() < self.most[group])[self.host_of]
         return found
 
@@ -197,7 +214,9 @@ class PackingState:
 
     @property
     def load(self) -> Load:
-        """The load itself: it can be set again later, and changes with this PackingState."""
+        """The load itself, not a copy: it can be set again later, and changes with this
+        PackingState.
+        """
         return self.free, self.provided, self.count, self.open
 
     @load.setter
@@ -210,7 +229,7 @@ class PackingState:
         return self.free.copy(), provided, [count.copy() for count in self.count], self.open.copy()
 
     def put(self, item: int, node: int) -> None:
-        """Count an item on a node; it still counts where it was."""
+        """Count an item on a node; it also counts on its former node."""
         self._count(item, node, -1, self.at[item])
         for group in self.groups[item]:
             self.count[group].add(self.host_of[node], 1)
@@ -238,7 +257,7 @@ class PackingState:
             self.open[rows] = True
 
     def move(self, item: int, node: int) -> None:
-        """Put an item on a node and take it from where it was."""
+        """Put an item on a node and take it from its former node."""
         self.put(item, node)
         self._count(item, self.at[item], 1, node)
         self._leave_groups(item, self.at[item])
@@ -249,7 +268,9 @@ class PackingState:
             self.count[group].add(self.host_of[node], -1)
 
     def _count(self, item: int, node: int, sign: int, other: int) -> None:
-        """Add an item's need to what is free on a node, or subtract it (``sign``); it also counts on another node (-1 for none)."""
+        """Add an item's need to the free capacity of a node, or subtract it (``sign``); the item
+        also counts on another node (-1 for none).
+        """
         if not self.provided:
             self.free[node] += sign * self.need[item]
             return
@@ -262,7 +283,9 @@ class PackingState:
                 self.free[rows, number] += change
 
     def _begin(self, item: int, candidates: tuple[MigrationCandidate, ...], amounts: list[int], masks: set[str]) -> None:
-        """Record the providers from which a new item takes classes; set amounts to 0 that it keeps wherever it may go."""
+        """Record the providers from which a new item takes classes; set an amount to 0 if the item
+        keeps it at each of its destinations.
+        """
         keep = np.ones(self.size, dtype=bool)
         for each in masks:
             keep &= self._static[each]
@@ -281,7 +304,7 @@ class PackingState:
             self.bent |= bool(keep[lent].any()) or len(candidates) > 1
 
     def _held(self, load: ProviderLoad, candidate: MigrationCandidate, rc: str) -> list[Part]:
-        """Return what an instance holds of a class where it is."""
+        """Return the allocations of a class that an instance has on its source node."""
         held = self.states.holding(candidate.source, candidate.spec)
         return [
             (load.providers.number_of[uuid], amounts[rc])
@@ -290,7 +313,9 @@ class PackingState:
         ]
 
     def in_the_way(self, item: int, node: int, on_node: Sequence[int]) -> list[int] | None:
-        """Return the items that must leave a node for the sake of an item's server group; None if ``on_node`` has too few of them."""
+        """Return the items that must leave a node because of an item's server group; None if
+        ``on_node`` has too few of them.
+        """
         found: list[int] = []
         host = self.host_of[node]
         for group in self.groups[item]:
@@ -322,7 +347,9 @@ class PackingState:
         return key
 
     def rejections(self, item: int) -> dict[int, Rejection]:
-        """Return by row what rejects each node to which an item may never go; of several rules the first. The item has one candidate."""
+        """Return by row the rule that rejects each node to which an item may never go; of several
+        rules the first. The item has one candidate.
+        """
         (candidate,) = self.candidates[item]
         left = ~self.masks[self.kind[item]]
         found: dict[int, Rejection] = {}
@@ -349,7 +376,7 @@ class PackingState:
         return keep
 
     def _rules(self, candidate: MigrationCandidate, filtering: Filtering) -> Iterator[Rule]:
-        """Yield the rules for a candidate that hold whatever is placed."""
+        """Yield the rules for a candidate that do not depend on placed items."""
         spec = candidate.spec
         for name, keep in filtering.before:
             yield name, keep, partial(filtering.reason, name)

@@ -1,10 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which disk of a storage pool goes to which other pool that its host has. Data in, data out.
+"""The plan of a drain of a storage pool: the new pool on the same host for each disk. Data in, data
+out.
 
-All disks are placed together, the largest first, each in the emptiest pool that may have it. What instances are promised never exceeds the
-capacity of a pool, and what is copied never its free space.
+All disks are placed together, the largest first, each in the emptiest pool that may have it. The
+promises to instances never exceed the capacity of a pool, and the copies never exceed its free
+space.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils import _capacity_ru
 
 GIB = 2**30
 
-#: What is counted together: the uuid of a provider and its resource class.
+#: The key of amounts that are counted together: the uuid of a provider and its resource class.
 Place = tuple[str, str]
 #: A disk: the uuid of its instance, and its target.
 DiskKey = tuple[str, str]
@@ -26,9 +28,10 @@ DiskKey = tuple[str, str]
 class PoolDisk(NamedTuple):
     """A disk in the pool.
 
-    node: id of its compute node, of which host is for people. size: virtual. copied: bytes that the copy takes at most. traits: that its pool must
-    have. whole: an image behind it is in the pool too, so that its copy must have all data. shared: other hosts have the pool too, so that a move of
-    its instance takes it out of the pool of no host.
+    node: id of its compute node. host: its name, for messages. size: virtual. copied: maximum of
+    bytes of the copy. traits: traits that its pool must have. whole: an image behind it is in the
+    pool too, so its copy must have all data. shared: other hosts have the pool too, so a move of
+    its instance to another host does not take the disk out of the pool.
     """
 
     uuid: str
@@ -45,15 +48,17 @@ class PoolDisk(NamedTuple):
 
     @property
     def key(self) -> DiskKey:
-        """Return what it is known by."""
+        """Return the key of the disk."""
         return self.uuid, self.target
 
 
 class PoolSpace(NamedTuple):
     """A pool of a node, as a destination.
 
-    destination: what the move gets, a name or a folder. capacity, used: GiB that may be promised, and that are. free: bytes that are there, None
-    where nobody knows. refused: why nothing goes there, in words. of_volumes: a disk there is a volume, which must have space for its virtual size.
+    destination: the argument of the move, a name or a folder. capacity: GiB that may be promised.
+    used: GiB that are promised. free: free bytes, None if unknown. refused: the reason why no disk
+    goes there, in words. of_volumes: a disk there is a volume, which needs space for its virtual
+    size.
     """
 
     node: int
@@ -68,7 +73,7 @@ class PoolSpace(NamedTuple):
     of_volumes: bool = False
 
     def copied(self, disk: PoolDisk) -> int:
-        """Return the bytes that the copy of a disk takes here at most."""
+        """Return the maximum of bytes that the copy of a disk takes here."""
         return disk.size if self.of_volumes else disk.copied
 
 
@@ -80,7 +85,7 @@ class PoolMove(NamedTuple):
 
 
 class Unmovable(NamedTuple):
-    """A disk that cannot move, why, and what can be done."""
+    """A disk that cannot move, the reason, and the remedy."""
 
     disk: PoolDisk
     reason: str
@@ -88,7 +93,9 @@ class Unmovable(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """What instances have by now. Both are by the uuid of the instance and the place: bytes of their disks there; GiB that are promised to them."""
+    """The present amounts of instances. Both are by the uuid of the instance and the place: bytes
+    of their disks there; GiB that are promised to them.
+    """
 
     size: Mapping[tuple[str, Place], int]
     held: Mapping[tuple[str, Place], int]
@@ -105,7 +112,7 @@ def plan(
 
     :param spaces: without the pool that is drained.
     :param wanted: the name of the only pool that disks may go to.
-    :param refused: why a disk cannot go to a pool, by the name of the pool.
+    :param refused: {disk: {name of a pool: the reason why the disk cannot go there}}.
     """
     books = _Books(spaces, taken)
     moves, unmovable = [], []
@@ -139,7 +146,7 @@ def _unmovable(
         return Unmovable(disk, there, f"name another pool of that host in drover_storage_pools and discover it{_or_leave(disk)}")
     reasons = list(dict.fromkeys(str(why) for why in whys.values()))
     if set(whys) == set(refused) and len(reasons) == 1:
-        # The host refuses the disk, wherever it is to go, and says what to do.
+        # The host refuses the disk for every destination, and names the remedy.
         return Unmovable(disk, reasons[0], f"correct that{_or_leave(disk)}")
     words = "; ".join(f"{name}: {why}" for name, why in sorted(whys.items()))
     return Unmovable(disk, f"it fits in no other pool of {disk.host} ({words})", f"make room there{_or_leave(disk)}")
@@ -159,7 +166,7 @@ class _Books:
         for space in spaces:
             self._used[space.place] = max(space.used, self._used.get(space.place, 0))
             known = [each for each in (space.free, self._free.get(space.place)) if each is not None]
-            # Of one storage that several hosts see, the least.
+            # Several hosts can see one storage: the smallest value counts.
             self._free[space.place] = min(known) if known else None
 
     def share_free(self, space: PoolSpace) -> float:
@@ -189,7 +196,9 @@ class _Books:
             self._free[space.place] = free - space.copied(disk)
 
     def _more(self, disk: PoolDisk, space: PoolSpace) -> int:
-        """Return the GiB that its instance needs more there; its disks in a place are added up and rounded once."""
+        """Return the further GiB that its instance needs there; its disks in a place are added up
+        and rounded once.
+        """
         key = (disk.uuid, space.place)
         return max(0, math.ceil((self._size.get(key, 0) + disk.size) / GIB) - self._held.get(key, 0))
 

@@ -17,17 +17,19 @@ Part = tuple[int, int]
 
 
 class ProviderLoad:
-    """What is used of the providers of one class, and from which of them each item takes the class on each node.
+    """The used amounts of the providers of one class, and the providers from which each item takes
+    the class on each node.
 
-    An item that returns to its first node takes what it held there. While it moves between nodes of the sharing provider from
-    which it takes the class, its allocation there stays and is counted once.
+    An item that returns to its first node takes its former allocation there. While it moves between
+    nodes of the sharing provider from which it takes the class, its allocation there stays and is
+    counted once.
     """
 
     def __init__(self, providers: ProviderColumns) -> None:
         self.providers = providers.copy()
-        #: {item: (its first node, what it held there)}.
+        #: {item: (its first node, its allocation there)}.
         self._first: dict[int, tuple[int, list[Part]]] = {}
-        #: {(item, node): what it takes there}.
+        #: {(item, node): its allocation there}.
         self._taken: dict[tuple[int, int], list[Part]] = {}
 
     def copy(self) -> ProviderLoad:
@@ -37,11 +39,13 @@ class ProviderLoad:
         return found
 
     def begin(self, item: int, node: int, parts: list[Part]) -> None:
-        """Record what an item holds on its first node."""
+        """Record the allocation of an item on its first node."""
         self._first[item] = (node, parts)
 
     def fits(self, item: int, amount: int, at: int) -> BoolArray:
-        """Return a bool array over the nodes: whether one provider has capacity for an item that is at a node (-1 for none)."""
+        """Return a bool array over the nodes: True if one provider has capacity for an item that is
+        at a node (-1 for none).
+        """
         found = self.providers.reaching(self.providers.with_room(amount)) | self.keeping(item, at)
         first, parts = self._first.get(item, (-1, []))
         if first >= 0:
@@ -51,17 +55,21 @@ class ProviderLoad:
         return found
 
     def keeping(self, item: int, at: int) -> BoolArray:
-        """Return a bool array over the nodes: whether an item keeps its allocation of a sharing provider there."""
+        """Return a bool array over the nodes: True if an item keeps its allocation of a sharing
+        provider there.
+        """
         kept = self._kept(item, at)
         return self.providers.reaching(np.arange(len(self.providers.uuid)) == kept)
 
     def lacking(self, item: int, amount: int, at: int) -> IntArray:
-        """Return how much is missing at each node until one provider has enough."""
+        """Return the amount that is missing at each node until one provider has enough."""
         short = (amount - self.providers.most(amount)).clip(min=0)
         return np.where(self.keeping(item, at), 0, np.where(np.isfinite(short), short, amount)).astype(np.int64)
 
     def counts(self, amount: int) -> IntArray:
-        """Return how often an amount fits on each node if no other node takes any."""
+        """Return the number of items with this amount that fit on each node if no other node takes
+        any.
+        """
         providers = self.providers
         return np.bincount(providers.row, weights=providers.counts(amount)[providers.provider], minlength=providers.size).astype(np.int64)
 
@@ -71,7 +79,7 @@ class ProviderLoad:
         if not providers.lent.any():
             return counts
         left = providers.counts(amount)
-        # Of the providers of a node its own go first.
+        # The nested providers of a node come before the shared ones.
         for row in np.unique(providers.row).tolist():
             mine = providers.of_nodes(row)
             wanted, counts[row] = int(counts[row]), 0
@@ -84,7 +92,7 @@ class ProviderLoad:
     def put(self, item: int, node: int, amount: int, other: int) -> list[tuple[IntArray, int]]:
         """Count an item on a node; it also counts on another node (-1 for none).
 
-        :returns: [(rows, change of what is free there)].
+        :returns: [(rows, change of the free amount of these rows)].
         """
         first, parts = self._first.get(item, (-1, []))
         if node != first:

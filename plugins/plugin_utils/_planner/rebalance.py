@@ -21,13 +21,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.plans impo
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_states import HostStates
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 
-#: No moves are planned unless the score is above this.
+#: Moves are planned only if the score is above this.
 THRESHOLD = 0.01
 #: Least gain of a move, times the number of hosts.
 MARGIN = 0.005
 #: A smaller gain counts as none.
 LEAST = 1e-9
-#: How many times each move is compared with a better one in its place.
+#: The number of times that each move is compared with a better one in its place.
 PASSES = 5
 #: Cost of a move for each GiB of its memory, times the number of hosts.
 COST_PER_GIB = 0.0
@@ -44,16 +44,18 @@ def plan_rebalance(
     limits: MoveLimits | None = None,
     weights: Mapping[str, float] | None = None,
 ) -> RebalancePlan:
-    """Plan moves that even out the load, the best first; none costs more than it gains.
+    """Plan the moves that even out the load, the best first; none costs more than it gains.
 
-    The score is the sum, over resource classes, of the standard deviation of the free share of the hosts' capacity (as in Ganeti's
-    hbal), over hosts that are enabled and up. 0 is even. What a move gains goes with one over the number of nodes, and so do margin
-    and cost. Each step takes the move with the greatest gain minus cost; it fits when those before it are done. An instance moves
-    once. In the end moves are exchanged for better ones as long as that helps. Moves that only gain as a pair are planned together.
+    The score is the sum, over resource classes, of the standard deviation of the free share of the
+    hosts' capacity (as in Ganeti's hbal), over hosts that are enabled and up. 0 is even. The gain
+    of a move is proportional to one over the number of nodes, and so are margin and cost. Each step
+    takes the move with the greatest gain minus cost; it fits after the moves before it. An instance
+    moves once. In the end moves are exchanged for better ones as long as that helps. Moves that
+    only gain as a pair are planned together.
 
-    :param instances: those that may move.
+    :param instances: the instances that may move.
     :param policy: its host filters apply, its weighers do not.
-    :param threshold: no moves are planned unless the score is above this.
+    :param threshold: moves are planned only if the score is above this.
     :param margin: least gain of a move, in units of the score times the number of nodes.
     :param cost_per_gib: cost of a move for each GiB of its memory, in the same units.
     :param weights: {resource class: weight in the score}; 1 for a class that is not named.
@@ -113,7 +115,7 @@ def plan_rebalance(
 
 
 class _Search:
-    """The search for the instances to move; the packing state is as before afterwards."""
+    """The search for the instances to move; the packing state is unchanged afterwards."""
 
     def __init__(self, score: Score, items: Sequence[int], max_moves: int, worth: float) -> None:
         self.packing_state, self.score = score.packing_state, score
@@ -122,7 +124,9 @@ class _Search:
         self.origin: dict[int, int] = {}
 
     def run(self, threshold: float) -> Placed:
-        """Return the destinations of the best of several climbs; each begins with another class that counts double."""
+        """Return the destinations of the best of several climbs. Each climb begins with another
+        class that counts double.
+        """
         true = self.score
         best: tuple[float, int, Placed] | None = None
         for start in (None, *range(len(true.weights))):
@@ -153,7 +157,9 @@ class _Search:
                 break
 
     def _step(self) -> bool:
-        """Take the best move, if there is one; an item that has moved already may move on without counting again."""
+        """Take the best move, if there is one; an item that has moved already may move on without
+        counting again.
+        """
         found = self.moves.find(self.score, self.origin, len(self.origin) < self.max_moves, self.worth)
         if found is None:
             return False
@@ -167,7 +173,7 @@ class _Search:
             del self.origin[item]
 
     def _exchange(self) -> bool:
-        """Replace each move by better ones where there are any; return whether that helped."""
+        """Replace moves by better ones if there are any; return True if that helped."""
         helped = False
         for item in sorted(self.origin):
             if item not in self.origin or not self.packing_state.fits(item)[self.origin[item]]:
@@ -192,7 +198,9 @@ class _Search:
 
 
 def _gain_together(score: Score, chosen: Placed, worth: float) -> bool:
-    """Return whether the remaining moves together gain what each of them must: two may only gain as a pair."""
+    """Return True if the remaining moves together gain as much as each of them must: two moves may
+    only gain as a pair.
+    """
     packing_state, before = score.packing_state, score.now()
     origins = {item: int(packing_state.at[item]) for item in chosen}
     for item, node in chosen.items():

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make room: move instances of other hosts so that those to be placed fit."""
+"""The search that makes room: it moves instances of other hosts so that the waiting items fit."""
 
 from __future__ import annotations
 
@@ -13,14 +13,16 @@ from ansible_collections.drover.compute.plugins.plugin_utils._arrays import Bool
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import packing
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import Found, PackingState, Placed, Step
 
-#: How many moves may depend on each other: X makes room for Y, which makes room for the item.
+#: The maximum of moves that depend on each other: X makes room for Y, which makes room for the
+#: item.
 DEPTH = 2
-#: Nodes examined closely for one item, at the top level and below.
+#: The number of nodes that are examined closely for one item, at the top level and below.
 CLOSELY = (64, 8)
-#: An attempt with so few moves of others is good enough; else so many complete attempts are compared.
+#: An attempt with so few moves of others is good enough; otherwise this number of complete attempts
+#: is compared.
 FEW = 1
 COMPLETE = 4
-#: Most items that leave one node for one item.
+#: The maximum of items that leave one node for one item.
 MOST_FROM_ONE = 16
 #: Moves of items in their order: (item, row of its destination).
 Chain = list[tuple[int, int]]
@@ -32,7 +34,7 @@ class Search:
     :param packing_state: changed by run(), restored by undo().
     :param items: to be placed.
     :param others: may move, each once.
-    :param budget: most of the others that may move.
+    :param budget: the maximum of others that may move.
     """
 
     def __init__(self, packing_state: PackingState, items: Sequence[int], others: Sequence[int], budget: int) -> None:
@@ -41,7 +43,7 @@ class Search:
         self.weights = packing.weights_of(packing_state, items)
         self.placed: Placed = {}
         self.stuck: list[int] = []
-        #: Of the others, in an order in which each fits.
+        #: Moves of others, in an order in which each fits.
         self.steps: list[Step] = []
         self._moved: set[int] = set()
         self._on: list[list[int]] = [[] for _node in range(packing_state.size)]
@@ -51,7 +53,8 @@ class Search:
     def run(self, order: Sequence[int], fit: packing.Fit, direct_first: bool) -> None:
         """Place all items in an order.
 
-        :param direct_first: whether all that fit without moves of others are placed before any room is made.
+        :param direct_first: whether all items that fit without moves of others are placed before
+            any room is made.
         """
         waiting = list(order)
         if direct_first:
@@ -132,7 +135,7 @@ class Search:
     def _cheapest(self, item: int, barred: frozenset[int], depth: int, budget: int) -> tuple[int, Chain] | None:
         """Find a node for an item, and the moves that make room there, with the fewest moves of others.
 
-        Deeper chains are searched only where shallow ones find nothing.
+        Deeper chains are searched only if shallow ones find nothing.
 
         :param barred: nodes that are being cleared for other items.
         """
@@ -177,7 +180,9 @@ class Search:
         return None if best is None else best[1:]
 
     def _class_fits(self) -> BoolArray:
-        """Return a bool array kinds x nodes: whether the kind may go there and fits, without regard to server groups."""
+        """Return a bool array kinds x nodes: True if the kind may go there and fits, without regard
+        to server groups.
+        """
         packing_state = self.packing_state
         return packing_state.masks & (packing_state.free[None, :, :] >= packing_state.needs[:, None, :]).all(axis=2)
 
@@ -185,9 +190,10 @@ class Search:
         return [item for item in self._on[node] if item not in self._moved]
 
     def _least(self, rows: IntArray, short: IntArray, depth: int) -> IntArray:
-        """Return for each node a lower bound on the others that must leave it; -1 where not enough can leave.
+        """Return for each node a lower bound on the number of others that must leave it; -1 if not
+        enough can leave.
 
-        :param short: what is missing on the nodes (rows x classes).
+        :param short: the missing amounts on the nodes (rows x classes).
         """
         packing_state = self.packing_state
         there = [self._movable_items(node) for node in rows.tolist()]
@@ -210,7 +216,7 @@ class Search:
             lacking = short[:, number] - unpaid
             if not (lacking > 0).any():
                 continue
-            # The largest leave first. Those that leave before the one that is enough are counted.
+            # The largest leave first. Items that leave before the last necessary one are counted.
             order = np.lexsort((-sizes[paid], payer))
             left = np.cumsum(sizes[paid][order]) - (np.cumsum(bring) - bring)[payer]
             before = np.bincount(payer[left < lacking[payer]], minlength=len(rows))
@@ -289,13 +295,15 @@ class Search:
                 self._back(each, origin)
 
     def _fits_again(self, item: int) -> BoolArray:
-        """Return what fits() does, for an item that this attempt has placed and may move on."""
+        """Return the same as fits(), for an item that this attempt has placed and may move on."""
         rows = self.packing_state.fits(item)
         rows &= self.packing_state.host_of != self.packing_state.host_of[self.placed[item]]
         return rows
 
     def _choice(self, there: Sequence[int], short: IntArray, taste: int) -> int | None:
-        """Choose the item that leaves next: with taste 0 the smallest that frees enough, else the one that frees most."""
+        """Choose the item that leaves next: with taste 0 the smallest that frees enough, otherwise
+        the one that frees most.
+        """
         if not there:
             return None
         packing_state = self.packing_state
@@ -326,7 +334,9 @@ class Search:
 
 
 def make_room(packing_state: PackingState, items: Sequence[int], others: Sequence[int], budget: int) -> Found:
-    """Find the attempt that places most items with the fewest moves of others; the packing state is as before afterwards."""
+    """Find the attempt that places most items with the fewest moves of others; the packing state is
+    unchanged afterwards.
+    """
     best: tuple[tuple[int, int], Found] | None = None
     complete = 0
     attempts = []

@@ -17,7 +17,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_sta
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import unknown_host
 
-#: So many hosts are distributed in vain at most, in the search for fewer batches.
+#: The maximum of hosts that are distributed in vain in the search for fewer batches.
 IN_VAIN = 5000
 
 
@@ -39,10 +39,10 @@ def plan_rolling(
 
     :param instances: all instances.
     :param hosts: names; None for all.
-    :param spare_hosts: how many more hosts may fail meanwhile.
-    :param batch_size: most hosts in a batch, None for no limit.
+    :param spare_hosts: the number of further hosts that may fail during the maintenance.
+    :param batch_size: the maximum of hosts in a batch, None for no limit.
     :param back: whether instances return before the next batch, so that each batch meets the fleet as it is now.
-    :raises PlanError: an unknown host.
+    :raises PlanError: a host is unknown.
     """
     states = HostStates(fleet)
     names = sorted(set(states.host))
@@ -95,7 +95,8 @@ def _grow(fleet: MaintenanceFleet, free: Iterable[str], batch_size: int | None, 
                 growing.add(name)
         batch = growing.names
         if not batch:
-            # Only where instances stay: those of earlier batches have filled the fleet.
+            # This happens only if instances stay on their destinations: the instances of earlier
+            # batches have filled the fleet.
             batch = [left[0]]
             batches.append(batch)
             left = left[1:]

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nodes for many items, one after the other, without a look at all nodes for each."""
+"""The search of nodes for many items, one after the other, without a check of all nodes for
+each.
+"""
 
 from __future__ import annotations
 
@@ -11,15 +13,16 @@ from ansible_collections.drover.compute.plugins.plugin_utils._arrays import Floa
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import packing
 from ansible_collections.drover.compute.plugins.plugin_utils._planner.packing_state import PackingState, Placed
 
-#: So many nodes are kept for each kind of items.
+#: The number of nodes that are kept for each kind of items.
 LENGTH = 64
 
 
 class Shortlists:
     """For each kind of items the nodes with the least capacity left (best fit), or with the most (worst fit).
 
-    A list is used until none of its nodes fits any more, then all nodes are looked at again. It serves one load, to which items
-    are added: where room comes back on other nodes, they are seen at the next look only.
+    A list is used until none of its nodes fits, then all nodes are checked again. It serves one
+    load, to which items are added: other nodes that get room again are found at the next check
+    only.
 
     :param weights: of the classes, see packing.weights_of().
     """
@@ -29,20 +32,22 @@ class Shortlists:
         self._weights = weights
         #: {(kind, whether worst fit): (rows, the value of their last one)}.
         self._lists: dict[tuple[int, bool], tuple[IntArray, float]] = {}
-        #: Kinds that no node has room for.
+        #: Kinds that fit on no node.
         self._full: set[int] = set()
 
     def is_full(self, kinds: set[int]) -> bool:
-        """Return whether no node has room for an item of one of these kinds, as far as that is known."""
+        """Return True if no node is known to have room for an item of one of these kinds."""
         return not self._full.isdisjoint(kinds)
 
     def look(self, kind: int) -> None:
-        """Find out whether no node has room for a kind. That holds until room comes back on a node that is open."""
+        """Record a kind if no node has room for it. The record holds until an open node gets room
+        again.
+        """
         if not self._packing_state.room_for(kind).any():
             self._full.add(kind)
 
     def place(self, order: Sequence[int], worst: bool) -> tuple[Placed, int | None]:
-        """Put items on nodes until one fits on none; those that were placed stay there.
+        """Put items on nodes until one fits on none; placed items stay there.
 
         :returns: the nodes by item, and the item without one.
         """
@@ -69,7 +74,7 @@ class Shortlists:
             first = np.argpartition(values, LENGTH)[:LENGTH]
             rows, last = np.sort(rows[first]), float(values[first].max())
         self._lists[kind, worst] = rows, last
-        # Its host, its server group or its providers may leave it other nodes than its kind has.
+        # Its host, its server group or its providers allow it other nodes than its kind.
         found = self._best(item, rows, worst) or self._best(item, np.flatnonzero(self._packing_state.fits(item)), worst)
         return None if found is None else found[0]
 

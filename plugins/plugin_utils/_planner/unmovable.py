@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why instances have no destination in a drain, and what would give them one."""
+"""The reasons why instances have no destination in a drain, and the remedies."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.plans impo
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.explanation import explain_failure
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.filtering import filter_hosts
 
-#: For so many units a way out is searched; for the others only what is missing is named.
+#: A remedy is searched for this number of units; for the others only the shortage is named.
 WAYS_OUT = 8
 
 
 def summary(instance: PlannedInstance) -> InstanceSummary:
-    """Return what a plan shows of an instance that it does not move."""
+    """Return the summary of an instance that a plan does not move."""
     return {
         "uuid": instance["uuid"],
         "name": instance["name"],
@@ -53,7 +53,7 @@ def unmovable_instance(
 
 
 class Explainer:
-    """Explains the units of a solution that have no destination.
+    """The explanation of the units of a solution without a destination.
 
     :param known: the instances of all candidates, by uuid.
     """
@@ -81,7 +81,7 @@ class Explainer:
             given = self._excluded.get(culprit.spec.key)
             if given:
                 why += f"; {self._refusals(given)}"
-                # The excluded hosts were not examined for room: a larger one may not help.
+                # The excluded hosts were not examined for room, so a larger host may not help.
                 way_out = way_out if near is not None else None
         found = []
         for each in unit.candidates:
@@ -120,10 +120,13 @@ class Explainer:
         return len(rows) > 0 and all(states.uuid[row] in given or states.node[row] in given for row in rows)
 
     def _refusals(self, given: Collection[str]) -> str:
-        """Return why nodes are excluded; equal reasons once, also where they differ in the name of the host alone."""
+        """Return why nodes are excluded. Equal reasons appear once, also if they differ only in the
+        name of the host.
+        """
         states = self._states
         reasons = given if isinstance(given, Mapping) else dict.fromkeys(given, "a move there failed")
-        # By the reason without the name of its host: the reason of the first one, the nodes with that very reason, and the others.
+        # By the reason without the name of its host: the reason of the first node, the nodes with
+        # exactly that reason, and the others.
         refused: dict[str, tuple[str, list[str], list[str]]] = {}
         for provider, reason in reasons.items():
             label = next((states.label(row) for row in range(states.size) if states.uuid[row] == provider), provider)
@@ -137,7 +140,7 @@ class Explainer:
         )
 
     def _way_out(self, unit: Unit, seek: bool) -> tuple[NearestHost | None, str | None]:
-        """Return the nearest host once all planned moves are done, and the cheapest way out in words.
+        """Return the nearest host after all planned moves, and the cheapest remedy in words.
 
         :param seek: whether further moves of other instances are searched.
         """
