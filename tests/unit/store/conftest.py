@@ -8,7 +8,7 @@ from __future__ import annotations
 from ansible_collections.drover.compute.tests.unit import postgres as server
 from ansible_collections.drover.compute.tests.unit.store import prepared
 
-# Assigned, not only imported: pylint would call that unused.
+# The name is assigned, not only imported: pylint would report an unused import.
 postgres = server.postgres
 store_url = server.store_url
 prepared_sqlite = prepared.prepared_sqlite

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Small fleets in a store for the tests, and a look at everything that is in one."""
+"""Small fleets in a store for the tests, and functions that read all of a store."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ RACE_SECONDS = 60
 
 
 def uuid_of(name):
-    """The same uuid for the same name, in every run."""
+    """Return the same uuid for the same name, in every run."""
     return str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
 
 
 def domain(name, vcpus=1, memory_mb=64, disk_gb=0, **more):
-    """A domain as compute_node takes it in a list of nodes."""
+    """Return a domain as compute_node takes it in a list of nodes."""
     facts = {"uuid": uuid_of(name), "name": name, "state": "running"}
     return {**facts, "vcpus": vcpus, "memory_mb": memory_mb, "disk_gb": disk_gb, **more}
 
 
 def host(name, *domains, vcpus=4, memory_mb=4096, local_gb=100, **more):
-    """A compute node as compute_node takes it in a list of nodes; without over-commitment."""
+    """Return a compute node as compute_node takes it in a list of nodes; without over-commitment."""
     size = {"vcpus": vcpus, "memory_mb": memory_mb, "local_gb": local_gb}
     return {"host": name, "cpu_allocation_ratio": 1.0, "domains": list(domains), **size, **more}
 
 
 def discover(url, *nodes, now=NOW, **options):
-    """Record nodes as one discovery; returns what it says."""
+    """Record nodes as one discovery; return its result."""
     with Store.open(url).write() as connection:
         return record.record(connection, node_data.reports(list(nodes), "unused", options), now)
 
@@ -61,26 +61,28 @@ def empty(url):
 
 
 def selection(name, *places, vcpus=1, memory_mb=64, disk_gb=0, **more):
-    """A selection as the lookup schedule gives it: the first place, the others being alternates."""
+    """Return a selection as the lookup schedule returns it: the first place, and the others as
+    alternates."""
     first, *others = [{"host": place, "node": place} for place in places]
     resources = {"VCPU": vcpus, "MEMORY_MB": memory_mb, "DISK_GB": disk_gb}
     return {"name": name, "uuid": uuid_of(name), **first, "alternates": others, "resources": resources, **more}
 
 
 def claim(url, *selections, now=NOW):
-    """Claim in one transaction; returns the claims."""
+    """Claim in one transaction; return the claims."""
     with Store.open(url).write(together=True) as connection:
         return claims.claim(connection, list(selections), now)
 
 
 def build(url):
-    """What was claimed is built: its instances are active."""
+    """Make all claimed instances active, as a build does."""
     with Store.open(url).write() as connection:
         connection.execute(sa.update(tables.instances).values(state="active"))
 
 
 def columns(url, now=NOW, service_down_time=0):
-    """The fleet as a drain gets it, in the order of hosts and nodes, as plain lists and with zones."""
+    """Return the fleet as a drain gets it, in the order of hosts and nodes, as plain lists and with
+    zones."""
     wanted = host_columns.ColumnQuery(instances=host_columns.ALL, groups=host_columns.ALL)
     with Store.open(url).read() as connection:
         found = host_columns.read_columns(connection, now, service_down_time, wanted)
@@ -105,19 +107,20 @@ def columns(url, now=NOW, service_down_time=0):
 
 
 def figures(url):
-    """columns() without the arrays of all providers, to be compared."""
+    """Return columns() without the arrays of all providers, for comparisons."""
     return {key: value for key, value in columns(url).items() if key != "provider_arrays"}
 
 
 def used(url, resource="VCPU"):
-    """What is allocated of one resource: dict host -> amount, hosts without any left out."""
+    """Return the allocated amounts of one resource: dict host -> amount, without hosts that have
+    none."""
     found = columns(url)
     amounts = zip(found["host"], found["resources"][resource]["used"])
     return {name: amount for name, amount in amounts if amount}
 
 
 def where(url):
-    """The host of each instance that is on one: dict name -> host."""
+    """Return the host of each instance that is on one: dict name -> host."""
     found = columns(url)
     return {
         name: found["host"][found["instances"][key]]
@@ -128,7 +131,7 @@ def where(url):
 
 
 def failed_destinations(connection, host, since):
-    """Where the moves off a host failed since a time (seconds since 1970).
+    """Return the destinations of the failed moves off a host since a time (seconds since 1970).
 
     :returns: dict instance uuid -> list of destination hosts.
     """
@@ -143,7 +146,8 @@ def failed_destinations(connection, host, since):
 
 
 def holdings(url):
-    """What each consumer holds: dict consumer uuid -> dict host -> dict class -> amount; of nested providers, too."""
+    """Return the allocations of each consumer: dict consumer uuid -> dict host -> dict class ->
+    amount; nested providers count too."""
     nodes, held = tables.compute_nodes, {}
     allocations, providers = tables.allocations, tables.resource_providers
     roots = providers.alias("roots")
@@ -165,7 +169,7 @@ def holdings(url):
 
 
 def hold(connection, name, provider, amounts):
-    """An instance holds more of a provider: amounts by class."""
+    """Let an instance hold more of a provider: amounts by class."""
     consumers, providers, table = tables.consumers, tables.resource_providers, tables.inventories
     consumer = connection.scalar(sa.select(consumers.c.id).where(consumers.c.uuid == uuid_of(name)))
     key = connection.scalar(sa.select(providers.c.id).where(providers.c.name == provider))
@@ -178,9 +182,10 @@ def hold(connection, name, provider, amounts):
 
 
 def snapshot(url):
-    """Every row of every table but the record of who did what, to see that nothing at all changed: dict table -> list of rows.
+    """Return every row of every table except the record of actions: dict table -> list of rows. The
+    test compares it to prove that nothing changed.
 
-    A run that is refused is in that record too.
+    A refused run is in that record too.
     """
     with Store.open(url).read() as connection:
         return {
@@ -191,7 +196,8 @@ def snapshot(url):
 
 
 def count_queries(connection, function, *arguments):
-    """How many statements a function (connection, *arguments) sends to the database."""
+    """Return the number of statements that a function (connection, *arguments) sends to the
+    database."""
     sent = []
 
     def note(*details):
@@ -204,16 +210,16 @@ def count_queries(connection, function, *arguments):
 
 
 def generations(url):
-    """The generation of each provider, by its name."""
+    """Return the generation of each provider, by its name."""
     table = tables.resource_providers
     with Store.open(url).read() as connection:
         return {row.name: row.generation for row in connection.execute(sa.select(table))}
 
 
 def race(*functions):
-    """Run functions at the same moment, each in a process of its own.
+    """Run functions at the same moment, each in its own process.
 
-    :returns: their results in order; what one raised stands in its place as text, class first.
+    :returns: their results in order; for an exception its text, with the class first.
     """
     context = multiprocessing.get_context("fork")
     barrier, answers = context.Barrier(len(functions)), context.Queue()

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Databases that have the schema already, for the many tests that are not about making it.
+"""Databases that have the schema already, for the many tests that do not test the making of it.
 
-A conftest.py takes the fixtures like this, besides those of tests/unit/postgres.py::
+A conftest.py takes the fixtures like this, besides the fixtures of tests/unit/postgres.py::
 
     from ansible_collections.drover.compute.tests.unit.store import prepared
 
@@ -24,7 +24,7 @@ from ansible_collections.drover.compute.tests.unit.store import fleets
 
 @pytest.fixture(scope="session")
 def prepared_sqlite(tmp_path_factory):
-    """The file of an empty store, to be copied."""
+    """Return the file of an empty store, for copies."""
     path = tmp_path_factory.mktemp("prepared") / "store.db"
     Store.open(f"sqlite:///{path}").upgrade()
     return path
@@ -32,7 +32,7 @@ def prepared_sqlite(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def prepared_postgres(postgres):
-    """The URL of a database with the schema, which one test after another uses."""
+    """Return the URL of a database with the schema; one test after another uses it."""
     with postgres.database() as url:
         Store.open(url).upgrade()
         yield url
@@ -40,7 +40,7 @@ def prepared_postgres(postgres):
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def prepared_url(request, tmp_path):
-    """The SQLAlchemy URL of an empty store: each test runs on SQLite and on PostgreSQL."""
+    """Return the SQLAlchemy URL of an empty store: each test runs on SQLite and on PostgreSQL."""
     if request.param == "sqlite":
         path = tmp_path / "store.db"
         shutil.copyfile(request.getfixturevalue("prepared_sqlite"), path)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The audit: each finding, what heal mends, what it never touches."""
+"""The audit: each finding, the repairs of heal, and the rows that heal never changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ WEB = uuid_of("web")
 
 @pytest.fixture
 def fleet_url(prepared_url):
-    """kvm1 with web and mail, kvm2 with nothing, kvm3 with db."""
+    """Fill a store: kvm1 with web and mail, kvm2 with nothing, kvm3 with db."""
     fleets.discover(prepared_url, host("kvm1", domain("web", vcpus=2), domain("mail")), host("kvm2"))
     fleets.discover(prepared_url, host("kvm3", domain("db", disk_gb=3)))
     return prepared_url
@@ -45,7 +45,7 @@ def heal(url, **options):
 
 
 def kinds(found, key="findings"):
-    """Kind and name of each finding, in order."""
+    """Return kind and name of each finding, in order."""
     return [(each["kind"], each["name"] or each["provider"]) for each in found[key]]
 
 
@@ -55,7 +55,7 @@ def write(url, statement):
 
 
 def hold(url, uuid, place, consumer_type=allocations.INSTANCE, now=NOW, **amounts):
-    """Let a consumer hold exactly amounts on a host, behind everybody's back."""
+    """Let a consumer hold exactly these amounts on a host, without any check."""
     with Store.open(url).write() as connection:
         allocations.replace(connection, {uuid: {provider(connection, place): amounts}}, now, consumer_type)
 
@@ -92,7 +92,7 @@ def begin(url, name, to, now=NOW):
 
 
 def counted_right(url):
-    """Whether the use beside each inventory is the sum of its allocations."""
+    """Return True if the use beside each inventory is the sum of its allocations."""
     inventories, table = tables.inventories, tables.allocations
     with Store.open(url).read() as connection:
         sums = {
@@ -159,7 +159,8 @@ def test_an_allocation_is_mended_where_the_domain_is(fleet_url, damage):
 
 
 def test_the_room_of_an_open_order_is_kept(fleet_url):
-    """A run that attached a disk was killed: its host may have the disk, so its room is neither wrong nor given away."""
+    """A run that attached a disk was killed: its host may have the disk, so its room is right and
+    stays claimed."""
     hold(fleet_url, WEB, "kvm1", VCPU=2, MEMORY_MB=64, DISK_GB=5)
     with Store.open(fleet_url).write() as connection:
         orders.begin(connection, WEB, orders.ATTACHING, "cut off")
@@ -184,7 +185,7 @@ def test_what_runs_gets_its_room_over_capacity(fleet_url):
 
 @pytest.mark.parametrize("shown", [["kvm1", "kvm2"], [], ["kvm1"]], ids=["twice", "nowhere", "moving"])
 def test_what_is_not_certain_is_left(fleet_url, shown):
-    """The domain on two hosts, on none, or on its way."""
+    """The domain is on two hosts, on none, or on its way."""
     if shown == ["kvm1"]:
         uuid = begin(fleet_url, "web", "kvm2")
         hold(fleet_url, WEB, "kvm1")
@@ -214,7 +215,7 @@ def test_a_domain_on_two_hosts_names_both(fleet_url):
 
 
 def test_hostile_c3_reports_of_different_times_are_no_double(fleet_url):
-    """The old report of one host beside the new one of another."""
+    """The old report of one host is compared with the new report of another."""
     show(fleet_url, "kvm3", "web")
     write(fleet_url, sa.update(tables.compute_nodes).where(tables.compute_nodes.c.host == "kvm1").values(updated_at=NOW - 2400))
     (found,) = look(fleet_url)["findings"]
@@ -266,7 +267,7 @@ def test_an_evacuation_holds_both_ends_until_its_source_is_back(fleet_url):
         migration_claims.finish(connection, opened["uuid"], PROOF, "running", NOW)
     held = fleets.holdings(fleet_url)
     assert kinds(heal(fleet_url)) == [] and set(held[WEB]) == {"kvm1", "kvm2"}
-    # It is back, and shows what was started elsewhere.
+    # kvm1 is back, and shows an instance that was started on another host.
     show(fleet_url, "kvm1", "web")
     assert kinds(heal(fleet_url)) == [("domain_doubled", "web")]
     assert fleets.holdings(fleet_url) == held
@@ -329,7 +330,7 @@ def test_an_expired_claim_of_a_domain_that_was_seen_stays(fleet_url):
     before = fleets.snapshot(fleet_url)
     assert heal(fleet_url, release_expired=True)["findings"] == []
     assert fleets.snapshot(fleet_url) == before
-    # Being built, and shown already.
+    # The instance is still in its build, and its host shows it already.
     fleets.claim(fleet_url, selection("new", "kvm2"))
     expire(fleet_url, "new", NOW - HOUR)
     show(fleet_url, "kvm2", "new")
@@ -397,7 +398,7 @@ def test_room_on_a_provider_without_that_class(fleet_url):
 
 
 def share_disk(url):
-    """Let the three hosts share one pool, which has all the disk there is."""
+    """Let the three hosts share one pool with all their disk space."""
     with Store.open(url).write() as connection:
         providers = {name: provider(connection, name) for name in ("kvm1", "kvm2", "kvm3")}
         connection.execute(sa.insert(tables.resource_providers).values(uuid=uuid_of("pool"), name="pool", generation=0))
@@ -472,7 +473,8 @@ def test_the_number_of_queries_does_not_grow(prepared_url):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_any_damage_is_mended_or_said(prepared_url, seed):
-    """Random damage: what heal says is safe is gone after it, and nothing else has changed."""
+    """Random damage: the findings that heal calls safe are gone after it, and nothing else has
+    changed."""
     chance = random.Random(seed)
     names = [f"i{number}" for number in range(12)]
     hosts = ["kvm1", "kvm2", "kvm3"]
@@ -528,7 +530,7 @@ def test_cpus_pages_and_devices_that_two_have(prepared_url):
 
 
 def test_a_sound_host_with_pins_and_an_emulator_of_its_own(prepared_url):
-    """The emulator's CPU is beside those of the vCPUs, in the allocation too."""
+    """The emulator's CPU is beside the CPUs of the vCPUs, in the allocation too."""
     domains = [machines.domain("web", 2, 64, machines.pins(1, 9, cell=0, emulator="2"), [("pci", "0000:3b:00.0")])]
     fleets.discover(prepared_url, machines.node(*domains, options=SETS))
     assert look(prepared_url)["findings"] == []

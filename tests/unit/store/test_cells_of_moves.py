@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Orders for hypervisors say which CPUs and cells of the destination an instance gets, as they were claimed; again after a run was killed."""
+"""Orders for hypervisors name the CPUs and cells of the destination that the instance claimed; also
+after a run was killed."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def pins(facts):
 
 @pytest.fixture
 def url(prepared_url):
-    """a is pinned to CPUs 1 and 2 of kvm1, b floats over its shared CPUs; kvm2 has CPUs 5 and 13 of cell 1 for pinned ones."""
+    """Fill a store: a is pinned to CPUs 1 and 2 of kvm1, b floats over its shared CPUs; kvm2 has
+    CPUs 5 and 13 of cell 1 for pinned vCPUs."""
     guests = [
         machines.domain("a", 2, 64, machines.pins(1, 2, cell=0)),
         machines.domain("b", 1, 64, "<domain><vcpu cpuset='0,4,8,12'>1</vcpu></domain>"),
@@ -53,7 +55,7 @@ def test_the_order_of_a_move_has_the_cells_of_the_destination(url, kind):
     found = read(url, orders.order, opened["uuid"])["numa"]
     assert pins(found) == {"0": 5, "1": 13} and found["memory"] == {"mode": "strict", "nodes": [1]}
     assert found["cells"] == [{"id": 0, "cpus": [0, 1], "memory_mb": 64, "mode": "strict", "nodes": [1]}]
-    # The next run, after this one was killed, and whatever the hosts show meanwhile.
+    # The next run gives the same order after a kill, for any reports of the hosts during the move.
     guest = machines.domain("a", 2, 64, machines.pins(1, 2, cell=0))
     fleets.discover(url, node(guest, options=SETS), node(host="kvm2", options=FEW))
     (again,) = read(url, orders.pending, "kvm1")
@@ -90,7 +92,7 @@ def test_a_resize_to_another_host_is_moved_with_the_cells_of_each_way(url):
     found = resize(url, "kvm2", vcpus=2, memory_mb=128, extra_specs=PINNED)
     assert pins(found["new"]["numa"]) == pins(found["order"]["numa"]) == {"0": 5, "1": 13}
     assert pins(found["old"]["numa"]) == pins(found["back"]["numa"]) == {"0": 1, "1": 2}
-    # Whatever its domain shows at the old host meanwhile: that is not what it has there.
+    # The domain at the old host shows other pins; they are not the pins of the instance there.
     guest = machines.domain("a", 2, 128, machines.pins(5, 13, cell=1))
     fleets.discover(url, node(guest, options=SETS), node(host="kvm2", options=FEW))
     assert read(url, resizes.describe, found["migration"]) == found

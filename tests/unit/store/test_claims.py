@@ -23,7 +23,7 @@ ROUNDS = range(4)
 
 @pytest.fixture
 def fleet_url(prepared_url):
-    """A store with three hosts of 4 VCPU, 4096 MiB and 100 GiB each."""
+    """Fill a store with three hosts of 4 VCPU, 4096 MiB and 100 GiB each."""
     fleets.discover(prepared_url, *(fleets.host(name) for name in ("kvm1", "kvm2", "kvm3")))
     return prepared_url
 
@@ -59,9 +59,9 @@ def set_host(url, name, *arguments):
             {"memory_mb": 400},
             {"memory_mb": 601},
         ),
-        # A part of a GiB that is reserved takes the whole.
+        # A reserved part of a GiB counts as a whole GiB.
         ({"local_gb": 10, "reserved_host_disk_mb": 1025}, {"disk_gb": 8}, {"disk_gb": 9}),
-        # max_unit: one instance never gets more than the host has, however far it is over-committed.
+        # max_unit: one instance never gets more than the host has, for any over-commitment.
         ({"vcpus": 4, "cpu_allocation_ratio": 16.0}, {"vcpus": 4}, {"vcpus": 5}),
         ({"local_gb": 0}, {"disk_gb": 0}, {"disk_gb": 1}),
     ],
@@ -76,7 +76,8 @@ def test_what_fits_and_what_does_not(prepared_url, node, fits, too_much):
 
 
 def test_the_capacity_is_not_rounded(prepared_url):
-    # 3 x 1.5 is 4.5: the fourth fits and the fifth does not; three of two do not although 4.5 / 2 rounds to 2.
+    # 3 x 1.5 is 4.5: the fourth vCPU fits and the fifth does not. Three instances of two do not
+    # fit, although 4.5 / 2 rounds to 2.
     fleets.discover(prepared_url, fleets.host("kvm1", vcpus=3, cpu_allocation_ratio=1.5))
     for number in range(4):
         fleets.claim(prepared_url, selection(f"web{number}", "kvm1"))
@@ -136,7 +137,7 @@ def test_alternates_are_tried_in_their_order(fleet_url):
 def test_a_claim_is_idempotent_by_uuid(fleet_url):
     fleets.claim(fleet_url, selection("web", "kvm1", vcpus=4))
     before = fleets.snapshot(fleet_url)
-    # Its room is taken by itself, and the schedule may name another host by now.
+    # The instance itself uses the room, and the schedule may name another host by now.
     for place in ("kvm1", "kvm2"):
         (found,) = fleets.claim(fleet_url, selection("web", place, vcpus=4))
         assert (found["host"], found["new"]) == ("kvm1", False)
@@ -164,7 +165,7 @@ def test_a_definition_that_was_changed_is_not_built_with_the_old_claim(fleet_url
         claim(**more)
     assert fleets.figures(fleet_url) == before
     assert [each["new"] for each in (first, *claim())] == [True, False]
-    # What is built is changed by a resize, and place leaves it alone.
+    # Only a resize changes a built instance, and place does not change it.
     fleets.discover(fleet_url, fleets.host("kvm1", fleets.domain("web")), fleets.host("kvm2"), fleets.host("kvm3"))
     assert claim(**more)[0]["host"] == "kvm1"
 
@@ -205,7 +206,7 @@ def test_a_claim_of_nothing_leaves_no_consumer_behind(fleet_url):
     assert fleets.where(fleet_url) == {}
 
 
-# Hosts that take nothing
+# Hosts that take no instance
 
 
 @pytest.mark.parametrize(
@@ -238,7 +239,7 @@ def test_anti_affinity_is_checked_again_at_the_claim(fleet_url):
     with pytest.raises(DroverError, match=r"server group web \(anti-affinity\) has 1 of at most 1 there"):
         fleets.claim(fleet_url, selection("web2", "kvm1", server_group="web"))
     assert fleets.claim(fleet_url, selection("web2", "kvm1", "kvm2", server_group="web"))[0]["host"] == "kvm2"
-    # Others are not concerned.
+    # Other groups do not matter.
     assert fleets.claim(fleet_url, selection("db", "kvm1"))[0]["host"] == "kvm1"
 
 
@@ -287,7 +288,7 @@ def test_a_move_keeps_to_its_server_group(fleet_url):
         in_store(fleet_url, *begin)
     begin[2] = "kvm3"
     assert in_store(fleet_url, *begin)["destination"] == "kvm3"
-    # The first may leave the others behind, and then they have to follow.
+    # The first member may leave the others behind, and then the others must follow.
     in_store(fleet_url, migration_claims.begin, fleets.uuid_of("db1"), "kvm3", None, "migration", fleets.NOW)
     with pytest.raises(DroverError, match="server group db"):
         in_store(fleet_url, migration_claims.begin, fleets.uuid_of("db2"), "kvm2", None, "migration", fleets.NOW)
@@ -324,7 +325,7 @@ def test_a_limit_goes_with_anti_affinity_only(fleet_url):
         make_group(fleet_url, "web", "affinity", 2)
 
 
-# Giving up and taking back
+# Releases and reclaims
 
 
 def test_reclaim_moves_the_room_to_the_next_alternate(fleet_url):
@@ -380,7 +381,8 @@ def test_release_refuses_what_runs_and_releases_nothing_then(fleet_url):
 
 
 def test_release_refuses_what_is_moving(fleet_url):
-    # Its source's room is the migration's: releasing the rest would leave that for ever.
+    # The migration holds the room at the source: a release of the rest would leave this room held
+    # for ever.
     fleets.claim(fleet_url, selection("web", "kvm1"))
     fleets.build(fleet_url)
     in_store(fleet_url, migration_claims.begin, fleets.uuid_of("web"), "kvm2", None, "migration", fleets.NOW)
@@ -394,7 +396,7 @@ def test_release_refuses_what_is_moving(fleet_url):
 
 
 def attempt(url, *selections):
-    """Claim in a process of a race: the hosts, or the first words of the refusal."""
+    """Claim in a process of a race; return the hosts, or the first words of the refusal."""
     try:
         return [item["host"] for item in fleets.claim(url, *selections)]
     except DroverError as problem:
@@ -416,7 +418,8 @@ def test_eight_processes_race_for_five_places(prepared_url):
     places = ["kvm1", "kvm2"]
 
     def work(number):
-        # Half of them come from the other side, as the locks must not be taken in that order.
+        # Half of the processes use the opposite order, and the locks must not be taken in that
+        # order.
         return attempt(prepared_url, selection(f"web{number}", *(places if number % 2 else places[::-1])))
 
     for _dummy in ROUNDS:
@@ -465,6 +468,6 @@ def test_processes_that_fall_over_to_each_others_hosts_do_not_hang(prepared_url)
         return "done"
 
     assert fleets.race(*(lambda number=number: work(number) for number in range(4))) == ["done"] * 4
-    # After five turns each is where it was not at first.
+    # After five turns each instance is on the other host.
     assert fleets.used(prepared_url) == {"kvm1": 2, "kvm2": 2}
     assert fleets.where(prepared_url) == {name: f"kvm{(number + 1) % 2 + 1}" for number, name in enumerate(names)}

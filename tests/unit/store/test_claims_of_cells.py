@@ -25,7 +25,7 @@ from ansible_collections.drover.compute.tests.unit.tracker.machines import node
 
 PROOF = certainty.word("a test")
 SETS = {"cpu_shared_set": "0,8,4,12", "cpu_dedicated_set": "1-3,9-11,5-7,13-15"}
-#: Two CPUs of one cell alone.
+#: Only two CPUs of one cell.
 FEW = {"cpu_shared_set": "0,8", "cpu_dedicated_set": "5,13"}
 PINNED = {"hw:cpu_policy": "dedicated"}
 #: The recorded host has one such device.
@@ -34,7 +34,7 @@ POLICY = {"pci_alias": [{"name": "gpu", "vendor_id": "10de", "product_id": "2204
 
 
 def decide(url, *names, policy=None, **more):
-    """Selections of instances that are alike."""
+    """Return selections of equal instances."""
     requests = [{"name": each, "uuid": uuid_of(each), "vcpus": 2, "memory_mb": 64, "disk_gb": 1, **more} for each in names]
     with Store.open(url).read() as connection:
         return scheduling.decide(connection, requests, Policy.from_mapping(policy or {}), NOW)
@@ -50,7 +50,7 @@ def write(url, function, *arguments):
 
 
 def cells(url):
-    """{(host, name): its pins and page sizes by host cell}."""
+    """Return {(host, name): its pins and page sizes by host cell}."""
     with Store.open(url).read() as connection:
         hosts = {row.id: row.host for row in connection.execute(sa.select(tables.compute_nodes))}
         names = {uuid_of(name): name for name in "abcdefgh"}
@@ -75,13 +75,13 @@ def test_a_pinned_instance_gets_cpus_and_its_domain_says_them(prepared_url):
     assert [(each["cpus"], each["memory_mb"], each["nodes"]) for each in claimed["numa"]["cells"]] == [([0, 1], 64, [0])]
     (other,) = place(prepared_url, "b", extra_specs=PINNED)
     assert {cpu for cpus in other["numa"]["vcpu_pins"].values() for cpu in cpus}.isdisjoint({1, 9})
-    # A run that begins again gets the same.
+    # A repeated run gets the same.
     with Store.open(prepared_url).read() as connection:
         again = connection.execute(sa.select(tables.instances).where(tables.instances.c.uuid == uuid_of("a"))).one()
     assert again.vcpus == 2
     (repeated,) = fleets.claim(prepared_url, {key: claimed[key] for key in ("uuid", "name", "host", "resources")})
     assert (repeated["new"], repeated["numa"]) == (False, claimed["numa"])
-    # What floats does not run on the CPUs of others.
+    # Floating vCPUs do not run on the pinned CPUs of others.
     (floating,) = place(prepared_url, "c")
     assert floating["numa"] == {**dict.fromkeys(floating["numa"]), "cpuset": [0, 4, 8, 12], "vcpu_pins": {}, "iothread_pins": {}, "cells": [],
                                 "pages": [], "locked": False}  # fmt: skip
@@ -104,7 +104,7 @@ def test_the_last_cpus_go_to_one_of_eight_writers(prepared_url):
     fleets.discover(prepared_url, node(options=FEW), node(host="kvm2", options=FEW))
     names = "abcdefgh"
     chosen = {name: decide(prepared_url, name, extra_specs=PINNED)[0] for name in names}
-    # Half of them come from the other side, as the locks must not be taken in that order.
+    # Half of the processes use the opposite order, and the locks must not be taken in that order.
     for number, each in enumerate(chosen.values()):
         places = [{key: each[key] for key in ("host", "node", "provider")}, *each["alternates"]]
         first, *others = places if number % 2 else reversed(places)
@@ -127,7 +127,7 @@ def test_the_last_cpus_go_to_one_of_eight_writers(prepared_url):
 
 
 def test_no_two_of_many_claims_have_a_cpu(prepared_url):
-    """Hosts with room for 6 pinned CPUs in each of two cells, by eight processes at once."""
+    """Eight processes claim at once on hosts with room for 6 pinned CPUs in each of two cells."""
     fleets.discover(prepared_url, *(node(host=f"kvm{number}", options=SETS) for number in (1, 2, 3)))
     names = "abcdefgh"
     selections = {name: decide(prepared_url, name, extra_specs={**PINNED, "hw:numa_nodes": "2"})[0] for name in names}
@@ -181,7 +181,7 @@ def test_a_resize_on_one_node_holds_both_until_it_ends(prepared_url):
         opened = write(prepared_url, migration_claims.begin_resize, uuid_of("a"), "kvm1", None, target, NOW)
         held = cells(prepared_url)
         assert held["kvm1", "migration"][0][1] == {"0": 1, "1": 2} and len(held["kvm1", "a"][0][1]) == 4
-        # Whatever the host shows meanwhile.
+        # The claim counts, for any report of the host during the move.
         fleets.discover(prepared_url, node(guest, options=SETS))
         assert cells(prepared_url) == held
         write(prepared_url, migration_claims.finish, opened["uuid"], PROOF, None, NOW)
@@ -234,7 +234,7 @@ def test_how_many_more_fit_by_cells(prepared_url):
 
 
 def test_one_that_is_pinned_by_hand_keeps_its_pins(prepared_url):
-    """Nobody has said what it needs in another size."""
+    """No flavor and no extra spec gives its needs in another size."""
     fleets.discover(
         prepared_url, node(machines.domain("a", 2, 64, machines.pins(1, 2, cell=0)), options=SETS), node(host="kvm2", options=SETS)
     )
@@ -251,7 +251,7 @@ def test_one_that_is_pinned_by_hand_keeps_its_pins(prepared_url):
 
 
 def test_a_discovery_in_a_resize_that_was_cut_off_leaves_what_was_claimed(prepared_url):
-    """The hypervisor has the new size already, and its pins are those of the destination."""
+    """The hypervisor has the new size already, with the pins of the destination."""
     before, after = (
         machines.domain("a", number, 64, machines.pins(*cpus, cell=cell)) for number, cpus, cell in ((1, (1,), 0), (2, (5, 13), 1))
     )

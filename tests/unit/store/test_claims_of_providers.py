@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""PCI devices that Placement is asked for: the device that a claim gives is of the provider that its allocation is on (N12.7)."""
+"""PCI devices that are requested from Placement: the device of a claim belongs to the provider of
+its allocation (N12.7)."""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ def write(url, function, *arguments):
 
 
 def given(url):
-    """{name: {uuid of a provider: devices}}, by the devices; and the same by the allocations."""
+    """Return {name: {uuid of a provider: devices}}, by the devices; and the same by the
+    allocations."""
     names = {uuid_of(name): name for name in "abcdefgh"}
     by_device: dict[str, dict[str, int]] = {}
     by_allocation: dict[str, dict[str, int]] = {}
@@ -99,7 +101,7 @@ def test_a_claim_gives_the_device_of_the_provider_of_its_allocation(prepared_url
     (claimed,) = fleets.claim(prepared_url, selection)
     assert len(claimed["pci_devices"]) == 2
     assert agree(prepared_url) == {"a": 2}
-    # The domain shows the devices: nothing changes, also when it is discovered.
+    # The domain shows the devices: a discovery changes nothing.
     addresses = [each["address"] for each in claimed["pci_devices"]]
     shown = domain("a", 2, 64, devices=[("pci", each) for each in addresses])
     report = host(gpu(1), gpu(2), gpu(3))
@@ -148,7 +150,7 @@ def test_group_policy_isolate_takes_functions_of_different_cards(prepared_url):
 
 
 def test_devices_near_the_cells_of_the_guest(prepared_url):
-    """Placement knows no cells: the candidate must be one whose device the fit can take."""
+    """Placement knows no cells: the claim must take a candidate with a device that the fit accepts."""
     fleets.discover(prepared_url, host(gpu(1, 0), gpu(2, 1), **SETS))
     for name in "ab":
         specs = {"hw:cpu_policy": "dedicated", "hw:pci_numa_affinity_policy": "required"}
@@ -170,7 +172,8 @@ def test_traits_and_classes_of_aliases(prepared_url):
 
 
 def test_requests_that_compete_for_a_device_are_met_together(prepared_url):
-    """Without Placement the first request would take the last device, and the second one found none with its trait."""
+    """Without Placement the first request would take the last device, and the second would find
+    none with its trait."""
     specs = [{"address": "0000:82:00.0", "traits": ["blue"]}, *SPECS]
     fleets.discover(prepared_url, host(gpu(1), gpu(2), specs=specs))
     (claimed,) = fleets.claim(prepared_url, *decide(prepared_url, "a", alias="gpu:1,blue:1"))
@@ -213,7 +216,7 @@ def test_the_last_devices_go_to_as_many_of_eight_writers(prepared_url):
     for _dummy in range(2):
         answers = dict(zip(names, fleets.race(*(lambda name=name: work(name) for name in names))))
         won = [name for name, answer in answers.items() if answer.startswith("kvm")]
-        # All chose the same provider of kvm1, and have kvm2 as their alternate.
+        # All selections have the same provider of kvm1, and kvm2 as their alternate.
         assert len(won) == 2 and {answers[name] for name in won} == {"kvm1", "kvm2"}, answers
         assert all(answers[name] == f"No room for {name}" for name in names if name not in won)
         assert agree(prepared_url) == dict.fromkeys(won, 1)
@@ -221,7 +224,7 @@ def test_the_last_devices_go_to_as_many_of_eight_writers(prepared_url):
 
 
 def test_a_claim_without_mappings_finds_providers_by_itself(prepared_url):
-    """As moves do, which claim what the instance was asked with."""
+    """Moves claim like this, by the request of the instance."""
     specs = [{"address": "0000:81:00.0", "traits": ["blue"]}, *SPECS]
     fleets.discover(prepared_url, host(gpu(1), gpu(2), gpu(3), *functions("3b", 2), *functions("5e", 2), specs=specs))
     (selection,) = decide(prepared_url, "a", alias="blue:1,gpu:2,vf:3")
@@ -231,14 +234,15 @@ def test_a_claim_without_mappings_finds_providers_by_itself(prepared_url):
     with pytest.raises(DroverError, match="No room"):
         fleets.claim(prepared_url, {**without, "alternates": [], "name": "b", "uuid": uuid_of("b")})
     write(prepared_url, claims.release, [uuid_of("a")], PROOF, NOW)
-    # The allocations that were chosen, without what they are for.
+    # The chosen allocations, without the mappings to their requests.
     some = {key: value for key, value in decide(prepared_url, "a", alias="vf:3")[0].items() if key != "mappings"}
     fleets.claim(prepared_url, some)
     assert agree(prepared_url) == {"a": 3}
 
 
 def test_a_move_of_one_that_was_claimed_before_takes_the_provider_of_its_new_device(prepared_url):
-    """Its request does not ask Placement, but discovery has written its allocation at the source."""
+    """Its request has nothing for Placement, but discovery has written its allocation at the
+    source."""
     found = [gpu(1), gpu(2), gpu(3)]
     fleets.discover(prepared_url, host(*found), host(*found, name="kvm2"))
     (selection,) = decide(prepared_url, "a", policy=WITHOUT, host="kvm1")
@@ -326,7 +330,8 @@ def test_a_group_of_the_extra_specs_with_the_same_suffix_is_refused(prepared_url
 
 
 def test_destinations_serve_a_move(prepared_url):
-    """A move gives ClaimDestinations the request of the instance and places without mappings."""
+    """The test gives ClaimDestinations the request of the instance and places without mappings, as
+    a move does."""
     fleets.discover(prepared_url, host(gpu(1)), host(gpu(2), name="kvm2"))
     (selection,) = decide(prepared_url, "a", host="kvm1")
     fleets.claim(prepared_url, selection)
@@ -340,7 +345,7 @@ def test_destinations_serve_a_move(prepared_url):
 
 
 def test_a_definition_with_an_alias_gets_the_device_in_its_domain(prepared_url):
-    """From the text of the file to the devices that the domain names."""
+    """The test goes from the text of the file to the devices in the domain."""
     text = """
         flavors: [{name: gpu, vcpus: 2, memory_mb: 64, extra_specs: {"pci_passthrough:alias": "gpu:1,vf:2"}}]
         instances: [{name: a, flavor: gpu}]
@@ -363,13 +368,14 @@ def test_a_definition_with_an_alias_gets_the_device_in_its_domain(prepared_url):
 
 
 def test_instances_that_had_devices_before_get_allocations_by_discovery(prepared_url):
-    """As Nova heals them when the host begins to report its devices."""
+    """Nova heals the allocations in the same way when the host begins to report its devices."""
     found = [gpu(1), gpu(2), *functions("3b", 2)]
     fleets.discover(prepared_url, host(*found, pci_report_in_placement=False))
     claimed = [fleets.claim(prepared_url, *decide(prepared_url, name, policy=WITHOUT, alias="gpu:1,vf:1"))[0] for name in "ab"]
     assert given(prepared_url)[1] == {}
     guests = [domain(each["name"], 2, 64, devices=[("pci", device["address"]) for device in each["pci_devices"]]) for each in claimed]
-    # One whose domain is not defined yet has its devices, and gets the allocations when the host shows it: nobody else gets them meanwhile.
+    # An instance without a defined domain has its devices, and gets the allocations when the host
+    # shows it. No other instance gets the devices before.
     report = host(*found)
     report["hypervisor"]["domains"] = guests[:1]
     fleets.discover(prepared_url, report)

@@ -39,13 +39,13 @@ steps = st.one_of(
 
 
 class Model:
-    """What the store should answer and hold."""
+    """The model of the store's answers and allocations."""
 
     def __init__(self):
         self.place, self.amounts, self.active, self.open = {}, {}, set(), {}
 
     def used(self, host, resource):
-        """What is taken of a host: by who is there, and by who moves there."""
+        """Return the use of a host: by its instances, and by the instances that move to it."""
         takers = [name for name, place in self.place.items() if place == host]
         takers += [name for name, place in self.open.items() if place == host]
         return sum(self.amounts[name][resource] for name in takers)
@@ -97,7 +97,7 @@ class Model:
 
 
 class Real:
-    """The same through the store, a transaction each."""
+    """The same operations through the store, each in one transaction."""
 
     def __init__(self, url):
         self.url = url
@@ -141,7 +141,7 @@ class Real:
 
 
 def empty(url):
-    """A store with HOSTS and nothing on them."""
+    """Return a store with HOSTS and no instances."""
     fleets.empty(url)
     fleets.discover(
         url,
@@ -167,7 +167,7 @@ def test_the_store_agrees_with_the_model(prepared_url, sequence):
             assert column["used"] <= (column["total"] - column["reserved"]) * column["ratio"]
     assert fleets.where(prepared_url) == model.place
     held = fleets.holdings(prepared_url)
-    # Each that takes something is one consumer, with a second one (its migration) while it moves.
+    # Each holder is one consumer, with a second one (its migration) while it moves.
     taking = [name for name in model.place if any(model.amounts[name])]
     assert len(held) == len(taking) + sum(1 for name in taking if name in model.open)
     assert all(len(places) == 1 for places in held.values())

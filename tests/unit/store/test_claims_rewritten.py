@@ -22,7 +22,7 @@ A, B = uuid_of("a"), uuid_of("b")
 
 @pytest.fixture
 def fleet_url(prepared_url):
-    """kvm1 and kvm2 of 4 VCPU, 4096 MiB and 100 GiB each."""
+    """Fill a store: kvm1 and kvm2 of 4 VCPU, 4096 MiB and 100 GiB each."""
     fleets.discover(prepared_url, host("kvm1"), host("kvm2"))
     return prepared_url
 
@@ -49,7 +49,7 @@ def refused(url, consumers, cause, match):
 def test_replaced_in_one_transaction(fleet_url):
     found = replace(fleet_url, {A: on("kvm1", VCPU=4), B: on("kvm2", VCPU=1, DISK_GB=0)})
     assert sorted((each["uuid"], each["generation"], each["changed"]) for each in found) == sorted([(A, 1, True), (B, 1, True)])
-    # What one gives up another one takes: that needs no free room.
+    # One consumer takes the room that another gives up: that needs no free room.
     replace(fleet_url, {A: on("kvm2", VCPU=1), B: on("kvm1", VCPU=4)})
     assert fleets.holdings(fleet_url) == {A: {"kvm2": {"VCPU": 1}}, B: {"kvm1": {"VCPU": 4}}}
     (found,) = replace(fleet_url, {A: on("kvm2", VCPU=1)})
@@ -120,7 +120,7 @@ def test_odd_names_are_names(fleet_url, name):
 def test_over_capacity_only_less_is_taken(fleet_url):
     replace(fleet_url, {A: on("kvm1", VCPU=4)})
     fleets.discover(fleet_url, host("kvm1", vcpus=2))
-    # The largest amount that one may have shrank with the host.
+    # The largest amount of one instance shrank with the host.
     details = refused(fleet_url, {A: on("kvm1", VCPU=4, MEMORY_MB=1)}, "unfit", "one instance may have 1 to 2")
     assert details["asked"] == 4
     replace(fleet_url, {A: on("kvm1", VCPU=2), B: on("kvm2", VCPU=2)})
@@ -161,7 +161,7 @@ def test_reshaped(fleet_url):
 
 
 def expired(url, now):
-    """The consumers whose claims have expired."""
+    """Return the consumers with expired claims."""
     with Store.open(url).read() as connection:
         table = tables.consumers
         return connection.execute(sa.select(table).where(table.c.expires_at < now)).all()

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Claims and moves over several providers: children, sharing pools, and what the scheduler decided."""
+"""Claims and moves over several providers: children, sharing pools, and the scheduler's decision."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def add_provider(connection, name, inventories, parent=None, traits=(), aggregat
 
 @pytest.fixture
 def pool_url(prepared_url):
-    """kvm1 to kvm3 without disks of their own; kvm1 and kvm2 see one pool of 30 GiB; kvm1 has a child with 2 VGPU."""
+    """Fill a store: kvm1 to kvm3 have no local disks; kvm1 and kvm2 see one pool of 30 GiB; kvm1
+    has a child with 2 VGPU."""
     fleets.discover(prepared_url, *(host(name, local_gb=0) for name in ("kvm1", "kvm2", "kvm3")))
     with Store.open(prepared_url).write() as connection:
         add_provider(connection, "kvm1-gpu", {"VGPU": 2}, parent="kvm1")
@@ -63,7 +64,8 @@ def pool_url(prepared_url):
 
 
 def held(url):
-    """dict consumer uuid -> dict provider name -> dict class -> amount, with the use beside the inventories checked."""
+    """Return dict consumer uuid -> dict provider name -> dict class -> amount; check the use beside
+    the inventories."""
     with Store.open(url).read() as connection:
         providers, classes = tables.resource_providers, tables.resource_classes
         allocations, consumers = tables.allocations, tables.consumers
@@ -138,7 +140,8 @@ def test_what_the_scheduler_decided_is_taken_as_it_is(pool_url):
 
 @pytest.fixture
 def moving_url(pool_url):
-    """web is on kvm1 and has 20 of the 30 GiB of the pool: there is no room to hold that twice."""
+    """Fill a store: web is on kvm1 and has 20 of the 30 GiB of the pool. There is no room to hold
+    that twice."""
     fleets.claim(pool_url, wanted("web", "kvm1", disk_gb=20))
     fleets.build(pool_url)
     return pool_url
@@ -149,7 +152,7 @@ POOL = {"pool": {"DISK_GB": 20}}
 
 
 def resized_from(url):
-    """What a plan of moves knows of an open resize of web."""
+    """Return the facts about an open resize of web that a plan of moves gets."""
     web = {"uuid": uuid_of("web")}
     in_store(url, migrations_open.note_open_resizes, [web])
     return web.get("resized_from")
@@ -170,7 +173,7 @@ def test_a_shared_pool_is_not_held_twice_during_a_move(moving_url):
         move = begin(moving_url)
     in_store(moving_url, migration_claims.finish, move, PROOF, "running", fleets.NOW)
     assert held(moving_url) == {uuid_of("web"): {"kvm2": HERE, **POOL}}
-    # And back.
+    # And the move back.
     in_store(moving_url, migration_claims.finish, begin(moving_url, "kvm1"), PROOF, "running", fleets.NOW)
     assert held(moving_url) == before
 
@@ -246,7 +249,7 @@ def test_an_evacuation_holds_both_until_the_source_is_cleaned_up(moving_url):
     assert held(moving_url) == both
     in_store(moving_url, migration_claims.finish, move, PROOF, "running", fleets.NOW)
     assert (held(moving_url), fleets.where(moving_url)) == (both, {"web": "kvm2"})
-    # Discovery of where it runs now leaves that alone.
+    # A discovery of its new host leaves that as it is.
     fleets.discover(moving_url, host("kvm2", domain("web"), local_gb=0))
     assert held(moving_url) == both
     in_store(moving_url, migration_claims.clear_source, move, PROOF, fleets.NOW)
@@ -291,7 +294,8 @@ def test_discovery_leaves_what_libvirt_does_not_show_where_it_was_claimed(prepar
     assert before[uuid_of("web")] == given
     fleets.discover(prepared_url, host("kvm1", domain("web", vcpus=2)))
     assert held(prepared_url) == before
-    # Somebody took it to another host by hand: what was the old host's does not go along.
+    # A person took it to another host by hand: it leaves the allocations of the old host's
+    # providers.
     fleets.discover(prepared_url, host("kvm1"), host("kvm2", domain("web", vcpus=2)))
     assert held(prepared_url)[uuid_of("web")] == {"kvm2": {"VCPU": 2, "MEMORY_MB": 64}}
 

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Many writers of allocations at once, some of them killed: exactly the room there is, and every sum right."""
+"""Many writers of allocations at once, some of them killed: no host is over capacity, and every sum
+is right."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ PROOF = certainty.word("a test")
 
 
 def check_sums(url):
-    """Nobody is over capacity, and what is counted is what is allocated; returns how many consumers there are."""
+    """Check that no provider is over capacity, and that the use is the sum of the allocations;
+    return the number of consumers."""
     allocations, inventories = tables.allocations, tables.inventories
     query = sa.select(allocations.c.provider_id, allocations.c.class_id, sa.func.sum(allocations.c.used))
     with Store.open(url).read() as connection:
@@ -91,7 +93,7 @@ def test_a_claim_does_not_wait_for_another_provider(postgres):
 
 
 def test_killed_writers_change_no_sum(prepared_url):
-    """Half of the processes are killed with -9 in the middle of what they do."""
+    """Half of the processes are killed with -9 in the middle of their work."""
     fleets.discover(prepared_url, host("kvm1", vcpus=10000, memory_mb=10**6), host("kvm2", vcpus=10000, memory_mb=10**6))
     context = multiprocessing.get_context("fork")
     done = [context.RawValue("q", 0) for dummy in range(6)]
@@ -116,7 +118,7 @@ def test_killed_writers_change_no_sum(prepared_url):
         process.join(fleets.RACE_SECONDS)
     assert [process.exitcode for process in processes] == [-signal.SIGKILL, 0] * 3
     counted = sum(each.value for each in done)
-    # Of each that was killed one claim may have been written and not counted.
+    # Each killed process may have written one claim without counting it.
     assert counted <= check_sums(prepared_url) <= counted + 3
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A store that is new, or was brought back from a backup, places nothing new before every host was read."""
+"""A new store, or a store from a backup, places nothing new before every host was read."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def place(url, name, **more):
 
 
 def refused(url, name, **more):
-    """The sentence it is refused with."""
+    """Return the sentence of the refusal."""
     with pytest.raises(AnsibleActionFail) as caught:
         place(url, name, **more)
     return str(caught.value)
@@ -38,13 +38,13 @@ def read(url, *names):
 
 
 def known(url, name):
-    """Write down that there is a host that nobody has read."""
+    """Record a host that was never read."""
     with Store.open(url).write() as connection:
         services.record_unreachable(connection, name, "it cannot be reached", time.time())
 
 
 def switched_off(url, name):
-    """Write down that a fence has switched a host off."""
+    """Record that a fence has switched a host off."""
     with Store.open(url).write() as connection:
         event = power.begin(connection, name, "fence", "ipmi", None, time.time())
         power.finish(connection, event["uuid"], "completed", "off", None, None, time.time())
@@ -62,14 +62,14 @@ def test_a_new_store_that_has_not_read_one(prepared_url):
     assert said.startswith("kvm2 was not read since the store was made")
     assert "drover_place_force=unread_hosts" in said
     assert place(prepared_url, "web", force=["unread_hosts"])["changed"] is True
-    # One that it has a claim of is known, whatever was read.
+    # An instance with a claim is known, for any readings of hosts.
     assert place(prepared_url, "web")["changed"] is False
     read(prepared_url, "kvm2")
     assert place(prepared_url, "db")["changed"] is True
 
 
 def test_a_host_that_is_gone_for_good(prepared_url):
-    """The refusal says how it is taken out of the store, and that helps."""
+    """The refusal names the command that removes the host from the store, and that command helps."""
     read(prepared_url, "kvm1")
     known(prepared_url, "kvm2")
     said = refused(prepared_url, "web")
@@ -79,13 +79,13 @@ def test_a_host_that_is_gone_for_good(prepared_url):
 
 
 def test_a_host_of_the_inventory_that_a_new_store_has_never_had(prepared_url):
-    """Nobody has ever read it: what runs there may be what is to be placed."""
+    """The host was never read: it may run the very instance that is placed."""
     inventory = {"inventory_hosts": ["kvm1", "kvm2"]}
     read(prepared_url, "kvm1")
     assert refused(prepared_url, "web", **inventory).startswith("kvm2 was not read since the store was made")
     read(prepared_url, "kvm2")
     assert place(prepared_url, "web", **inventory)["changed"] is True
-    # One that comes later is a new one.
+    # A host that comes later is a new one.
     assert place(prepared_url, "db", inventory_hosts=["kvm1", "kvm2", "kvm3"])["changed"] is True
 
 
@@ -124,7 +124,7 @@ def test_many_definitions_at_once(prepared_url):
 
 
 def test_other_claims_are_nobodys_concern(prepared_url):
-    """What claims room by itself, without definitions, knows what it does."""
+    """A caller that claims room without definitions is responsible for its claims."""
     read(prepared_url, "kvm1")
     known(prepared_url, "kvm2")
     assert run("allocation", selections=[selection("web", "kvm1")], store_url=prepared_url)["changed"] is True
@@ -134,7 +134,7 @@ def test_a_host_that_was_switched_off_is_known_to_run_nothing(prepared_url):
     read(prepared_url, "kvm1")
     known(prepared_url, "kvm2")
     with Store.open(prepared_url).write() as connection:
-        # A person may say that of one that runs.
+        # A person may set this for a host that runs.
         services.change(connection, services.get(connection, "kvm2"), {"forced_down": True})
     with pytest.raises(AnsibleActionFail, match="kvm2 was not read"):
         place(prepared_url, "web")
@@ -144,7 +144,7 @@ def test_a_host_that_was_switched_off_is_known_to_run_nothing(prepared_url):
 
 @pytest.fixture
 def file(tmp_path, prepared_sqlite):
-    """A store of SQLite that has read its hosts."""
+    """Return a store of SQLite that has read its hosts."""
     path = tmp_path / "store.db"
     shutil.copyfile(prepared_sqlite, path)
     read(f"sqlite:///{path}", "kvm1", "kvm2")
@@ -160,7 +160,8 @@ def bring_back(backup, path):
 
 def backup(path, name="backup.db"):
     target = path.parent / name
-    # Python 3.13 closes no connection that nothing refers to, and one that is open has a log that is gone once the file is replaced.
+    # Python 3.13 closes no connection without references, and an open one has a log that is lost
+    # when the file is replaced.
     with contextlib.closing(sqlite3.connect(path)) as source, contextlib.closing(sqlite3.connect(target)) as copy:
         source.backup(copy)
     return target
@@ -172,7 +173,7 @@ def test_a_file_that_came_back(file):
     bring_back(old, file)
     said = refused(url, "db")
     assert "kvm1, kvm2 were not read since the store was made or brought back from a backup" in said
-    # It is not forgotten because it was said once.
+    # A second claim gets the refusal too.
     assert "brought back" in refused(url, "db")
     read(url, "kvm1")
     assert "kvm2 was not read since" in refused(url, "db")
@@ -191,7 +192,7 @@ def test_a_file_that_came_back_twice(file):
 
 
 def test_a_file_that_was_moved_without_its_witness(file, tmp_path):
-    """Nobody can tell what it has missed."""
+    """It is not known which changes the file misses."""
     place(f"sqlite:///{file}", "web")
     moved = tmp_path / "moved.db"
     shutil.copyfile(backup(file), moved)
@@ -251,7 +252,7 @@ def test_a_store_that_was_filled_from_a_file(prepared_url, tmp_path):
 
 
 def test_a_dump_that_was_loaded(postgres):
-    """As pg_dump and psql do it."""
+    """The copy is made as pg_dump and psql make it."""
     with postgres.database() as url, postgres.database() as other:
         Store.open(url).upgrade()
         read(url, "kvm1", "kvm2")
@@ -262,12 +263,12 @@ def test_a_dump_that_was_loaded(postgres):
         assert "kvm1, kvm2 were not read since the store was made or brought back" in said
         read(other, "kvm1", "kvm2")
         assert place(other, "db")["changed"] is True
-        # The first one has seen all that happened to it.
+        # The first database has all its changes.
         assert place(url, "db")["changed"] is True
 
 
 def unread(url, inventory=(), unknown=continuity.FILES, later=False):
-    """The sentence with which something other than a claim is refused; nothing if it is not."""
+    """Return the refusal of an operation that is no claim; an empty string if it is not refused."""
     with Store.open(url).read() as connection:
         try:
             continuity.refuse_unread(connection, "Web stays", inventory, unknown, later=later)
@@ -285,7 +286,8 @@ def test_files_and_starts_wait_for_hosts_that_a_new_store_has_never_had(prepared
     assert "whether it runs there is not known" in unread(prepared_url, inventory, continuity.RUNNING)
     read(prepared_url, "kvm2")
     assert unread(prepared_url, inventory) == "" == unread(prepared_url, inventory, continuity.RUNNING)
-    # One that comes later is a new one: it may have guests of its own, which need files, and those of other hosts are not there.
+    # A host that comes later is a new one. It may have its own guests, and these need files; files
+    # of other hosts are not on it.
     place(prepared_url, "web", inventory_hosts=inventory)
     assert unread(prepared_url, [*inventory, "kvm3"]) == ""
     known(prepared_url, "kvm3")
@@ -294,7 +296,8 @@ def test_files_and_starts_wait_for_hosts_that_a_new_store_has_never_had(prepared
 
 
 def test_a_rule_that_was_lifted_for_one_claim_holds_on(prepared_url):
-    """The claim made the store no more complete: kvm2 may run what is started next, and need what is removed."""
+    """The claim did not make the store complete: kvm2 may run the next instance, and may need the
+    files that are removed."""
     inventory = ["kvm1", "kvm2"]
     read(prepared_url, "kvm1")
     assert place(prepared_url, "web", inventory_hosts=inventory, force=["unread_hosts"])["changed"] is True
@@ -304,7 +307,7 @@ def test_a_rule_that_was_lifted_for_one_claim_holds_on(prepared_url):
     read(prepared_url, "kvm2")
     assert unread(prepared_url, inventory) == ""
     assert place(prepared_url, "db", inventory_hosts=inventory)["changed"] is True
-    # In a store that knows all, it is lifted for a new host alone.
+    # In a complete store, the rule is lifted for a new host only.
     known(prepared_url, "kvm3")
     assert place(prepared_url, "app", inventory_hosts=[*inventory, "kvm3"], force=["unread_hosts"])["changed"] is True
     assert unread(prepared_url, [*inventory, "kvm3"]) == ""
@@ -312,7 +315,8 @@ def test_a_rule_that_was_lifted_for_one_claim_holds_on(prepared_url):
 
 @pytest.mark.parametrize("check", [False, True])
 def test_a_discovery_of_all_hosts_makes_later_hosts_new_ones(file, check):
-    """Without a claim too, for who has no definitions: a host that comes to the inventory stops no start of another one's instances."""
+    """A fleet without definitions has no claim: there, too, a new host in the inventory stops no
+    start of another host's instances."""
     url, inventory = f"sqlite:///{file}", ["kvm1", "kvm2"]
     assert "kvm3 was not read" in unread(url, [*inventory, "kvm3"])
     run("_history", inventory_hosts=[*inventory, "kvm3"], store_url=url)
@@ -321,13 +325,13 @@ def test_a_discovery_of_all_hosts_makes_later_hosts_new_ones(file, check):
     run("_history", inventory_hosts=inventory, store_url=url, check=check)
     assert bool(unread(url, [*inventory, "kvm3"])) is check
     run("_history", inventory_hosts=inventory, store_url=url)
-    # From then on a store from before is noticed.
+    # From now on an older store is noticed.
     bring_back(old, file)
     assert "kvm1, kvm2 were not read" in unread(url, inventory)
 
 
 def test_a_host_that_is_off_is_read_before_its_files_are_no_concern(prepared_url):
-    """A claim does not wait for it, and makes the store no more complete."""
+    """A claim does not wait for the host, and does not make the store complete."""
     read(prepared_url, "kvm1")
     known(prepared_url, "kvm2")
     switched_off(prepared_url, "kvm2")
@@ -346,14 +350,14 @@ def test_a_host_that_is_off_runs_nothing_and_needs_its_files(prepared_url):
 
 
 def discovered(url, *names, **more):
-    """A discovery by the action that records hosts, now."""
+    """Record hosts with the action of a discovery, now."""
     for name in names:
         run("compute_node", nodes=[host(name)], store_url=url, **more)
 
 
 @pytest.mark.parametrize("check", [False, True])
 def test_a_discovery_notices_that_the_store_was_brought_back(prepared_url, tmp_path, check):
-    """Then what was read since is known, and the host that was not is named, though nothing was claimed."""
+    """Later readings then count, and an unread host is named, without any claim."""
     discovered(prepared_url, "kvm1", "kvm2")
     place(prepared_url, "web")
     run("store", state="exported", path=str(tmp_path / "export.json"), store_url=prepared_url)
@@ -386,7 +390,7 @@ def test_a_discovery_notices_a_file_that_came_back(file):
 
 
 def test_a_host_that_was_off_in_a_backup_may_be_on(prepared_url):
-    """It may run by now what the store has as off, or knows nothing of."""
+    """The host may now run an instance that the store has as off, or does not know."""
     read(prepared_url, "kvm1", "kvm2")
     switched_off(prepared_url, "kvm2")
     assert unread(prepared_url, unknown=continuity.RUNNING) == ""
@@ -406,7 +410,7 @@ def test_a_host_that_was_off_in_a_backup_may_be_on(prepared_url):
 
 
 def told(url, **instances):
-    """What a look at hosts with so many instances says that the store does not know."""
+    """Look at hosts with so many instances; return the kinds of facts that the store does not know."""
     with Store.open(url).write() as connection:
         continuity.notice(connection, time.time())
         return continuity.forgotten(connection, instances)
@@ -415,13 +419,13 @@ def told(url, **instances):
 def test_a_new_store_says_that_it_may_have_forgotten_what_was_disabled(prepared_url):
     assert told(prepared_url, kvm1=0) == []
     assert told(prepared_url, kvm1=0, kvm2=1) == [continuity.MADE]
-    # One that was down has not been read.
+    # A host that was down has not been read.
     known(prepared_url, "kvm2")
     assert told(prepared_url, kvm2=1) == [continuity.MADE]
     read(prepared_url, "kvm1", "kvm2")
     assert told(prepared_url, kvm2=1) == []
     place(prepared_url, "web")
-    # A new host of a store that is in use.
+    # A new host of a store in use.
     assert told(prepared_url, kvm3=1) == []
 
 
@@ -438,7 +442,8 @@ def test_a_store_that_came_back_says_so_until_all_are_read(prepared_url):
 
 
 def test_an_instance_that_is_unknown_is_not_called_gone_before_all_are_read(prepared_url):
-    """It may be on the host that was not read, and its definition would be marked as absent."""
+    """The instance may be on the host that was not read, and its definition would be marked as
+    absent."""
     given = {"instances": ["web"], "state": "absent", "store_url": prepared_url}
     read(prepared_url, "kvm1")
     known(prepared_url, "kvm2")

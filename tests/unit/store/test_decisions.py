@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Decisions: written with their claims, small, and never more than are kept."""
+"""Decisions: written with their claims, small, and limited in number."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_what_was_decided_is_kept_with_its_claim(fleet_url):
     assert [(each["host"], each["weight"]) for each in told["top"]] == [
         (each["host"], pytest.approx(each["weight"], rel=1e-5)) for each in whole["top"]
     ]
-    # The filter explain reads it as it reads a selection.
+    # The filter explain reads a decision as it reads a selection.
     assert render(told)[0] == "hosts: 3"
 
 
@@ -162,7 +162,7 @@ def rows(first, last):
 def test_the_newest_are_kept_and_no_more(prepared_url, monkeypatch):
     monkeypatch.setattr(decisions, "KEPT", 250)
     sizes = []
-    # By ones and by many, over the places where it is pruned.
+    # Single writes and batches, over the points where old rows are pruned.
     for first, last in [(1, 1), (2, 240), (241, 299), (300, 300), (301, 399), (400, 1401), (1402, 1402)]:
         with Store.open(prepared_url).write(together=True) as connection:
             decisions.record(connection, rows(first, last))
@@ -173,7 +173,7 @@ def test_the_newest_are_kept_and_no_more(prepared_url, monkeypatch):
 
 
 def test_many_at_once_keep_the_newest(prepared_url, monkeypatch):
-    """Who prunes never waits for another one who does, nor undoes him."""
+    """A writer that prunes never waits for another one, and does not undo its work."""
     monkeypatch.setattr(decisions, "KEPT", 100)
 
     def write():

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who makes room for a drain in a fleet of several cells: the instances of the cell, and of no other."""
+"""A drain in a fleet of several cells moves other instances away only within the cell."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_the_instances_of_the_cell_make_room(store_url, cells):
         plan = DrainQuestion(Policy.from_mapping(None), MigrationLimits()).plan(connection, ["kvm1"])
     (stuck,) = plan["unmovable"]
     assert (stuck["name"], plan["proof"]) == ("large", None)
-    # Moved within the cell; the host of the other cell takes and gives nothing.
+    # The move is within the cell; the host of the other cell takes and gives nothing.
     assert stuck["way_out"].startswith("allow 1 more move of others (") and ("kvm4" not in stuck["way_out"] or mine == other)
     with store.read() as connection:
         question = DrainQuestion(Policy.from_mapping(None), MigrationLimits(), extra_moves=1)

@@ -1,10 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plain, pinned, huge-page and device instances through all that can happen to them, in any order: nothing is given twice.
+"""Plain, pinned, huge-page and device instances through all operations, in any order: no resource
+is given twice.
 
-The hosts of the test have domains as the orders of the store make them. After each step the store and the hosts must agree on who has what.
-At the end a store that has never seen anything must come to the same by one discovery.
+The hosts of the test have domains as the orders of the store make them. After each step the store
+and the hosts must agree about the resources. At the end one discovery by an empty store must give
+the same.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from ansible_collections.drover.compute.tests.unit.tracker import machines
 PROOF = certainty.word("a test")
 PARENT, MADE_MDEVS = "pci_0000_84_00_0", 2
 
-#: vcpus, memory_mb, extra specs. Those of one row of devices can be resized into each other.
+#: vcpus, memory_mb, extra specs. A resize is possible between flavors of one row of devices.
 FLAVORS = {
     "plain": (2, 64, {}),
     "plain-large": (3, 128, {}),
@@ -56,7 +58,7 @@ FLAVORS = {
     "vgpu": (1, 64, {"resources:VGPU": "1"}),
     "vgpu-pinned": (2, 64, {"resources:VGPU": "1", "hw:cpu_policy": "dedicated"}),
 }
-#: Of resizes that keep the flavor.
+#: Sizes of resizes that keep the flavor.
 SIZES = {"smaller": {"memory_mb": 32}, "larger": {"memory_mb": 192}, "wider": {"vcpus": 3}}
 ALIASES = [
     {"name": "gpu", "vendor_id": "10de", "product_id": "2204"},
@@ -64,7 +66,7 @@ ALIASES = [
     {"name": "card", "vendor_id": "8086", "product_id": "1572", "device_type": "type-PF"},
 ]
 SPECS = [{key: alias[key] for key in ("vendor_id", "product_id")} for alias in ALIASES]
-#: CPU sets of hosts that have CPUs 0-3 and 8-11 in one cell and 4-7 and 12-15 in the other.
+#: CPU sets of hosts with CPUs 0-3 and 8-11 in one cell and 4-7 and 12-15 in the other.
 HOSTS = {
     "kvm1": {"cpu_shared_set": "0,8,4,12", "cpu_dedicated_set": "1-3,9-11,5-7,13-15"},
     "kvm2": {"cpu_shared_set": "0,1,4,5", "cpu_dedicated_set": "2,10,3,11,6,14"},
@@ -100,7 +102,7 @@ class Domain:
         return machines.domain(self.name, self.vcpus, self.memory_mb, inner, found, state=self.state)
 
     def there(self, order, size=None):
-        """It as the order of a move leaves it at its destination."""
+        """Return the domain as the order of a move leaves it at its destination."""
         fact = order.get("devices") or {"pci": [], "mdevs": []}
         pci = {each["address"]: each["address_there"] for each in fact["pci"]}
         mdevs = {each["uuid"]: each["there"]["uuid"] for each in fact["mdevs"]}
@@ -114,7 +116,7 @@ class Domain:
 
 
 class World:
-    """Hosts with their domains, and a store that is told of them now and then."""
+    """Hosts with their domains, and a store that reads them now and then."""
 
     def __init__(self, url, in_placement):
         self.url, self.in_placement = url, in_placement
@@ -126,7 +128,7 @@ class World:
             for name, (vcpus, memory_mb, specs) in FLAVORS.items():
                 flavors.ensure(connection, name, {"vcpus": vcpus, "memory_mb": memory_mb, "extra_specs": specs}, NOW)
 
-    # What hosts have
+    # The content of the hosts
 
     def node(self, host):
         there = [each.facts() for each in self.domains[host].values()]
@@ -155,7 +157,7 @@ class World:
         ]
         free = MADE_MDEVS - (len(more["mdev_devices"]) - len(there_anyhow))
         more["mdev_types"] = [{**each, "available_instances": free} for each in more["mdev_types"] if each["type"] == "nvidia-11"]
-        # Providers are of cards or of their functions.
+        # Providers belong to cards or to their functions.
         specs = SPECS[: 2 if self.in_placement else 3]
         options = {"pci_device_specs": specs, "mdev_types": ["nvidia-11"], "cpu_allocation_ratio": 2.0, "reserved_host_memory_mb": 0}
         options |= {**HOSTS[host], "pci_report_in_placement": self.in_placement}
@@ -166,7 +168,7 @@ class World:
         if alive:
             fleets.discover(self.url, *(self.node(host) for host in alive))
 
-    # What the store has
+    # The content of the store
 
     def read(self, function, *arguments):
         if self._reading is not None:
@@ -179,7 +181,7 @@ class World:
             return function(connection, *arguments)
 
     def _try(self, function, *arguments):
-        """What a function says, or None where it refuses in words."""
+        """Return the result of a function, or None if it refuses with a sentence."""
         try:
             return function(*arguments)
         except DroverError as problem:
@@ -190,12 +192,13 @@ class World:
         return self.read(lambda c: c.execute(sa.select(tables.instances).where(tables.instances.c.uuid == uuid_of(name))).one_or_none())
 
     def host(self, name):
-        """Where the store has an instance; None if it is not there."""
+        """Return the host of an instance in the store; None without a host."""
         row, nodes = self.row(name), tables.compute_nodes
         return row and self.read(lambda c: c.execute(sa.select(nodes.c.host).where(nodes.c.id == row.compute_node_id)).scalar())
 
     def open(self, name):
-        """The migration that holds room, an evacuation that waits for its dead host last."""
+        """Return the migration that holds room; an evacuation that waits for its dead host comes
+        last."""
         table = tables.migrations
         query = sa.select(table).where(table.c.instance_uuid == uuid_of(name), table.c.status.in_(tables.HOLDING_MIGRATION))
         found = self.read(lambda c: c.execute(query).all())
@@ -208,7 +211,7 @@ class World:
     # Steps
 
     def step(self, verb, which, *arguments):
-        """Take a step with one of the instances that can; returns whether there was one."""
+        """Take a step with one of the possible instances; return True if there is one."""
         if verb in ("die", "back", "discover"):
             getattr(self, verb)(which)
             return True
@@ -255,7 +258,7 @@ class World:
         self.discover([given["host"]])
 
     def fail(self, name):
-        """Its build fails: it takes an alternate, or gives up."""
+        """Let its build fail: it takes an alternate, or is released."""
         again = self._try(self.write, claims.reclaim, uuid_of(name), self.alternates[name]["alternates"], PROOF, NOW)
         if again:
             self.alternates[name] = again
@@ -267,7 +270,7 @@ class World:
             self._try(self.write, migration_claims.begin, uuid_of(name), host, None, "migration", NOW)
 
     def die(self, host):
-        """A host dies, and its instances are to start elsewhere; what moves from or to it stays open."""
+        """Let a host die. Its instances are claimed on other hosts; moves from or to it stay open."""
         found = [each for each in map(self.under_way, NAMES) if each and each.status in tables.OPEN_MIGRATION]
         if len(self.dead) == 2 or any(host in (each.source, each.destination) for each in found):
             return
@@ -284,7 +287,8 @@ class World:
         self.write(lambda connection: connection.execute(sa.update(table).where(table.c.host == host).values(forced_down=down)))
 
     def back(self, host):
-        """It has what it had, shut off. What was evacuated goes when somebody has seen to it."""
+        """Bring the host back with its domains, shut off. Evacuated ones of some instances are
+        removed, as a person would do."""
         found = [each for each in map(self.under_way, NAMES) if each]
         if host in self.dead and not any(host == each.source for each in found):
             self.dead.remove(host)
@@ -315,7 +319,7 @@ class World:
         self._try(self.write, begin)
 
     def _carry(self, name, migration):
-        """The hypervisors do what was ordered, once."""
+        """Let the hypervisors carry out the order, once."""
         here, there = self.domains[migration.source], self.domains[migration.destination]
         if migration.type == "resize":
             found = self.read(resizes.describe, migration.uuid)
@@ -329,7 +333,7 @@ class World:
                 del here[name]
 
     def go_on(self, name):
-        """Its run is killed after the hypervisors have done their work."""
+        """Kill the run after the hypervisors have done their work."""
         self._carry(name, self.under_way(name))
 
     def end(self, name):
@@ -370,7 +374,7 @@ class World:
         self._power(name, "running")
 
     def settle(self):
-        """All that is open ends, and dead hosts come back without what was evacuated."""
+        """End all open operations, and bring dead hosts back without the evacuated domains."""
         for host in HOSTS:
             self._force_down(host, False)
         self.dead = set()
@@ -383,7 +387,7 @@ class World:
                     del there[name]
         self.discover(HOSTS)
 
-    # What must be true
+    # Conditions that must be true
 
     def check(self):
         sums, problems = Counter(), []
@@ -432,7 +436,7 @@ class World:
         for each in pci:
             if each["owner"] and each["parent_addr"] and owners.get(each["parent_addr"]):
                 problems.append(f"{each['address']} of {node.host} is given away twice")
-        # What domains have is theirs in the store.
+        # The resources of a domain belong to its instance in the store.
         for name, domain in self.domains[node.host].items():
             facts = domain.facts()["numa"]
             own = {cpu for cpu in pinned_cpus(facts) if cpu in pinnable - shared or domain.state}
@@ -443,7 +447,7 @@ class World:
         return problems
 
     def all(self):
-        """Who has what."""
+        """Return the resources of each instance."""
         with Store.open(self.url).read() as connection:
             nodes = {row.id: row.host for row in connection.execute(sa.select(tables.compute_nodes))}
             cells = {

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the scheduler reads of the store: aggregates, flavors, columns; in a constant number of queries."""
+"""The scheduler's reading of the store: aggregates, flavors, columns; with a constant number of
+queries."""
 
 from __future__ import annotations
 
@@ -103,7 +104,7 @@ def test_hosts_that_are_not_up_say_why(store):
 
 
 def place(connection, host, name, state, group=None):
-    """Put an instance on a host, past all claims."""
+    """Put an instance on a host, without a claim."""
     nodes = tables.compute_nodes
     node = connection.execute(sa.select(nodes.c.id).where(nodes.c.host == host)).scalar_one()
     values = {"vcpus": 1, "memory_mb": 1, "disk_gb": 0, "created_at": NOW, "server_group_id": group}
@@ -144,7 +145,7 @@ def test_builds_and_moves_under_way_are_counted_when_wanted(store):
             columns = host_columns.read_columns(connection, NOW, 0, host_columns.ColumnQuery(**more))
         return HostStates(columns).num_io_ops.tolist()
 
-    # kvm1 reports 3 of its own.
+    # kvm1 itself reports 3.
     assert io_ops(columns={"num_io_ops"}) == [3 + 1 + 2, 1 + 3, 0]
     assert io_ops() == [3, 0, 0]
     asked = {"name": "x", "vcpus": 1, "memory_mb": 64}

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the fleet has and uses on each day: one row for each day, zone and class, of which a bounded number is kept."""
+"""The size and use of the fleet on each day: one row for each day, zone and class, in a bounded
+number."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Labels in the store, on both databases: what a discovery writes, and what a selector selects."""
+"""Labels in the store, on both databases: the writes of a discovery, and the result of a selector."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._tracker import nod
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host
 
-# Few, so that they meet; with all characters that a path in JSON could stumble over.
+# Few labels, so that selectors match; with all characters that may break a path in JSON.
 KEYS = ("a", "b", "a.b", "a/b", "a-b", "a_b", "0", "Project", "project", "null", "length")
 VALUES = ("x", "y", "0", "7", "true", "null", "x.y")
 LABELS = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES), max_size=4)
@@ -53,7 +53,7 @@ def refused(url, text):
 
 
 def meets(found, selector):
-    """What a selector means, without SQL."""
+    """Return True if the labels match a selector; the function uses no SQL."""
     for key, value, negated in selector.requirements:
         there = key in found and value in (None, found[key])
         if there == negated:
@@ -81,7 +81,7 @@ def test_a_discovery_writes_what_hosts_have(prepared_url):
     assert fleets.discover(prepared_url, *fleet)["changed"] is False
     assert of_instances(prepared_url) == {"web": {"project": "web", "tier": "front"}, "bare": {}}
     assert of_hosts(prepared_url) == {"kvm1": {"rack": "7"}, "kvm2": {}}
-    # What is no longer there no longer holds.
+    # Labels that a host no longer shows are removed.
     assert fleets.discover(prepared_url, host("kvm1", labelled("web", "tier=db"), domain("bare")))["changed"] is True
     assert of_instances(prepared_url)["web"] == {"tier": "db"} and of_hosts(prepared_url)["kvm1"] == {}
     assert fleets.discover(prepared_url, host("kvm1", labelled("web", "tier=db"), domain("bare"), labels={"rack": "8"}))["changed"] is True
@@ -133,11 +133,11 @@ def test_what_selects_none_is_refused_with_the_nearest_key(prepared_url):
 
 @pytest.mark.parametrize("selector", ["teir!=db", "!teir", "project=web,teir!=db"])
 def test_a_misspelt_exclusion_does_not_select_all(prepared_url, selector):
-    """Else a slip of a finger would stop what was to be left out."""
+    """Otherwise a typing error would stop the instances that should be left out."""
     fleets.discover(prepared_url, host("kvm1", labelled("web", "project=web,tier=db"), domain("y")))
     said = refused(prepared_url, selector)
     assert "No instance has a label teir (did you mean tier?), so that" in said and "would exclude none. Nothing was done." in said
-    # To look is no harm.
+    # A reading is harmless.
     with Store.open(prepared_url).read() as connection:
         assert instances.listing(connection, selector=labels.parse(selector))
 
@@ -163,7 +163,7 @@ def test_hosts_are_selected(prepared_url):
 
 
 def test_a_selector_of_the_most_parts(prepared_url):
-    """The database must take it."""
+    """The database must accept the label."""
     fleets.discover(prepared_url, host("kvm1", labelled("web", "project=web")))
     with Store.open(prepared_url).read() as connection:
         longest = labels.parse(",".join(f"k{number}!={'x' * 63}" for number in range(64)))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Leases: one at a time, renewed, taken over in the open, lost in the open (rule S4)."""
+"""Leases: one at a time, renewed, taken over with a message, lost with a message (rule S4)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def opened(prepared_url):
 
 @pytest.fixture(name="at")
 def database_clock(monkeypatch):
-    """A function that sets the database's clock."""
+    """Return a function that sets the database's clock."""
     return lambda now: monkeypatch.setattr(clock, "now", lambda connection: now)
 
 
@@ -108,7 +108,7 @@ def test_a_process_is_gone_when_it_ended(store):
     me = Actor(os.getpid())
     assert me.lives(process) is False
     assert me.lives(me.process) is True
-    # Of another machine, or another boot, nothing is known.
+    # The processes of another machine, or of another boot, are not known.
     assert me.lives("elsewhere/" + process.partition("/")[2]) is None
     assert me.lives("nonsense") is None
 
@@ -136,7 +136,7 @@ def test_safety_18_the_clock_of_a_controller_takes_no_lease_over(store, monkeypa
         postgresql = connection.dialect.name == "postgresql"
     ahead = types.SimpleNamespace(time=lambda: time.time() + 360)
     if not postgresql:
-        # All controllers are this machine, whose processes can be seen.
+        # All controllers are this machine, and its processes are visible.
         monkeypatch.setattr(clock, "time", ahead)
         with store.write() as connection, pytest.raises(DroverError, match="but its process lives on this machine"):
             leases.take(connection, "kvm1", actor("b", alive=["a"]), "drain")
@@ -174,7 +174,7 @@ def test_of_many_at_once_one_gets_it(prepared_url):
 
 
 def _orphan(ours, line):
-    """A worker of a playbook that is killed: what it says of who acts, before and after."""
+    """Act as the worker of a playbook that is killed; send the name of the holder before and after."""
     line.send(Actor.of_this_task().holder)
     os.kill(ours, signal.SIGKILL)
     while os.getppid() == ours:
@@ -186,7 +186,8 @@ def _orphan(ours, line):
 
 
 def test_a_worker_whose_playbook_is_gone_takes_nothing():
-    """Process 1 takes it over, and a lease in the name of that would never be one of the dead."""
+    """Process 1 adopts the worker, and a lease of process 1 would never count as a lease of a dead
+    run."""
     context = multiprocessing.get_context("fork")
     there, here = context.Pipe()
 

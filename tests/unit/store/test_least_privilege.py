@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The statements of docs/security.md are enough for what they are said to be enough for, and for no more."""
+"""The statements of docs/security.md give exactly the documented rights, and no more."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DATABASE = "fleet_of_the_documentation"
 
 @pytest.fixture(scope="module")
 def roles(postgres):
-    """URLs by role. All statements are those of the page, but for the password."""
+    """Return URLs by role. All statements come from the page, except for the password."""
     page = (examples.ROOT / "docs" / "security.md").read_text()
     admin = {
         "host": "127.0.0.1",
@@ -32,7 +32,7 @@ def roles(postgres):
         "password": postgres.password,
         "autocommit": True,
     }
-    # In the cluster of the tests there is a role of this name already, which belongs to other tests.
+    # The cluster of the tests already has a role of this name, which belongs to other tests.
     blocks = [
         block.replace("drover_owner", "t_owner")
         .replace("drover_run", "t_run")
@@ -136,7 +136,8 @@ def test_a_role_without_rights_is_told_so(roles, postgres):
 
 
 def test_the_password_is_in_no_log_result_or_export(roles, postgres, tmp_path):
-    """The URL as a variable, through tasks that write, export and show differences, at -vvv --diff."""
+    """The test gives the URL as a variable to tasks that write, export and show differences, at
+    -vvv --diff."""
     examples.inventory(tmp_path)
     tasks = [
         {"drover.compute.host": {"name": "kvm1", "state": "disabled", "reason": "a reason"}},

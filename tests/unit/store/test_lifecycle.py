@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Instances by the names that people give, what is refused, and the store's side of their removal and resize."""
+"""Instances by the names that people use, refusals, and the store's part in removal and resize."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NEW = {"VCPU": 2, "MEMORY_MB": 128, "DISK_GB": 10}
 
 @pytest.fixture
 def fleet_url(prepared_url):
-    """Three hosts; web and db run on kvm1, twin on kvm2 and kvm3 under two uuids."""
+    """Fill a store with three hosts; web and db run on kvm1, twin on kvm2 and kvm3 under two uuids."""
     fleets.discover(
         prepared_url,
         host("kvm1", domain("web", disk_gb=5), domain("db")),
@@ -104,7 +104,7 @@ def test_on_two_hosts_it_is_left_alone(fleet_url):
 
 
 def test_while_it_moves_cold(fleet_url):
-    """That is a resize which keeps the flavor, and another command ends it."""
+    """A resize that keeps the flavor has another command for its end."""
     wanted = {"flavor": None, "resources": NEW}
     write(fleet_url, migration_claims.begin_resize, uuid_of("web"), "kvm2", None, wanted, fleets.NOW)
     assert "run drover.compute.instance_migrate with drover_destination=kvm2 and drover_migrate_cold=true again first" in refusal(
@@ -131,7 +131,7 @@ def test_forget_gives_all_back(fleet_url):
     del before[uuid_of("web")]
     assert fleets.holdings(fleet_url) == before
     assert find(fleet_url, "web", unknown=[]) == []
-    # A second time there is nothing to do.
+    # A second call does nothing.
     after = fleets.snapshot(fleet_url)
     write(fleet_url, claims.forget, [uuid_of("web")], PROOF, fleets.NOW)
     assert fleets.snapshot(fleet_url) == after
@@ -148,7 +148,7 @@ def test_a_resize_can_be_gone_on_with_by_another_run(fleet_url):
     assert begin(fleet_url)["new"] is False
     with Store.open(fleet_url).read() as connection:
         found = resizes.describe(connection, opened["uuid"])
-        # A drain of its host leaves it to whoever resizes.
+        # A drain of its host leaves it to the run of the resize.
         assert migration_orders.pending(connection, "kvm1") == []
     assert (found["source"], found["destination"], found["same_host"], found["running"]) == (
         "kvm1",
@@ -211,7 +211,7 @@ def test_sizes_in_place_of_a_flavor(fleet_url):
     found, resources, size = where(fleet_url, NewSize(sizes={"vcpus": 2, "memory_mb": 128, "disk_gb": 10}))
     assert (found, resources) == ("kvm1", NEW)
     assert size == {"flavor": None, "vcpus": 2, "memory_mb": 128, "disk_gb": 10}
-    # A size that is not given stays.
+    # A size without a value stays.
     assert where(fleet_url, NewSize(sizes={"memory_mb": 128}))[1:] == (
         {"VCPU": 1, "MEMORY_MB": 128, "DISK_GB": 5},
         {"flavor": None, "vcpus": 1, "memory_mb": 128, "disk_gb": 5},

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What plans know of the time of moves: what earlier ones copied, and what these have to copy."""
+"""The data of plans about the time of moves: the copies of earlier moves, and the data that these
+moves must copy."""
 
 from __future__ import annotations
 
@@ -44,12 +45,13 @@ def drain(url, *names, limits=1, **more):
 
 
 def seen(uuid, mib, **disks):
-    """What a hypervisor has seen of the disks of an instance that moves."""
+    """Return a hypervisor's view of the disks of an instance that moves."""
     return {"uuid": uuid, "copies_disk_mib": mib, "copied_disks": disks}
 
 
 def test_the_drain_of_two_hosts_takes_as_long_as_one_after_the_other(prepared_url):
-    """As StagedMoves carries them out, though the waves show both hosts at the same time."""
+    """StagedMoves carries the moves out one after the other, although the waves show both hosts at
+    the same time."""
     hosts = [host(name, domain(f"{name}-a", memory_mb=4096), domain(f"{name}-b", memory_mb=1024)) for name in ("kvm1", "kvm2")]
     fleets.discover(prepared_url, *hosts, host("kvm3", memory_mb=65536))
     one, both = drain(prepared_url, "kvm1", limits=2), drain(prepared_url, "kvm1", "kvm2", limits=2)
@@ -62,7 +64,7 @@ def test_what_a_move_copied_is_recorded_where_it_is_known(prepared_url):
     fleets.discover(prepared_url, host("kvm1", domain("a"), domain("b"), domain("c"), domain("d")), host("kvm2"))
     moved(prepared_url, "a", "kvm2", 4096, 0, 40.5)
     moved(prepared_url, "b", "kvm2", 0, 20480, 300.0, "migration")
-    # Of an older module, or over before it was looked at.
+    # The record comes from an older module, or the move ended before the first look.
     moved(prepared_url, "c", "kvm2", None, 0, 40.0)
     moved(prepared_url, "d", "kvm2", 64, 0, None)
     assert measured(prepared_url) == [
@@ -97,7 +99,7 @@ def test_which_disks_are_copied(prepared_url):
         "network": [{"target": "vda", "device": "disk", "type": "network", "source": "rbd/i", **size}],
     }
     guests = [domain(name, disks=found, disk_gb=20 * len(found)) for name, found in disks.items()]
-    # Hosts that are recorded as data may have sizes only.
+    # Hosts that are recorded as data may have only sizes.
     fleets.discover(prepared_url, host("kvm1", *guests, domain("size", disk_gb=30), domain("none"), vcpus=20, local_gb=500))
     with Store.open(prepared_url).read() as connection:
         instances = read_instances(connection)
@@ -165,7 +167,7 @@ def test_a_drain_counts_disks_and_cold_moves_by_measured_rates(prepared_url):
         "disks of instances that are shut off at 100 MiB/s, measured over 1 move of the fleet."
     )
     assert plan["moves"][1]["seconds"] == pytest.approx(620 * 1024 / 100 + 2, abs=0.1)
-    # The hypervisors have looked: what they see takes the place of what the store knows, each time.
+    # The hypervisors have measured: their values replace the store's values, each time.
     with Store.open(prepared_url).read() as connection:
         for mib in (10, 20480):
             count_disks(connection, plan, [seen(cold["uuid"], mib)])

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who holds which room during a move (N9.1)."""
+"""The consumer of the room at each end during a move (N9.1)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HELD = {"VCPU": 2, "MEMORY_MB": 64, "DISK_GB": 5}
 
 @pytest.fixture
 def fleet_url(prepared_url):
-    """Three hosts; web (2 VCPU) runs on kvm1."""
+    """Fill a store with three hosts; web (2 VCPU) runs on kvm1."""
     web = domain("web", vcpus=2, disk_gb=5, metadata={"project": "p", "user": "u"})
     fleets.discover(prepared_url, host("kvm1", web), host("kvm2"), host("kvm3"))
     return prepared_url
@@ -70,7 +70,7 @@ def test_begin_swaps_the_room(fleet_url):
         "new": True,
     }
     assert fleets.holdings(fleet_url) == {move["uuid"]: {"kvm1": HELD}, uuid_of("web"): {"kvm2": HELD}}
-    # It still runs at the source.
+    # The instance still runs at the source.
     assert fleets.where(fleet_url) == {"web": "kvm1"}
 
 
@@ -117,7 +117,8 @@ def test_undo_gives_the_source_its_room_back(fleet_url):
 @pytest.mark.parametrize("end", ["finished", "undone"])
 @pytest.mark.parametrize("move_type", ["live-migration", "evacuation"])
 def test_an_evacuated_instance_that_moves_on_keeps_the_room_at_the_dead_host(fleet_url, move_type, end):
-    """It needs room for itself once, and what it left at the dead host is free only when that host is back without it."""
+    """The instance needs room once for itself. The room at the dead host is free only when that
+    host is back without it."""
     evacuation = begin(fleet_url, to="kvm2", kind="evacuation")
     finish(fleet_url, evacuation)
     move = begin(fleet_url, to="kvm3", kind=move_type)
@@ -262,7 +263,7 @@ def test_drains_in_opposite_directions_do_not_hang(prepared_url):
 
 
 def test_discovery_and_moves_at_the_same_time(prepared_url):
-    """Whoever comes first: the room of an instance is never lost and never doubled."""
+    """In any order, the room of an instance is never lost and never doubled."""
     names = [f"web{number}" for number in range(3)]
     domains = [domain(name) for name in names]
     fleets.discover(prepared_url, host("kvm1", *domains, vcpus=40), host("kvm2", vcpus=40))

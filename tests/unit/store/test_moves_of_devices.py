@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An instance with devices of its host gets such devices at its destination, in the transaction that opens its move."""
+"""An instance with devices of its host gets equal devices at its destination, in the transaction
+that opens its move."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def write(url, function, *arguments):
 
 
 def discover(url, guests=None, options=None, hosts=("kvm1", "kvm2")):
-    """Hosts with the same devices.
+    """Discover hosts with the same devices.
 
     :param guests: {host: its domains}.
     """
@@ -51,14 +52,14 @@ def discover(url, guests=None, options=None, hosts=("kvm1", "kvm2")):
 
 
 def gpu(url):
-    """The address of the only device that may be given away."""
+    """Return the address of the only device that instances may get."""
     with Store.open(url).read() as connection:
         (address,) = {each["address"] for found in devices.read_pci(connection).values() for each in found}
     return address
 
 
 def owners(url):
-    """{(host, device): instance}, for those that somebody has."""
+    """Return {(host, device): instance} of devices with an owner."""
     names = {uuid_of(name): name for name in ("a", "b")}
     with Store.open(url).read() as connection:
         hosts = {row.id: row.host for row in connection.execute(sa.select(tables.compute_nodes))}
@@ -68,13 +69,14 @@ def owners(url):
     return {(host, device): names[owner] for host, device, owner in found if owner}
 
 
-#: Free devices of two hosts, as kvm1 gives away: nothing, a virtual function (its physical one goes too), that physical one (which
-#: takes the other virtual one along), a whole device.
+#: Free devices of two hosts after kvm1 gave away: nothing, a virtual function (its physical one is
+#: lost too), that physical one (the other virtual one is lost too), a whole device.
 FREE = [{"kvm1": left, "kvm2": 9} for left in (9, 7, 6, 5)]
 
 
 def test_peers_1_free_devices_are_counted_as_the_fit_counts_them(prepared_url):
-    """Of functions that exclude each other, each counts until one is taken; then only those that go with it."""
+    """Functions that exclude each other all count until one is taken; then only the compatible ones
+    count."""
     every = {"pci_device_specs": [{"vendor_id": "8086"}, {"vendor_id": "10de"}]}
     discover(prepared_url, options=every)
     cells = stored_hosts.COLUMNS | {"free_pci_devices"}
@@ -104,7 +106,7 @@ def test_peers_1_free_devices_are_counted_as_the_fit_counts_them(prepared_url):
 
 
 def test_peers_1_an_instance_without_devices_leaves_hosts_with_devices_alone(prepared_url):
-    """kvm0 has the most room, and the only device that may be given away."""
+    """kvm0 has the most room, and the only device that instances may get."""
     discover(prepared_url, hosts=["kvm0"])
     fleets.discover(prepared_url, node(domain("c", 1, 1024), host="kvm1"))
     wanted = [{"name": name, "uuid": uuid_of(name), "vcpus": 1, "memory_mb": 64, "disk_gb": 1} for name in ("a", "b")]
@@ -124,7 +126,7 @@ def place(url, name="a", host="kvm1", alias=None, **more):
 
 
 def with_gpu(url, state="shutoff", options=None, alias=None):
-    """An instance with a device on kvm1, as the next discovery shows it."""
+    """Return an instance with a device on kvm1, as the next discovery shows it."""
     discover(url, options=options)
     claimed = place(url, alias=alias, extra_specs=SPECS)
     guest = domain("a", 1, 64, devices=[("pci", claimed["pci_devices"][0]["address"])], state=state)
@@ -133,7 +135,7 @@ def with_gpu(url, state="shutoff", options=None, alias=None):
 
 
 def drain(url):
-    """Destinations, and why instances stay, in a drain of kvm1."""
+    """Plan a drain of kvm1; return the destinations, and the reasons why instances stay."""
     with Store.open(url).read() as connection:
         plan = DrainQuestion(Policy.from_mapping({}), MigrationLimits()).plan(connection, ["kvm1"])
     return {each["name"]: each["host"] for each in plan["moves"]}, {each["name"]: each["reason"] for each in plan["unmovable"]}
@@ -153,7 +155,7 @@ def test_a_cold_move_claims_such_a_device_and_says_which(prepared_url, end):
         fact = orders.order(connection, migration)["devices"]
     pair = {"address": address, "address_there": address, "interface": None, "interface_there": None, "live_migratable": False}
     assert fact == {"pci": [pair], "mdevs": []}
-    # Whatever a host shows meanwhile.
+    # The claim counts, for any report of a host during the move.
     discover(prepared_url, hosts=("kvm2",))
     assert len(owners(prepared_url)) == 2
     if end == "finish":

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who needs which file, over all hosts: recorded by discovery, written only where it has changed, found in one look."""
+"""The users of each file, over all hosts: discovery records them, writes only changes, and one
+query finds them."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ def rows(url):
 
 
 def seen(url):
-    """host -> set of (path, identity)."""
+    """Return host -> set of (path, identity)."""
     found = {}
     for place, _dummy, path, identity, _dummy2 in rows(url):
         found.setdefault(place, set()).add((path, identity))
@@ -74,7 +75,8 @@ def test_disks_and_all_behind_them_are_recorded(prepared_url):
 
 @pytest.mark.parametrize("way", ["disk", "behind", "pool"])
 def test_safety_04_a_link_is_no_other_file(prepared_url, way):
-    """Somebody reaches the disk of another host's instance by way of a link: in its own path, behind it, or above its pool."""
+    """The domain reaches the disk of another host's instance through a link: in its own path, in a
+    backing file's path, or above its pool."""
     pool = {"name": "san", "path": "/san", "shared_id": "declared:rack"}
     theirs = {
         "disk": disk("/links/web.qcow2", real_path="/san/web.qcow2"),
@@ -98,7 +100,7 @@ def test_a_discovery_that_finds_nothing_new_writes_nothing(prepared_url):
     before = rows(prepared_url)
     fleets.discover(prepared_url, *nodes, now=NOW + 60)
     assert rows(prepared_url) == before
-    # What has changed, and that alone.
+    # Only the changes are written.
     fleets.discover(prepared_url, host("kvm1", vm("web", disk("/a", "/base2")), vm("db", disk("/b"))), now=NOW + 120)
     after = rows(prepared_url)
     assert set(before) - set(after) == {row for row in before if row[2] == "/base"}
@@ -108,7 +110,7 @@ def test_a_discovery_that_finds_nothing_new_writes_nothing(prepared_url):
 
 
 def test_storage_who_needs_a_file_of_an_instance_on_another_host(prepared_url):
-    """By its path, and by where it is on shared storage, whatever its path is there."""
+    """The file is found by its path, and by its place on shared storage, for any path there."""
     fleets.discover(
         prepared_url,
         host(
@@ -120,10 +122,10 @@ def test_storage_who_needs_a_file_of_an_instance_on_another_host(prepared_url):
         host("kvm2", vm("clone", disk("/mnt/clone", "/mnt/base")), mounts=[{"path": "/mnt", "shared_id": "nfs:filer:/vms"}]),
         host("kvm3", vm("same-name", disk("/local/x"))),
     )
-    # Of its own host the hypervisor knows better.
+    # The hypervisor knows the users on its own host better.
     assert elsewhere(prepared_url, "base", "kvm1") == ["/local/x", "/srv/vms/base"]
     assert elsewhere(prepared_url, "near", "kvm1") == []
-    # A disk that it has got since the last discovery.
+    # A disk that was added after the last discovery.
     assert elsewhere(prepared_url, "near", "kvm1", "/srv/vms/clone") == ["/srv/vms/clone"]
 
 
@@ -174,14 +176,15 @@ def test_files_that_are_no_disks_are_needed_too(prepared_url):
             with pytest.raises(DroverError, match="is a file that uefi on kvm2 writes to"):
                 used_files.refuse_read(connection, uuid_of("web"), "web", "kvm1", [f"/srv/vms/{name}"])
         used_files.refuse_read(connection, uuid_of("web"), "web", "kvm1", ["/srv/vms/kernel", "/srv/vms/behind"])
-    # What is behind them and what is only read is not removed with an instance, and is not looked for.
+    # Backing files and read-only files are not removed with an instance, so the query leaves
+    # them out.
     fleets.discover(prepared_url, host("kvm3", vm("same", disk("/mnt/kernel"), disk("/mnt/behind"))))
     assert elsewhere(prepared_url, "uefi", "kvm2") == ["/mnt/hot", "/mnt/vars"]
 
 
 @pytest.mark.parametrize("given", ["/mnt/fs", "/mnt", "/", "/by-link"])
 def test_a_folder_is_given_away_with_all_that_is_in_it(prepared_url, given):
-    """Also with what is mounted in it, whatever its path is on other hosts."""
+    """File systems that are mounted in the folder are included, for any path on other hosts."""
     folder = other(given, "dir", real_path="/mnt/fs" if given == "/by-link" else given)
     fleets.discover(
         prepared_url,
@@ -228,7 +231,8 @@ def test_safety_22_a_disk_of_another_is_not_built_on(prepared_url):
 
 
 def test_an_image_that_an_instance_writes_to_is_no_image(prepared_url):
-    """Running or shut off, on whichever host: what is backed by it is destroyed by the next write."""
+    """The instance may run or be off, on any host: its next write destroys every image that is
+    backed by the file."""
     written = {**vm("db1", disk("/srv/vms/db", "/srv/vms/base")), "state": "shutoff"}
     template = vm("template", {**disk("/srv/vms/golden"), "readonly": True})
     fleets.discover(
@@ -246,11 +250,12 @@ def test_an_image_that_an_instance_writes_to_is_no_image(prepared_url):
 
 
 def test_files_go_with_the_instance(prepared_url):
-    """A move takes them along, a deletion takes them away, and a look at one instance replaces its own."""
+    """A move takes them along, a deletion removes them, and a look at one instance replaces the
+    files of that instance."""
     fleets.discover(prepared_url, host("kvm1", vm("web", disk("/a")), vm("db", disk("/b"))), host("kvm2"))
     with Store.open(prepared_url).write() as connection:
         opened = migration_claims.begin(connection, uuid_of("web"), "kvm2", "kvm2", "migration", NOW, "kvm1")
-    # While it moves its host may not show it any more.
+    # During a move its host may no longer show it.
     fleets.discover(prepared_url, host("kvm1", vm("db", disk("/b"))), now=NOW + 1)
     assert seen(prepared_url) == {"kvm1": {("/a", None), ("/b", None)}}
     with Store.open(prepared_url).write() as connection:
@@ -274,7 +279,7 @@ def test_names_that_are_too_long_for_an_index(prepared_url):
 
 
 def test_an_upgrade_takes_over_what_was_seen(store_url):
-    """Until every host was discovered again, the disks themselves are known."""
+    """Until every host was discovered again, only the disks are known."""
     test_upgrades.build(store_url, "0007")
     facts = json.dumps(
         {"disks": [{"type": "file", "source": "/a'b"}, {"type": "network", "source": "rbd:x"}, {"type": "file", "source": None}]}
@@ -347,7 +352,8 @@ def test_a_pattern_that_means_everything_is_refused(prepared_url, pattern):
 
 
 def test_one_look_however_many_there_are(prepared_url):
-    """Twelve thousand instances over one golden image: one query, and no more time than it takes to find a few rows."""
+    """Twelve thousand instances over one golden image: a constant number of queries, and no more
+    time than a search for a few rows."""
     nodes = [
         host(f"kvm{number}", *[vm(f"vm{number}-{each}", disk(f"/vms/{number}-{each}", "/golden")) for each in range(120)])
         for number in range(100)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host is empty when it shows nothing, wherever instances are recorded."""
+"""A host is empty when it shows no domain, for any recorded place of instances."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_nothing_is_nothing(prepared_url):
 
 
 def test_safety_03_one_that_arrived_while_its_run_was_killed(prepared_url):
-    """Its migration is open and the store has it at its source; it runs here."""
+    """Its migration is open and the store has it at its source; it runs on this host."""
     fleets.discover(prepared_url, host("kvm1"), host("kvm2", domain("web")))
     with Store.open(prepared_url).write(together=True) as connection:
         migration_claims.begin(connection, uuid_of("web"), "kvm1", "kvm1", "live-migration", NOW, "kvm2")
@@ -43,7 +43,7 @@ def test_safety_03_one_that_is_on_its_way(prepared_url):
 
 @pytest.mark.parametrize("state", ["running", "paused", "crashed", "pmsuspended", "nostate", "shutdown"])
 def test_safety_03_one_that_is_there_twice(prepared_url, state):
-    """The store has it on the host that showed it first. All but shutoff may run."""
+    """The store has it on the first host that showed it. In every state except shutoff it may run."""
     fleets.discover(prepared_url, host("kvm2", domain("web")), host("kvm1"))
     fleets.discover(prepared_url, host("kvm1", domain("web", state=state)), now=NOW + 1)
     assert occupants(prepared_url, "kvm1")["running"] == ["web"]

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Definitions that nobody means: each gets one sentence, and nothing is claimed. From the text of the file to the claim."""
+"""Wrong definitions: each gets one sentence, and nothing is claimed. From the text of the file to
+the claim."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from ansible_collections.drover.compute.tests.unit.tracker import machines
 
 POLICY = {"pci_alias": [{"name": "gpu", "vendor_id": "10de", "product_id": "2204"}]}
 
-#: What stands beside name and memory_mb, in the form of YAML.
+#: The keys beside name and memory_mb, in the form of YAML.
 KEYS = [
     *(f"vcpus: {value}" for value in ("0", "-1", "1.5", ".nan", ".inf", "true", "2147483648", "1e400", "[1]")),
     *(f"count: {value}" for value in ("0", "-1", "1.0", "true", ".nan", "10001", "'3'")),
@@ -62,7 +63,7 @@ SPECS = [
     {"pci_passthrough:alias": "nope:1"},
     {"pci_passthrough:alias": "gpu:-1"},
     {"pci_passthrough:alias": "gpu:9999999999999"},
-    # The host has one: the same alias twice is two of them.
+    # The host has one device: two equal aliases request two devices.
     {"pci_passthrough:alias": "gpu:1,gpu:1"},
     {"resources:VGPU": "1e3"},
     {"hw:cpu_cores": "99999999999999999999"},
@@ -72,7 +73,7 @@ SPECS = [
 
 @pytest.fixture
 def place(prepared_url, tmp_path):
-    """A function text of a file -> its claims, by the steps of place."""
+    """Return a function text of a file -> its claims, by the steps of place."""
     sets = {"cpu_shared_set": "0,8,4,12", "cpu_dedicated_set": "1-3,9-11,5-7,13-15"}
     options = {**sets, "pci_device_specs": [{"vendor_id": "10de", "product_id": "2204"}]}
     fleets.discover(prepared_url, machines.node(options=options, **machines.devices()))
@@ -98,7 +99,8 @@ def place(prepared_url, tmp_path):
 
 @pytest.fixture
 def refused(prepared_url, place):
-    """A function text of a file; it must be refused in a sentence. After all of them the store is as it was."""
+    """Return a function that takes the text of a file and checks the sentence of its refusal. After
+    all calls the store must be unchanged."""
 
     def refuse(text):
         with pytest.raises(DroverError) as problem:

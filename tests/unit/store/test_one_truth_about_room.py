@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the scheduler decides is what the claim takes: pools, other classes, nested providers, groups."""
+"""The claim takes the scheduler's decision: pools, other classes, nested providers, groups."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def decide(url, *requests, policy=POLICY):
 
 
 def place(url, *requests, **more):
-    """Decide and claim; the selections."""
+    """Decide and claim; return the selections."""
     found = decide(url, *requests, **more)
     fleets.claim(url, *selections.check(found))
     return found
@@ -55,14 +55,15 @@ def write(url, function, *arguments, **more):
 
 @pytest.fixture
 def pool_url(prepared_url):
-    """kvm1 and kvm2 share 100 GiB, kvm3 has 20 of its own."""
+    """Fill a store: kvm1 and kvm2 share 100 GiB, kvm3 has 20 GiB locally."""
     fleets.discover(prepared_url, on_pool("kvm1"), on_pool("kvm2"), host("kvm3", local_gb=20))
     return prepared_url
 
 
 @pytest.fixture
 def gpu_url(prepared_url):
-    """kvm1 has two cards with 2 VGPU each, kvm2 one with 1 and a trait; kvm3 a licence in its own provider."""
+    """Fill a store: kvm1 has two cards with 2 VGPU each, kvm2 one with 1 and a trait; kvm3 a
+    licence in a separate provider."""
     fleets.discover(prepared_url, *(host(f"kvm{number}", vcpus=8) for number in (1, 2, 3)))
 
     def fill(connection):
@@ -121,7 +122,7 @@ def test_the_same_answers_as_the_candidates(pool_url):
 
 
 def test_a_provider_with_a_large_id_is_read(pool_url):
-    """Its id and that of a class are read in one number."""
+    """One number contains its id and the id of a class."""
     number = 1_000_000
 
     def add(connection):
@@ -251,7 +252,8 @@ def test_processors_in_nested_providers(prepared_url):
 
 
 def test_f15_memory_that_was_plugged_into_a_running_guest_is_taken(prepared_url):
-    """1 GiB more than its definition has: neither a new instance nor a moving one gets it."""
+    """The request is 1 GiB more than the definition: neither a new instance nor a moving one gets
+    the host."""
     grown = domain("web", memory_mb=128, running_memory_mb=1152, running_vcpus=1)
     fleets.discover(prepared_url, host("kvm1", grown, memory_mb=2048), host("kvm2", domain("db", memory_mb=1024), memory_mb=1536))
     assert held(prepared_url)[uuid_of("web")]["kvm1"]["MEMORY_MB"] == 1152

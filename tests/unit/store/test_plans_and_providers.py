@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Plans go by every class that an instance holds, in nested and sharing providers too: no claim of a move is refused."""
+"""Plans use every class that an instance holds, in nested and sharing providers too: no claim of a
+move is refused."""
 
 from __future__ import annotations
 
@@ -61,7 +62,8 @@ def where(plan):
 
 @pytest.fixture
 def gpu_url(prepared_url):
-    """VGPUs: kvm1 has 2 below a NUMA node, both taken; kvm2 has 1, taken; kvm3 none; kvm4 has 1 free below a NUMA node."""
+    """Fill a store with VGPUs: kvm1 has 2 below a NUMA node, both taken; kvm2 has 1, taken; kvm3
+    none; kvm4 has 1 free below a NUMA node."""
     render = [domain("render"), domain("web")]
     fleets.discover(
         prepared_url,
@@ -116,7 +118,7 @@ def _of_class(name):
 
 
 def test_room_is_made_on_a_card(gpu_url):
-    """The one free card is on a host that nothing may go to: another instance gives its own up."""
+    """The one free card is on a host that is closed for moves: another instance gives up its card."""
     write(
         gpu_url,
         lambda connection: connection.execute(sa.update(tables.services).where(tables.services.c.host == "kvm4").values(disabled=True)),
@@ -134,7 +136,7 @@ def test_room_is_made_on_a_card(gpu_url):
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_the_claim_takes_the_providers_of_the_plan(prepared_url, order):
-    """kvm2 has cards of 1 and 2: whichever instance comes first, both fit."""
+    """kvm2 has cards of 1 and 2: both instances fit, in any order."""
     fleets.discover(prepared_url, host("kvm1", domain("one", memory_mb=128), domain("two"), vcpus=4), host("kvm2", vcpus=4))
 
     def fill(connection):
@@ -170,7 +172,7 @@ def test_what_was_chosen_and_is_gone_meanwhile_comes_from_another_provider(prepa
 
 
 def test_a_move_keeps_what_it_has_on_the_pool_that_both_see(prepared_url):
-    """kvm2 sees the full pool and one more; nothing of the disk is claimed anew."""
+    """kvm2 sees the full pool and one more; the disk is not claimed again."""
     fleets.discover(prepared_url, host("kvm1", domain("web"), local_gb=0), host("kvm2", local_gb=0), host("kvm3", local_gb=50))
 
     def fill(connection):
@@ -204,7 +206,7 @@ def test_a_move_keeps_what_it_has_on_the_pool_that_both_see(prepared_url):
 
 @pytest.mark.parametrize("seed", range(8))
 def test_no_claim_of_a_planned_move_is_refused(prepared_url, seed):
-    """Fleets in which hosts have cards of 1 to 4, one or two pools, or disks of their own, and not much room."""
+    """Random fleets: hosts have cards of 1 to 4, one or two pools or local disks, and little room."""
     rng = random.Random(seed)
     names = [f"kvm{number}" for number in range(1, 6)]
     guests = {f"vm{number}": rng.choice(names[: 1 + number % 3]) for number in range(9)}
@@ -292,7 +294,8 @@ def test_capacity_counts_nested_classes(gpu_url):
     found = count(resources={"VGPU": 1})
     assert {each["host"]: each["count"] for each in found["hosts"]} == {"kvm1": 1, "kvm2": 0, "kvm3": 0, "kvm4": 1}
     assert (found["total"], found["short"]) == (2, "VGPU")
-    # One that is lost takes its instance's card elsewhere: kvm1 leaves none, kvm2's goes to one of two.
+    # A lost instance takes a card on another host: after a loss of kvm1 none is left, the instance
+    # of kvm2 takes one of two.
     assert found["with_loss"] == {"total": 0, "host": "kvm1", "survives": True}
     write(gpu_url, hold, "web", "kvm1-gpu", {"VGPU": 1})
     assert count()["with_loss"] == {"total": 0, "host": "kvm1", "survives": False}

@@ -22,7 +22,8 @@ RESERVED = {"name": "ssd", "reserved_gb": 100}
 
 
 def places(url, name="ssd", *hosts):
-    """Where a pool is counted; that of the instances' path without a name."""
+    """Return the places that count a pool; without a name those are the places of the instances'
+    path."""
     with Store.open(url).read() as connection:
         if name is None:
             return [(node.uuid, "DISK_GB") for node in pool_domains.nodes(connection, hosts)]
@@ -48,7 +49,7 @@ def reasons(url, name="ssd", *hosts):
 
 
 def attach(url, name, *disks):
-    """What the instance claims before it gets disks."""
+    """Claim space as an instance does before it gets disks."""
     facts = guest(name, *({**each, "target": f"vd{'abcd'[at]}"} for at, each in enumerate(disks)))
     with Store.open(url).write() as connection:
         record_device.claim(connection, uuid_of(name), "kvm1", facts, NOW)
@@ -67,7 +68,8 @@ def test_all_of_it_is_reserved_and_given_back(prepared_url):
 
 @pytest.mark.parametrize("kind", ["own", "shared", "instances"])
 def test_discovery_keeps_it_closed_and_remembers_what_is_new(prepared_url, kind):
-    """Of a pool of one host, of one of several and of that of the instances' path; another size and another reserve are taken over."""
+    """The pool belongs to one host, to several, or is the pool of the instances' path. A new size
+    and a new reserve are recorded."""
 
     def nodes(size, kept):
         wanted = [{"name": name, "reserved_gb": kept} for name in ("ssd", "ceph")]
@@ -90,7 +92,7 @@ def test_discovery_keeps_it_closed_and_remembers_what_is_new(prepared_url, kind)
         before = 50
     assert undrain(prepared_url, name, *hosts)
     assert at_hand(prepared_url)[provider][resource][:2] == (600, before)
-    # That of the other host was never closed.
+    # The pool of the other host was never closed.
     assert kind == "shared" or at_hand(prepared_url)[provider.replace("kvm1", "kvm2")][resource][1] == before
 
 
@@ -99,14 +101,14 @@ def test_a_disk_more_gets_no_space(prepared_url):
     drain(prepared_url)
     with pytest.raises(DroverError, match="its storage pool is drained, which drover.compute.undrain ends"):
         attach(prepared_url, "web", disk("/srv/ssd/a", 20), disk("/srv/ssd/b", 1))
-    # What it has it keeps, and what goes elsewhere is nobody's business.
+    # The instance keeps its disk in the pool, and may get disks on other storage.
     attach(prepared_url, "web", disk("/srv/ssd/a", 20), disk("/var/lib/libvirt/images/b", 1))
     undrain(prepared_url)
     attach(prepared_url, "web", disk("/srv/ssd/a", 20), disk("/srv/ssd/b", 1))
 
 
 def test_a_claim_and_a_drain_at_the_same_moment(prepared_url):
-    """Whichever is first: what is claimed after the drain is refused."""
+    """In both orders, a claim after the drain is refused."""
     fleets.discover(prepared_url, machine("kvm1", guest("web")))
 
     def claim():
@@ -142,7 +144,7 @@ def test_pools_that_cannot_be_drained_are_refused_with_a_way_out(prepared_url):
     ):
         with pytest.raises(DroverError, match=sentence):
             places(prepared_url, name, *hosts)
-    # Of one's own it is that of the hosts that count it.
+    # Without hosts, a local pool is found on the hosts that count it.
     assert len(places(prepared_url, "ssd")) == 1 and len(places(prepared_url, "ceph")) == 1
 
 

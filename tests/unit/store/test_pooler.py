@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""PgBouncer between controllers and the store, with fewer connections of the server than there are clients."""
+"""PgBouncer between controllers and the store, with fewer connections to the server than clients."""
 
 from __future__ import annotations
 
@@ -22,13 +22,14 @@ CONTROLLERS, ROUNDS = 4, 12
 
 @pytest.fixture
 def store(postgres):
-    """The URL of an empty database."""
+    """Return the URL of an empty database."""
     with postgres.database() as url:
         yield url
 
 
 def work(url, number, outcomes):
-    """One controller discovers its host again and again, and reads the fleet in between: psycopg prepares what it runs for the sixth time."""
+    """Act as one controller: discover its host again and again, and read the fleet in between.
+    psycopg prepares a statement at its sixth run."""
     try:
         for each in range(ROUNDS):
             fleets.discover(url, host(f"kvm{number}", domain(f"vm{number}-{each % 3}")))
@@ -41,7 +42,7 @@ def work(url, number, outcomes):
 
 @pytest.mark.parametrize("mode", ["session", "transaction"])
 def test_f5_controllers_behind_a_pooler_work_at_the_same_time(postgres, store, mode):
-    # A pooler of sessions gives a connection back when its client has gone.
+    # A pooler of sessions releases a connection when its client has left.
     with pgbouncer.in_front_of(postgres, mode, 2 if mode == "transaction" else CONTROLLERS) as by_way:
         Store.open(by_way(store)).upgrade()
         forks = multiprocessing.get_context("fork")
@@ -90,7 +91,8 @@ def test_f5_limits_of_the_role_count_behind_a_pooler(postgres, store):
 
 
 def test_f5_only_a_damaged_store_is_to_be_restored(postgres, store):
-    """Any other error of the database does not lead to a restore, which would lose what was done since."""
+    """Any other error of the database does not lead to a restore, because a restore would lose the
+    later changes."""
     found = Store.open(store)
     found.upgrade()
 

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module host_info shows the storage pools of a host: what is promised, and what the storage has in use."""
+"""The module host_info shows the storage pools of a host: the promised space, and the space that
+the storage has in use."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def test_pools_are_shown_with_what_is_promised_and_what_is_in_use(prepared_url):
     assert found["storage_pools"][1] == fast
     far = found["storage_pools"][0]
     assert (far["name"], far["shared"], far["capacity_gb"], far["used_gb"], far["physical_used_gb"]) == ("ceph", True, 1000, 8, 300)
-    # On one blank each, as the widths of columns are tested elsewhere.
+    # Blanks are reduced to one, because other tests check the widths of columns.
     assert [" ".join(line.split()) for line in found["table"][-2:]] == [
         "ceph running 8/1,000 GiB 0% shared 300/1,000 GiB 30% -",
         "ssd running 40/800 GiB 5% 12.5/500 GiB 2% STORAGE_DISK_SSD",

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Power events: the intent, then what came of it."""
+"""Power events: the intent, then the result."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_an_unknown_host(store):
 
 
 def test_when_a_driver_last_fenced_a_host(store):
-    """Rule S3: a person's word is no fencing, nor is one that failed."""
+    """Rule S3: the word of a person is no fencing, and a failed fencing is none either."""
     with store.read() as connection:
         assert power.last_fencing(connection) is None
     finish(store, begin(store, "fence"), "failed", "unknown")
@@ -92,7 +92,8 @@ def test_when_a_driver_last_fenced_a_host(store):
 
 
 def test_who_looks_dead_at_the_same_time(store):
-    """Rule S3: not those of whom it is known why they are down, nor those that have been down for long."""
+    """Rule S3: hosts that are down for a known reason, and hosts that have been down for long, do
+    not count."""
     names = [f"kvm{number}" for number in range(2, 9)]
     with store.write() as connection:
         services.heartbeat(connection, ["kvm1", *names], 10_000)
@@ -104,12 +105,13 @@ def test_who_looks_dead_at_the_same_time(store):
     finish(store, begin(store, host="kvm6"))
     with store.read() as connection:
         assert power.looking_dead(connection, "kvm1") == ({"kvm1", "kvm2", "kvm7", "kvm8"}, {"kvm1", "kvm2"})
-        # It counts itself whatever it is.
+        # The host itself counts, in any state.
         assert power.looking_dead(connection, "kvm5")[1] == {"kvm1", "kvm2", "kvm5"}
 
 
 def test_f08_hosts_that_have_left_do_not_make_the_fleet_larger(prepared_url):
-    """Rule S3: of the two hosts that are left both look dead, whatever is still in the store of hosts of before."""
+    """Rule S3: both of the two remaining hosts look dead; removed hosts that are still in the store
+    do not count."""
     old = [f"old{number}" for number in range(4)]
     fleets.discover(prepared_url, *[fleets.host(name, fleets.domain(f"vm-{name}")) for name in ("kvm1", "kvm2", *old)])
     store = Store.open(prepared_url)
@@ -119,5 +121,5 @@ def test_f08_hosts_that_have_left_do_not_make_the_fleet_larger(prepared_url):
             services.record_unreachable(connection, name, "timed out", fleets.NOW)
     with store.read() as connection:
         assert power.looking_dead(connection, "kvm1") == ({"kvm1", "kvm2", "old3"}, {"kvm1", "kvm2"})
-        # The last one was taken out of the inventory alone.
+        # The last old host was removed only from the inventory.
         assert power.looking_dead(connection, "kvm1", ["kvm1", "kvm2"]) == ({"kvm1", "kvm2"}, {"kvm1", "kvm2"})

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Quotas of projects: what counts, what is refused, and that no number of claims at once exceeds a limit."""
+"""Quotas of projects: the counted resources, the refusals, and a limit that no number of
+simultaneous claims exceeds."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def write(url, function, *arguments):
 
 
 def use(url, *names):
-    """What the project uses; without names Nova's three."""
+    """Return the use of the project; without names the use of Nova's three resources."""
     with Store.open(url).read() as connection:
         found = usage.read(connection, ["shop"])["shop"]
     return tuple(found.of(name) for name in names or usage.NOVA)
@@ -87,7 +88,7 @@ def test_a_batch_counts_as_a_whole(fleet_url):
     limit(fleet_url, instances=2)
     assert "limit of 2 for instances. It uses 0, and 3 more are wanted" in refusal(claim, fleet_url, "a", "b", "c")
     claim(fleet_url, "a", "b")
-    # The same claim once more is no new one.
+    # A repeated claim is no new one.
     assert [each["new"] for each in claim(fleet_url, "a", "b")] == [False, False]
     assert "1 more is wanted" in refusal(claim, fleet_url, "c")
 
@@ -164,7 +165,7 @@ def test_a_resize_counts_with_both_sizes_until_it_is_confirmed(fleet_url, to):
 def test_a_reverted_resize_counts_with_the_old_size(fleet_url):
     active(fleet_url, "a")
     move = resize(fleet_url, "a", "kvm2", VCPU=3)
-    # A limit that was set meanwhile does not keep the instance from its old size.
+    # A limit that was set later does not keep the instance from its old size.
     limit(fleet_url, cores=1)
     write(fleet_url, migration_claims.finish, move, PROOF, "shutoff", fleets.NOW)
     write(fleet_url, migration_claims.revert, move, PROOF, "running", fleets.NOW)
@@ -257,7 +258,8 @@ def test_eight_writers_never_exceed_a_limit(fleet_url):
 
 
 def test_resizes_and_claims_of_two_projects_at_once(fleet_url):
-    """Batches of two projects in both orders, and resizes: no limit is exceeded, and nobody waits for another forever."""
+    """Batches of two projects in both orders, and resizes: no limit is exceeded, and no process
+    waits for another forever."""
     active(fleet_url, *(f"old{number}" for number in range(4)))
     limit(fleet_url, cores=12)
     with Store.open(fleet_url).write() as connection:

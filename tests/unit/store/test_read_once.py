@@ -29,7 +29,7 @@ def fleet(prepared_url):
 
 
 def statements(url, function, *arguments):
-    """What a function (connection, *arguments) selects: a list of texts."""
+    """Return the texts of the columns that a function (connection, *arguments) selects."""
     sent = []
     with Store.open(url).read() as connection:
         sa.event.listen(connection, "before_cursor_execute", lambda *details: sent.append(details[2].partition("FROM")[0]))
@@ -39,7 +39,8 @@ def statements(url, function, *arguments):
 
 @pytest.mark.parametrize("read, times", [(scheduling.read_whole_fleet, 1), (report_data.read, 3)])
 def test_the_fleet_is_read_once(url, monkeypatch, read, times):
-    """The report reads instances as people see them, what each takes, and those that went down with their host."""
+    """The report reads the instances as people see them, the resources of each, and the instances
+    that went down with their host."""
     fleets_read, kept = [], host_columns._read
     monkeypatch.setattr(host_columns, "_read", lambda *arguments: fleets_read.append(1) or kept(*arguments))
     selected = statements(url, read, POLICY, NOW)

@@ -33,7 +33,7 @@ NASTY = "x'); DROP TABLE resource_providers; --"
 
 
 def put(url, name=None, **wanted):
-    """Make or change a provider; returns it as it is then."""
+    """Make or change a provider; return its new state."""
     with Store.open(url).write() as connection:
         return resource_providers.ensure(connection, name, **wanted)[1]
 
@@ -74,7 +74,7 @@ def use(url, name, held, consumer="web", **owner):
 
 @contextlib.contextmanager
 def refused(url, *words):
-    """The body fails with a sentence that has all the words, and nothing at all is changed by it."""
+    """Check that the body fails with a sentence that has all the words, and changes nothing."""
     before = fleets.snapshot(url)
     with pytest.raises(DroverError) as caught:
         yield
@@ -128,7 +128,8 @@ def test_only_what_is_given_is_written(prepared_url):
 
 
 def test_generations(prepared_url):
-    """Each of inventories, traits and aggregates that changes; not names, parents or claims of nothing new."""
+    """The generation grows with each change of inventories, traits and aggregates; not with names,
+    parents or repeated claims."""
 
     def generation(**wanted):
         return put(prepared_url, "a", **wanted)["generation"]
@@ -370,7 +371,7 @@ def chain(url, *members):
 
 
 def tree(url):
-    """Parent and root of each provider."""
+    """Return parent and root of each provider."""
     return {row["name"]: (row["parent"], row["root"]) for row in find(url)}
 
 
@@ -455,7 +456,7 @@ def test_what_discovery_owns_is_not_changed(prepared_url):
         put(prepared_url, "kvm3", uuid=find(prepared_url, "kvm1")[0]["uuid"])
     with refused(prepared_url, "is that of the compute node kvm1 of host kvm1"):
         remove(prepared_url, "kvm1")
-    # What is as it is, is no change; and taking all away is all of one's own.
+    # Equal values are no change, and an empty value removes only the operator's own values.
     (before,) = find(prepared_url, "kvm1")
     given = {name: {k: v for k, v in each.items() if k not in ("used", "capacity")} for name, each in before["inventories"].items()}
     assert put(prepared_url, "kvm1", inventories=given, traits=["HW_CPU_X86_AVX"], parent="") == before
@@ -477,7 +478,8 @@ def test_a_provider_says_whose_compute_node_it_is_on(prepared_url):
 
 @pytest.fixture
 def shelf(prepared_url):
-    """disk (SSD, in both aggregates), tape (in the second one), and a node below disk."""
+    """Fill a store: disk (SSD, in both aggregates), tape (in the second one), and a node below
+    disk."""
     put(
         prepared_url,
         "disk",
@@ -575,12 +577,12 @@ def test_the_number_of_queries_does_not_grow(prepared_url):
         assert fleets.count_queries(connection, usages.read, [uuid_of(f"vm{number}") for number in range(40)]) == 3
 
 
-# Who holds what
+# Usages of consumers and projects
 
 
 @pytest.fixture
 def held(prepared_url):
-    """Four consumers on two providers."""
+    """Fill a store with four consumers on two providers."""
     for name in ("a", "b"):
         put(prepared_url, name, inventories={"VCPU": {"total": 100}, "DISK_GB": {"total": 100}})
     use(prepared_url, "a", {"VCPU": 1, "DISK_GB": 10}, "web", project="shop", user="eve")
@@ -648,7 +650,7 @@ def test_consumers_of_a_fleet_have_names(prepared_url):
     assert (row["name"], row["allocations"][0]["resources"]) == ("web", {"MEMORY_MB": 512, "VCPU": 2})
 
 
-# Trees stay trees
+# Trees remain trees
 
 MEMBERS = ("a", "b", "c", "d", "e")
 steps = st.one_of(
@@ -658,7 +660,7 @@ steps = st.one_of(
 
 
 class Model:
-    """Parents of what there is."""
+    """Return the parents of the existing providers."""
 
     def __init__(self):
         self.parents = {}
@@ -674,7 +676,7 @@ class Model:
             name = self.parents[name]
 
     def put(self, name, parent):
-        """False when it is refused."""
+        """Return False if the change is refused."""
         if parent and (parent not in self.parents or (name in self.parents and name in self._above(parent))):
             return False
         if parent is not None or name not in self.parents:
@@ -710,5 +712,5 @@ def test_trees_stay_trees(prepared_url, sequence):
     table = tables.resource_providers
     with store.read() as connection:
         roots = {row.name: (row.parent_id, row.root_id) for row in connection.execute(sa.select(table))}
-    # A root has neither, all others have both.
+    # A root has neither a parent nor a root, all others have both.
     assert all((parent is None) == (root is None) for parent, root in roots.values())

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sharing providers of discovery: made once, counted once, never more nor less allocated than before."""
+"""Sharing providers of discovery: made once, counted once, and allocations keep their amounts."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ POOL = {"name": "nfs", "path": "/srv/vms", "shared_id": NFS, "state": "running"}
 
 
 def on_pool(name, *domains, pool=None, **more):
-    """A node whose instances lie in a pool; local_gb is the pool's size, as the host sees it."""
+    """Return a node with its instances in a pool; local_gb is the pool's size, as the host sees it."""
     return host(name, *domains, instances_path="/srv/vms/images", pools=[pool or POOL], **more)
 
 
 def at_hand(url):
-    """Every provider: name -> dict class -> (total, reserved, ratio, used)."""
+    """Return every provider: name -> dict class -> (total, reserved, ratio, used)."""
     known, table, classes = tables.resource_providers, tables.inventories, tables.resource_classes
     query = (
         sa.select(known.c.name, classes.c.name, table)
@@ -45,12 +45,12 @@ def at_hand(url):
 
 
 def disks(url):
-    """The DISK_GB of every provider that has any: name -> (total, used)."""
+    """Return the DISK_GB of every provider that has any: name -> (total, used)."""
     return {name: (rows["DISK_GB"][0], rows["DISK_GB"][3]) for name, rows in at_hand(url).items() if "DISK_GB" in rows}
 
 
 def held(url):
-    """What consumers hold: (name or uuid) -> dict provider -> dict class -> amount."""
+    """Return the allocations of consumers: (name or uuid) -> dict provider -> dict class -> amount."""
     table, consumers, known = tables.allocations, tables.consumers, tables.resource_providers
     query = (
         sa.select(consumers.c.uuid, known.c.name, tables.resource_classes.c.name, table.c.used, tables.instances.c.name)
@@ -67,7 +67,7 @@ def held(url):
 
 
 def in_aggregates(url):
-    """Who is in the placement aggregates: uuid -> set of names of providers."""
+    """Return the members of the placement aggregates: uuid -> set of names of providers."""
     table, known, aggregates = tables.provider_aggregates, tables.resource_providers, tables.placement_aggregates
     query = (
         sa.select(aggregates.c.uuid, known.c.name)
@@ -82,7 +82,7 @@ def in_aggregates(url):
 
 
 def counted(url):
-    """See that what is counted beside every inventory is the sum of its allocations."""
+    """Check that the use beside every inventory is the sum of its allocations."""
     inventories, table = tables.inventories, tables.allocations
     sums = (
         sa.select(table.c.provider_id, table.c.class_id, sa.func.sum(table.c.used).label("sum"))
@@ -99,7 +99,7 @@ def counted(url):
 
 
 def again(url, *nodes, **options):
-    """A discovery of the same must change nothing, not even a generation."""
+    """Check that a repeated discovery changes nothing, not even a generation."""
     before, generations = at_hand(url), fleets.generations(url)
     assert fleets.discover(url, *nodes, **options)["changed"] is False
     assert (at_hand(url), fleets.generations(url)) == (before, generations)
@@ -135,7 +135,7 @@ def test_two_hosts_at_once_share_one(prepared_url):
         assert connection.execute(traits).scalars().all() == ["MISC_SHARES_VIA_AGGREGATE"]
     assert counted(prepared_url)
     again(prepared_url, *nodes)
-    # One at a time changes nothing either.
+    # A discovery of one host at a time changes nothing either.
     again(prepared_url, nodes[0])
     again(prepared_url, nodes[1])
 
@@ -160,7 +160,7 @@ def test_the_second_host_takes_the_first_ones_along(prepared_url):
         assert after[consumer] == moved
     assert counted(prepared_url)
     again(prepared_url, first)
-    # A third finds the pool made.
+    # A third host finds the pool made.
     fleets.discover(prepared_url, on_pool("kvm3", domain("c", disk_gb=1)))
     assert disks(prepared_url) == {"pool/nfs": (100, 46), "kvm9": (100, 3)}
     assert counted(prepared_url)
@@ -179,9 +179,9 @@ def test_a_host_that_leaves_the_pool_has_its_own_disk_again(prepared_url):
     fleets.discover(prepared_url, on_pool("kvm1", domain("a", disk_gb=10)), on_pool("kvm2", domain("b", disk_gb=20)))
     fleets.discover(prepared_url, host("kvm1", domain("a", disk_gb=10), local_gb=50))
     assert disks(prepared_url) == {"pool/nfs": (100, 20), "kvm1": (50, 10)}
-    # The pool stays one though only one host is left, so that nothing flips to and fro.
+    # The pool stays a pool with only one host left, so that providers do not change back and forth.
     again(prepared_url, on_pool("kvm2", domain("b", disk_gb=20)))
-    # The last one leaves: nobody sees the pool and nothing is on it.
+    # The last host leaves: no host sees the pool and it has no allocations.
     found = fleets.discover(prepared_url, host("kvm2", domain("b", disk_gb=20), local_gb=60))
     assert found["changed"] is True
     assert disks(prepared_url) == {"kvm1": (50, 10), "kvm2": (60, 20)}
@@ -196,7 +196,8 @@ def test_from_one_pool_to_another(prepared_url):
     fleets.discover(prepared_url, on_pool("kvm1", domain("a", disk_gb=10), pool=other))
     assert disks(prepared_url) == {"pool/nfs": (100, 0), "kvm1": (100, 10)}
     fleets.discover(prepared_url, on_pool("kvm2", pool=other))
-    # Both have left the first one, so its name is free once it is gone; the new one got another before.
+    # Both hosts have left the first pool, so its name is free after its removal; the new pool got
+    # another name before.
     (name,) = disks(prepared_url)
     assert name.startswith("pool/nfs-")
     assert disks(prepared_url) == {name: (100, 10)}
@@ -209,7 +210,7 @@ def test_a_retired_node_leaves(prepared_url):
     assert disks(prepared_url) == {"pool/nfs": (100, 3)}
     assert fleets.discover(prepared_url, two[0])["removed"] == ["b"]
     assert in_aggregates(prepared_url)[sharing_facts.uuid_of(NFS)] == {"kvm1/a", "kvm2", "pool/nfs"}
-    # A pool that something is allocated on stays, whoever sees it.
+    # A pool with allocations stays, even if no host sees it.
     fleets.claim(prepared_url, selection("claimed", "kvm2", vcpus=1))
     with Store.open(prepared_url).write() as connection:
         (key,) = providers.ids(connection, [sharing_facts.uuid_of(NFS)]).values()
@@ -232,7 +233,7 @@ def test_declared_pools_are_one_by_name_or_id(prepared_url):
     local = {"name": "san", "path": "/srv/vms", "state": "running"}
     cloned = [host(name, instances_path="/srv/vms", pools=[local]) for name in ("kvm1", "kvm2", "kvm3", "kvm4")]
     fleets.discover(prepared_url, *cloned)
-    # Cloned hosts have pools that look the same. That is no proof.
+    # Cloned hosts have pools that look equal. That is no proof.
     assert set(disks(prepared_url)) == {"kvm1", "kvm2", "kvm3", "kvm4"}
     told = [["san"], ["san"], {"san": "rack2"}, {"san": "rack2"}]
     nodes = [{**node, "shared_pools": value} for node, value in zip(cloned, told)]
@@ -257,7 +258,7 @@ def test_names_are_short_and_unique(prepared_url):
 def test_size_ratio_and_reserve(prepared_url):
     nodes = [on_pool("kvm1", local_gb=100), on_pool("kvm2", local_gb=100)]
     fleets.discover(prepared_url, *nodes, reserved_host_disk_mb=10240)
-    # What is kept for a host is no part of a pool.
+    # Space that is reserved for a host is no part of a pool.
     assert at_hand(prepared_url)["pool/nfs"]["DISK_GB"] == (100, 0, 1.0, 0)
     with Store.open(prepared_url).write() as connection:
         connection.execute(sa.update(tables.inventories).where(tables.inventories.c.total == 100).values(reserved=7))
@@ -328,7 +329,8 @@ def test_an_address_that_was_claimed_is_kept(prepared_url):
         has = {ids["kvm1"]: {"VCPU": 2, "MEMORY_MB": 64}, ids["ip/floating"]: {"IPV4_ADDRESS": 1}}
         allocations.replace(connection, {uuid_of("web"): has}, NOW)
     again(prepared_url, routed("kvm1", domain("web", 2)))
-    # It goes along to a host that reaches the pool, and is free where the pool is not reached.
+    # The address stays with the instance on a host that reaches the pool, and is released on a host
+    # that does not.
     fleets.discover(prepared_url, routed("kvm1"), routed("kvm2", domain("web", 2)))
     assert held(prepared_url)["web"] == {"kvm2": {"VCPU": 2, "MEMORY_MB": 64}, "ip/floating": {"IPV4_ADDRESS": 1}}
     fleets.discover(prepared_url, routed("kvm2"), host("kvm3", domain("web", 2)))
@@ -361,7 +363,7 @@ def test_contradicting_definitions_are_refused_with_both(prepared_url):
     with pytest.raises(DroverError, match=r"kvm1 has 192.0.2.1-192.0.2.14, kvm2 has 192.0.2.17-192.0.2.30.*nothing was"):
         fleets.discover(prepared_url, routed("kvm2", pools=B))
     assert fleets.snapshot(prepared_url) == before
-    # The same in another spelling is the same.
+    # Another spelling of the same range is no change.
     fleets.discover(prepared_url, routed("kvm2", pools=(("floating", ["192.0.2.1-192.0.2.14"]),)))
 
 
@@ -371,7 +373,7 @@ def test_a_definition_is_changed_host_by_host(prepared_url):
     fleets.discover(prepared_url, routed("kvm1", pools=larger), now=NOW + 1)
     assert at_hand(prepared_url)["ip/floating"]["IPV4_ADDRESS"][0] == 30
     fleets.discover(prepared_url, routed("kvm2", pools=larger), now=NOW + 2)
-    # Whoever still has what was before is told.
+    # The message names the hosts that still have the old range.
     with pytest.raises(DroverError, match=r"kvm2 has 192.0.2.1-192.0.2.30, kvm3 has 192.0.2.1-192.0.2.14"):
         fleets.discover(prepared_url, routed("kvm3", pools=A), now=NOW + 3)
     fleets.discover(prepared_url, routed("kvm3", pools=larger), now=NOW + 4)

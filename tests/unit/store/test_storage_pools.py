@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Further storage pools: each is counted once, with what the disks there take, whatever else a host has."""
+"""Further storage pools: each is counted once, with the disks on it, for any other storage of the
+host."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ def machine(name, *guests, wanted=("ssd",), pools=None, **more):
 
 
 def traits(url):
-    """{name of a provider: its traits}, without those of compute nodes."""
+    """Return {name of a provider: its traits}, without the traits of compute nodes."""
     table, known = tables.provider_traits, tables.resource_providers
     query = (
         sa.select(known.c.name, tables.traits.c.name)
@@ -79,7 +80,7 @@ def traits(url):
     return found
 
 
-# What is counted where
+# The provider that counts each disk
 
 
 def test_a_local_pool_is_a_provider_below_its_node(prepared_url):
@@ -97,7 +98,7 @@ def test_disks_count_where_they_are(prepared_url):
     web = guest("web", disk("/var/lib/libvirt/images/a", 10), disk("/srv/ssd/b", 20), disk("/srv/ssd/c", 0.5), disk("/srv/hdd/d", 30))
     nodes = [machine("kvm1", web)]
     fleets.discover(prepared_url, *nodes)
-    # hdd is not chosen, so what is there counts with the instances' storage, as before.
+    # hdd is not chosen, so a disk there counts with the instances' storage, as before.
     assert held(prepared_url) == {"web": {"kvm1": {"VCPU": 1, "MEMORY_MB": 64, "DISK_GB": 40}, "kvm1_pool_ssd": {SSD: 21}}}
     assert counted(prepared_url)
     again(prepared_url, *nodes)
@@ -154,7 +155,7 @@ def test_a_cdrom_and_a_readonly_disk_take_nothing(prepared_url):
     assert held(prepared_url) == {"web": {"kvm1": {"VCPU": 1, "MEMORY_MB": 64}}}
 
 
-# What changes
+# Changes
 
 
 def test_a_size_that_is_not_known_keeps_what_was_counted(prepared_url):
@@ -205,7 +206,7 @@ def test_a_pool_that_was_never_seen_running_has_no_space(prepared_url):
 
 
 def test_a_shared_pool_whose_size_a_later_host_knows_counts_what_is_there_already(prepared_url):
-    """As with a new store: the first host has guests there, and its pool does not run."""
+    """The store is new: the first host has guests in the pool, and its pool does not run."""
     fleets.discover(prepared_url, machine("kvm1", guest("web", network("a", 30)), wanted=["ceph"], pools=[ceph(0, state="inactive")]))
     assert at_hand(prepared_url)["pool/ceph"] == {}
     fleets.discover(prepared_url, machine("kvm2", wanted=["ceph"], pools=[ceph()]))
@@ -216,7 +217,8 @@ def test_a_shared_pool_whose_size_a_later_host_knows_counts_what_is_there_alread
 
 
 def test_disks_that_count_as_nothing_are_named(prepared_url):
-    """Nobody knows the size of a disk: the host does not say, and the store has no claim for it."""
+    """The size of a disk is not known: the host does not report it, and the store has no claim for
+    it."""
     stopped = {"wanted": ["ceph"], "pools": [ceph(0, state="inactive")]}
     found = fleets.discover(prepared_url, machine("kvm1", guest("web", network("a", None)), **stopped))
     assert found["unmeasured"] == [
@@ -226,7 +228,7 @@ def test_disks_that_count_as_nothing_are_named(prepared_url):
     ]
     known = machine("kvm1", guest("web", network("a", 30)), wanted=["ceph"], pools=[ceph()])
     assert fleets.discover(prepared_url, known)["unmeasured"] == []
-    # From now on the store knows it, whatever the host says.
+    # From now on the store knows the size, for any report of the host.
     assert fleets.discover(prepared_url, machine("kvm1", guest("web", network("a", None)), **stopped))["unmeasured"] == []
     assert held(prepared_url)["web"]["pool/ceph"] == {CEPH: 30}
 
@@ -261,7 +263,7 @@ def test_traits_of_a_shared_pool_follow_the_option(prepared_url):
     assert traits(prepared_url) == {"pool/ceph": {"MISC_SHARES_VIA_AGGREGATE"}}
 
 
-# What is refused
+# Refusals
 
 
 @pytest.mark.parametrize(
@@ -395,7 +397,7 @@ def test_a_disk_that_moves_is_claimed_in_both_pools_until_it_is_there(prepared_u
         record_device.claim(connection, web["uuid"], "kvm1", moved, NOW)
     in_both = {"kvm1": {"VCPU": 1, "MEMORY_MB": 64}, "kvm1_pool_ssd": {SSD: 10}, "kvm1_pool_hdd": {HDD: 10}}
     assert held(prepared_url)["web"] == in_both
-    # A discovery in between, which sees the old file, frees neither.
+    # A discovery at this point sees the old file, and frees neither disk.
     fleets.discover(prepared_url, machine("kvm1", web, wanted=both))
     assert held(prepared_url)["web"] == in_both
     with Store.open(prepared_url).write() as connection:
@@ -417,7 +419,7 @@ def test_a_move_takes_nothing_more_of_a_shared_pool_that_is_too_full(prepared_ur
         claims.begin(connection, uuid_of("web"), "kvm2", "kvm2", "live-migration", NOW, "kvm1")
     assert held(prepared_url)["web"] == {"kvm2": {"VCPU": 1, "MEMORY_MB": 64}, "pool/ceph": before}
     assert at_hand(prepared_url)["pool/ceph"][CEPH][3] == 60
-    # What is new there is refused, as before.
+    # A new disk there is refused, as before.
     with pytest.raises(DroverError, match="storage pool ceph .GiB.: asked 1, used 60 of 50"):
         fleets.claim(prepared_url, {**selection("new", "kvm2"), "resources": {"VCPU": 1, "MEMORY_MB": 64, CEPH: 1}})
 
@@ -430,7 +432,7 @@ def fast(name, *guests, traits=("CUSTOM_FAST",), **more):
 
 
 def planned(url, host="kvm1"):
-    """The plan of a drain: {instance: destination}, {instance: why it cannot move}."""
+    """Plan a drain; return {instance: destination} and {instance: reason why it cannot move}."""
     with Store.open(url).read() as connection:
         plan = DrainQuestion(Policy.from_mapping({}), MigrationLimits()).plan(connection, [host])
     return {each["name"]: each["host"] for each in plan["moves"]}, {each["name"]: each["reason"] for each in plan["unmovable"]}
@@ -448,7 +450,7 @@ def test_a_drain_keeps_the_traits_that_a_disk_asked_of_its_pool(prepared_url):
     fleets.discover(prepared_url, fast("kvm3", traits=["CUSTOM_OTHER"]))
     moves, unmovable = planned(prepared_url)
     assert moves == {} and "traits of storage pools rejected 2" in unmovable["web"]
-    # The disk has come to another pool by now, which nothing was asked of.
+    # The disk is in another pool by now, and the request has nothing for that pool.
     fleets.discover(prepared_url, fast("kvm1", guest("web", disk("/srv/hdd/a", 20))))
     assert planned(prepared_url)[1] == {}
 
@@ -467,12 +469,13 @@ def test_a_shared_pool_has_its_traits_on_every_host(prepared_url):
     assert planned(prepared_url) == ({"web": "kvm3"}, {})
 
 
-# For all fleets
+# Any fleet
 
 
 @st.composite
 def fleets_of_pools(draw):
-    """Hosts with local pools and one of all; guests with disks on any of them; which pools each host chose."""
+    """Return hosts with local pools and one shared by all; guests with disks on any of them; the
+    pools that each host chose."""
     nodes, expected = [], {}
     for number in range(draw(st.integers(1, 3))):
         name = f"kvm{number}"
@@ -490,7 +493,7 @@ def fleets_of_pools(draw):
                     else disk(f"/srv/{place}/{each}-{at}" if place != "own" else f"/var/lib/libvirt/images/{each}-{at}", size)
                 )
                 if place == "ceph" and place not in chosen:
-                    # It takes nothing of the host, nor of a pool that counts.
+                    # The disk takes nothing of the host, nor of a pool that counts.
                     continue
                 where = {"ceph": "pool/ceph"}.get(place, f"{name}_pool_{place}") if place in chosen else name
                 sizes[where] = sizes.get(where, 0) + size
@@ -506,7 +509,7 @@ def test_allocations_per_pool_are_what_its_storage_lists(prepared_url, first, se
     fleets.empty(prepared_url)
     for nodes, expected in (first, second, first):
         there = {node["host"] for node in nodes}
-        # Hosts of an earlier fleet are asked again, and have nothing.
+        # Hosts of an earlier fleet are read again, and have no domains.
         gone = [machine(name, wanted=[], pools=[]) for name in ("kvm0", "kvm1", "kvm2") if name not in there]
         fleets.discover(prepared_url, *nodes, *gone)
         found = held(prepared_url)
@@ -518,7 +521,8 @@ def test_allocations_per_pool_are_what_its_storage_lists(prepared_url, first, se
         assert counted(prepared_url)
 
 
-#: The numbers of the folders of two pools and of the instances, and which of the three are on one file system.
+#: The numbers of the folders of two pools and of the instances, and the words for the folders that
+#: share a file system.
 SYSTEMS = {
     "each has its own": (("a/1", "b/1", "c/1"), []),
     "two pools": (("a/1", "a/2", "c/1"), ["hdd is on one file system with the storage pool ssd"]),
@@ -528,7 +532,7 @@ SYSTEMS = {
 
 
 def test_f3_a_disk_that_only_the_running_guest_has_takes_room_too(prepared_url):
-    """Of its pool as of the instances' storage."""
+    """The disk takes room in its pool, as such a disk does in the instances' storage."""
     hot = disk("/srv/ssd/hot", 7, target="vdb", only="running")
     fleets.discover(prepared_url, machine("kvm1", guest("web", disk("/srv/ssd/a", 10), running_disks=[hot])))
     assert held(prepared_url)["web"]["kvm1_pool_ssd"] == {SSD: 17}
@@ -545,7 +549,7 @@ def test_f22_space_that_counts_twice_is_said(which):
 
 
 def test_a_pool_is_named_as_people_have_written_it(prepared_url):
-    """Its class keeps capital letters and digits only, so that Fast-SSD was called fast_ssd."""
+    """Its class has only capital letters and digits, so the output had fast_ssd for Fast-SSD."""
     found = "CUSTOM_DISK_GB_FAST_SSD"
     guests = [guest("web", disk("/srv/Fast-SSD/web.qcow2", 100))]
     fleets.discover(prepared_url, machine("kvm1", *guests, wanted=["Fast-SSD"], pools=[pool("Fast-SSD", 500)]), machine("kvm2", wanted=[]))

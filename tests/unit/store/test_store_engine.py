@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Opening the store: URLs, transactions, check mode, and what is never shown."""
+"""Opening the store: URLs, transactions, check mode, and secrets that are never shown."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ SECRET = "s3cr3t"
 
 
 def failure(url, work=None):
-    """The DroverError of opening (and upgrading) a store, with all that a traceback would show of it."""
+    """Return the DroverError of opening (and upgrading) a store, with all texts that a traceback
+    would show."""
     with pytest.raises(DroverError) as caught:
         store = Store.open(url)
         (work or Store.upgrade)(store)
@@ -68,9 +69,9 @@ def test_other_databases_are_refused(url):
         f"postgresql://user:{SECRET}@host:port/database",
         f"nosuch://user:{SECRET}@host/database",
         f"postgresql+nosuch://user:{SECRET}@host/database",
-        # The user forgot who he is, so the password stands where a port would.
+        # The user's name is missing, so the password is in the place of a port.
         f"postgresql://host:{SECRET}",
-        # Characters that should have been quoted.
+        # Characters that must be quoted in a URL.
         f"postgresql://user:p@{SECRET}@host/database",
         f"postgresql://user:p@ss/{SECRET}@host/database",
         f"postgresql:/user:{SECRET}@host/database",
@@ -108,7 +109,7 @@ def test_a_password_among_the_options_of_the_url_works(postgres):
         parts = sa.make_url(url)
         store = Store.open(parts.set(password=None).update_query_dict({"password": parts.password}).render_as_string())
         assert store.upgrade() is None
-        # Its characters that need quoting are at the end.
+        # The characters of the password that need quoting are at its end.
         assert postgres.password[:16] not in store.shown_url
 
 
@@ -141,7 +142,7 @@ def test_a_folder_that_cannot_be_made_is_named(folder):
 
 
 def as_nobody(function):
-    """What function returns when an unprivileged user calls it."""
+    """Call a function as an unprivileged user and return its result."""
 
     def work():
         if os.geteuid() == 0:
@@ -155,7 +156,7 @@ def as_nobody(function):
 
 @pytest.fixture
 def open_folder():
-    """A folder that every user may look into (pytest's own are closed to others)."""
+    """Return a folder that every user may read (pytest's own folders are closed to others)."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="drover-tests-"))
     folder.chmod(0o755)
     yield folder
@@ -210,7 +211,7 @@ def test_safety_23_the_file_is_for_its_owner_in_a_folder_that_is_there(tmp_path,
 
 
 def test_safety_23_there_is_no_moment_with_other_rights(tmp_path, monkeypatch):
-    """It is SQLite that would make the file: it is there when SQLite opens it."""
+    """SQLite would make the file; our code makes it before SQLite opens it."""
     path, seen = tmp_path / "store.db", []
     connect = sqlite3.connect
 
@@ -218,7 +219,7 @@ def test_safety_23_there_is_no_moment_with_other_rights(tmp_path, monkeypatch):
         seen.append(path.stat().st_mode & 0o777)
         return connect(*arguments, **options)
 
-    # SQLAlchemy has it from there.
+    # SQLAlchemy takes the function from this module.
     monkeypatch.setattr(sqlite3.dbapi2, "connect", look)
     monkeypatch.setattr(sqlite3, "connect", look)
     Store.open(f"sqlite:///{path}").upgrade()
@@ -347,7 +348,7 @@ def test_a_connection_is_kept_and_never_crosses_a_fork(postgres):
         answers = fleets.race(*[work] * 4)
         assert all(len(set(answer)) == 1 for answer in answers), answers
         assert len({mine, *(answer[0] for answer in answers)}) == 5
-        # The children left ours alone when they ended.
+        # The children did not touch our connection at their end.
         assert backend(store) == mine
 
 
@@ -374,14 +375,14 @@ def test_a_database_that_goes_away_and_comes_back(postgres):
             with killer.connect() as connection:
                 connection.execute(sa.text("SELECT pg_terminate_backend(:pid)"), {"pid": pid})
 
-        # In the middle of a step: that is told, and nothing of it is written.
+        # In the middle of a step, the error says so, and nothing of the step is written.
         with pytest.raises(DroverError, match="connection was lost in the middle of a step.*run the same again"):
             with store.write(together=True) as connection:
                 connection.execute(sa.update(tables.services).values(disabled=True))
                 kill(connection.execute(BACKEND).scalar_one())
                 connection.execute(sa.select(tables.services)).all()
         assert fleets.snapshot(url) == before
-        # Between two steps: nobody notices.
+        # Between two steps no caller notices it.
         for transaction in (store.read, store.write, lambda: store.write(together=True)):
             kill(backend(store))
             with transaction() as connection:
@@ -416,7 +417,7 @@ def test_a_deleted_file_is_told(prepared_url, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-# What is committed is on the disk
+# Committed data are on the disk
 
 WRITER = """
 import sys
@@ -431,14 +432,15 @@ for number in range({count}):
 
 
 def write_elsewhere(url, count=1, before=()):
-    """Write transactions in another process."""
+    """Run write transactions in another process."""
     root = str(pathlib.Path(__file__).resolve().parents[3])
     words = [*before, sys.executable, "-c", WRITER.format(root=root, url=url, count=count)]
     subprocess.run(words, check=True, stdin=subprocess.DEVNULL, timeout=60)
 
 
 def test_safety_19_each_commit_waits_for_the_disk(prepared_url, tmp_path):
-    """While another process has the store open, closing it syncs nothing: the commit itself has to."""
+    """While another process has the store open, the close syncs nothing: the commit itself must
+    sync."""
     if not prepared_url.startswith("sqlite"):
         return
     with Store.open(prepared_url).read() as connection:
@@ -452,7 +454,8 @@ def test_safety_19_each_commit_waits_for_the_disk(prepared_url, tmp_path):
 
 
 def test_a_second_connection_of_a_process_leaves_the_first_its_locks(prepared_url, tmp_path):
-    """Without them another process would take the log away when it ends, and with it what is written later."""
+    """Without the locks another process would remove the log at its end, and the later writes with
+    it."""
     if not prepared_url.startswith("sqlite"):
         return
     log = tmp_path / "store.db-wal"
@@ -488,7 +491,7 @@ def test_safety_12_a_client_that_stopped_holds_nobody_up_for_ever(postgres, toge
                 with Store.open(short).write(together=together):
                     pytest.fail("two at once")
             assert time.monotonic() - began < 10 and postgres.password not in str(caught.value)
-            # The server ends the step of the one that stopped.
+            # The server ends the step of the client that stopped.
             while True:
                 try:
                     fleets.discover(short, fleets.host("kvm1"))
@@ -502,7 +505,7 @@ def test_safety_12_a_client_that_stopped_holds_nobody_up_for_ever(postgres, toge
 
 
 def limits(url):
-    """What is in force in a step that writes: (limits of the server, options of the connection)."""
+    """Return the settings of a step that writes: (limits of the server, options of the connection)."""
     with Store.open(url).write() as connection:
         shown = {name: connection.exec_driver_sql(f"SHOW {name}").scalar_one() for name in engine.LIMITS}
         return shown, connection.connection.dbapi_connection.info.get_parameters()
@@ -514,7 +517,7 @@ def test_safety_12_limits_are_there_without_being_asked_for(postgres):
         shown, options = limits(url)
         assert shown == {"lock_timeout": "1min", "idle_in_transaction_session_timeout": "2min"}
         assert (options["tcp_user_timeout"], options["keepalives_idle"], options["connect_timeout"]) == ("30000", "30", "15")
-        # They are gone with the step: a pooler may give the connection to somebody else.
+        # The limits end with the step: a pooler may give the connection to another client.
         store = Store.open(url)
         with store.write() as connection:
             number = connection.execute(BACKEND).scalar_one()

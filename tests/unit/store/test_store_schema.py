@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The schema: made by migrations, the same as the tables say, never guessed at."""
+"""The schema: migrations make it, it is equal to the tables, and the code never guesses it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def raw(url):
 
 
 def everything(url):
-    """All rows of all tables, read without the store's own code."""
+    """Return all rows of all tables, read without the store's own code."""
     with raw(url).connect() as connection:
         names = sorted(sa.inspect(connection).get_table_names())
         quoted = {name: connection.dialect.identifier_preparer.quote(name) for name in names}

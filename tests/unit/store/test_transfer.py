@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Export and import: nothing is lost between the databases, and nothing broken goes in."""
+"""Export and import: no data are lost between the databases, and a broken file is not imported."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ TEXTS = (
     "x" * 200,
     "{{ 1 }}",
 )
-# No negative zero: SQLite keeps none in a column, and no time or ratio is one.
+# No negative zero: SQLite keeps none in a column, and no time or ratio has this value.
 FLOATS = (0.0, 0.1, 1 / 3, 1e-308, 5e-324, 1.7976931348623157e308, 1_800_000_000.123456, math.pi)
 
 
 @pytest.fixture
 def other_url(request, prepared_url, postgres, tmp_path):
-    """An empty database of the other kind than prepared_url, without the schema."""
+    """Return an empty database of the other kind than prepared_url, without the schema."""
     if prepared_url.startswith("sqlite"):
         with postgres.database() as url:
             yield url
@@ -47,7 +47,7 @@ def other_url(request, prepared_url, postgres, tmp_path):
 
 @pytest.fixture
 def fleet_url(prepared_url):
-    """A fleet with something in most tables, made by the engine."""
+    """Fill a store with a fleet that has rows in most tables, made by the engine."""
     fleets.discover(prepared_url, host("kvm1", domain("web"), availability_zone="a", traits=["CUSTOM_X"]), host("kvm2"))
     fleets.claim(prepared_url, selection("new", "kvm2", server_group={"name": "g", "policy": "affinity"}))
     with Store.open(prepared_url).write() as connection:
@@ -66,7 +66,7 @@ def load(url, path, check_mode=False):
 
 
 def everything(url):
-    """Every row of every table as the database gives it, floats by their bits."""
+    """Return every row of every table as the database gives it, floats by their bits."""
     with Store.open(url).read() as connection:
         return {
             table.name: [
@@ -78,7 +78,8 @@ def everything(url):
 
 
 def fill_at_random(url, seed, rows=40):
-    """Rows of any values in every table: made from the tables themselves, so also in those to come."""
+    """Write rows of any values into every table; the tables themselves give the columns, so later
+    tables are covered too."""
     chance = random.Random(seed)
     with Store.open(url).write() as connection:
         for table in tables.EXPORTED:
@@ -95,7 +96,7 @@ def fill_at_random(url, seed, rows=40):
             chance.shuffle(made)
             connection.execute(sa.insert(table), made)
             for row in made if own else ():
-                # In any direction, so that a row refers to one that comes later.
+                # References go in any direction, so a row may refer to a later one.
                 values = {name: chance.choice([None, *(other["id"] for other in made)]) for name in own}
                 connection.execute(sa.update(table).where(table.c.id == row["id"]).values(values))
 
@@ -111,7 +112,8 @@ def value_of(connection, chance, column, table, number):
     if column.nullable and chance.random() < 0.3:
         return None
     if isinstance(column.type, sa.JSON):
-        # As everywhere in the store: a mapping or a list. (A bare number SQLite would take for one of its own.)
+        # JSON is a mapping or a list, as everywhere in the store. (SQLite would take a bare number
+        # for its own type.)
         return {"any": any_json(chance, 3)}
     if isinstance(column.type, sa.Boolean):
         return chance.random() < 0.5
@@ -143,7 +145,7 @@ def any_json(chance, depth):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_there_and_back_nothing_is_lost(prepared_url, other_url, tmp_path, seed):
-    """SQLite -> PostgreSQL -> SQLite and the other way round."""
+    """The test goes SQLite -> PostgreSQL -> SQLite and the reverse."""
     fill_at_random(prepared_url, seed)
     before = everything(prepared_url)
     assert all(before.values()), "a table without rows proves nothing"
@@ -164,7 +166,7 @@ def test_the_engine_goes_on_where_it_was(fleet_url, other_url, tmp_path):
     load(other_url, tmp_path / "x")
     assert fleets.figures(other_url) == fleets.figures(fleet_url)
     assert fleets.holdings(other_url) == fleets.holdings(fleet_url)
-    # New rows get ids of their own, in each table.
+    # New rows get new ids in each table.
     for url in (fleet_url, other_url):
         fleets.discover(url, host("kvm3", domain("more"), availability_zone="b", traits=["CUSTOM_Y"]))
         fleets.claim(url, selection("newer", "kvm3", server_group={"name": "h", "policy": "affinity"}))
@@ -214,7 +216,7 @@ def test_a_store_with_rows_is_refused_unless_they_are_the_same(fleet_url, tmp_pa
 
 
 def test_a_row_that_is_there_twice_is_refused(fleet_url, tmp_path):
-    """Two instances with one definition, which an index forbids, in a file whose sums are right."""
+    """Two instances have one definition, which an index forbids, in a file with right sums."""
     url = f"sqlite:///{tmp_path / 'other.db'}"
     export(fleet_url, tmp_path / "x")
     with transfer_file.Export(str(tmp_path / "x")) as there, open(tmp_path / "y", "wb") as file:
@@ -243,7 +245,7 @@ def test_check_mode_tries_it_all_and_keeps_nothing(fleet_url, other_url, tmp_pat
 
 
 def edit(text, how):
-    """A damaged copy of an export."""
+    """Return a damaged copy of an export."""
     lines = text.splitlines(keepends=True)
     if how == "a number changed":
         assert '{"inventories":[' in text
@@ -380,7 +382,7 @@ def test_a_full_disk_leaves_what_was_there(fleet_url, tmp_path):
 
 
 def test_a_row_that_the_database_refuses(fleet_url, postgres, tmp_path):
-    """What SQLite takes and PostgreSQL does not: named, and nothing is imported."""
+    """SQLite accepts the row and PostgreSQL does not: the row is named, and nothing is imported."""
     if not fleet_url.startswith("sqlite"):
         pytest.skip("only SQLite takes such rows")
     with Store.open(fleet_url).write() as connection:

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Upgrades from every earlier revision, with data in every table, on both databases.
 
-The rows are plain SQL, recorded when the revision was made: tables.py of today is not asked. A revision that is
-added later is tested by itself; one that adds a table has to say here what is in it.
+The rows are plain SQL, recorded when the revision was made, independent of today's tables.py. A new
+revision is tested automatically; a revision that adds a table must add its rows here.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ REVISIONS = sorted(schema.revisions())
 
 
 def each_of(revisions):
-    """Revisions as parameters: those between the oldest and the two newest are long."""
+    """Return revisions as parameters; revisions between the oldest and the two newest are marked as
+    long."""
     kept = (revisions[0], *revisions[-2:])
     return [each if each in kept else pytest.param(each, marks=pytest.mark.long) for each in revisions]
 
 
-# What was written into a store of each revision; a later revision has the rows of the earlier ones too.
+# The rows that were written into a store of each revision; a later revision has the rows of the
+# earlier ones too.
 ROWS = {
     "0001": f"""
 INSERT INTO services (id, uuid, host, "binary", disabled, forced_down, maintenance, status_before_drain, last_seen_up, created_at)
@@ -180,7 +182,8 @@ def raw(url):
 
 
 def upgrade_to(connection, revision):
-    """Run the migrations up to a revision, as a version of the collection did whose newest it was."""
+    """Run the migrations up to a revision, as a version of the collection did when this revision
+    was its newest."""
     scripts = revisions.scripts()
     with EnvironmentContext(Config(), scripts, fn=lambda current, context: scripts._upgrade_revs(revision, current)) as environment:
         environment.configure(connection=connection, transactional_ddl=True)
@@ -188,7 +191,8 @@ def upgrade_to(connection, revision):
 
 
 def build(url, revision):
-    """A store of a revision with rows in every table; returns them: dict table -> (columns, rows)."""
+    """Make a store of a revision with rows in every table; return the rows: dict table -> (columns,
+    rows)."""
     with raw(url).begin() as connection:
         upgrade_to(connection, revision)
         for number in sorted(ROWS):
@@ -196,7 +200,7 @@ def build(url, revision):
                 if statement.strip():
                     connection.exec_driver_sql(statement.replace("%", "%%"))
         if connection.dialect.name == "postgresql":
-            # As if the rows had come one by one.
+            # Set the counters as if the rows had come one by one.
             for table in sa.inspect(connection).get_table_names():
                 if "id" in {column["name"] for column in sa.inspect(connection).get_columns(table)}:
                     connection.execute(sa.text(f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), (SELECT max(id) FROM {table}))"))
@@ -206,7 +210,7 @@ def build(url, revision):
 
 
 def contents(url, columns=None):
-    """All rows of all tables, or of some with some columns: dict table -> (columns, rows)."""
+    """Return all rows of all tables, or of some with some columns: dict table -> (columns, rows)."""
     found = {}
     with raw(url).connect() as connection:
         quote = connection.dialect.identifier_preparer.quote
@@ -239,7 +243,7 @@ def test_the_engine_uses_it_after_an_upgrade(store_url, tmp_path, revision):
     assert (found["host"], found["disabled"], found["zones"]) == (["kvm1", "kvm2"], [False, True], [["a"], []])
     assert found["resources"]["VCPU"]["used"] == [5, 3]
     assert fleets.where(store_url) == {"web": "kvm1", "db": "kvm2"}
-    # Three of the eight are left, to the last and not one more.
+    # Three of the eight are left: three more fit, and four do not.
     with pytest.raises(DroverError, match="VCPU: asked 4, used 5 of 8"):
         fleets.claim(store_url, selection("new", "kvm1", vcpus=4))
     fleets.claim(store_url, selection("new", "kvm1", vcpus=3))

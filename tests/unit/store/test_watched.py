@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the event source reads beside what hosts show."""
+"""The event source's data from the store, beside the reports of hosts."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_what_runs_work_on(url):
         url, lambda connection: connection.execute(sa.update(tables.instances).where(tables.instances.c.uuid == web).values(order_uuid="x"))
     )
     assert read(url, watched.busy) == ({"kvm2"}, {web})
-    # A run that is dead works on nothing.
+    # A dead run works on no instance.
     written(url, lambda connection: connection.execute(sa.update(tables.leases).values(expires_at=1)))
     assert read(url, watched.busy)[0] == set()
 
@@ -109,7 +109,7 @@ def test_hosts_that_need_a_reboot(url):
 
 
 def test_f08_a_host_that_has_left_is_not_watched(url):
-    """Its instances are still in the store. Nobody is to be told at night that it is silent."""
+    """Its instances are still in the store. An alarm about its silence at night would be wrong."""
     with Store.open(url).write() as connection:
         record.record(connection, {"kvm1": []}, fleets.NOW)
     assert read(url, watched.addresses) == {"kvm2": "10.0.0.2"}

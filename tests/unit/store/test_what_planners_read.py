@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Instances as planners read them, and plans that heed what they read."""
+"""Instances as planners read them, and plans that use these data."""
 
 from __future__ import annotations
 
@@ -176,7 +176,8 @@ def test_moves_that_make_room_are_known_by_the_host_they_are_for(prepared_url):
 
 
 def test_safety_02_a_disk_that_others_are_backed_by_is_planned_as_one_that_cannot_be_copied(prepared_url):
-    """Unless it is known to be on shared storage: then nothing of it is copied, and nothing is taken away from them."""
+    """A disk on known shared storage is an exception: no file of it is copied, and its clones keep
+    it."""
 
     def disk(path, *behind):
         return {"target": "vda", "type": "file", "source": path, "path": path, "chain": [{"path": each} for each in behind]}
@@ -198,7 +199,7 @@ def test_safety_02_a_disk_that_others_are_backed_by_is_planned_as_one_that_canno
         "so it cannot be copied away; move what it backs first, or declare its pool with drover_shared_pools"
     }
     assert plan(template, *clones, pools=[{"name": "p", "path": "/", "shared_id": "declared:p"}]) == {}
-    # What an instance of another host is backed by, by that path, may be a file of its own.
+    # On another host, the same path may be another file.
     assert "tmpl" not in plan(template)
 
 
