@@ -1,4 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What asks the store, the scheduler and the hosts together; each step is in the store before it is done."""
+"""Code that uses the store, the scheduler and the hosts together.
+
+Each step is in the store before it is done.
+"""

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Abort the moves off a host, of any run."""
+"""The abort of the moves off a host, whichever run began them."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.orders imp
 from ansible_collections.drover.compute.plugins.plugin_utils._records.outcomes import MoveAnswer, MoveOutcome
 from ansible_collections.drover.compute.plugins.plugin_utils._store import instance_lookup, leases
 
-# How long (seconds) another run, which holds the lease of the host, gets to write down what was aborted.
+# Another run that holds the lease of the host has this time (seconds) to record the aborted moves.
 OTHER_RUN = 60
 WAIT = 2
 LOOK_AGAIN = 0.5
 
 
 class Abort:
-    """One run that aborts moves off a host.
+    """A run that aborts moves off a host.
 
-    It stops the moves on the hypervisor. That begins nothing, so it needs no lease. The run that holds the lease of the host
-    writes to the store how they end. If no run holds it, this one does.
+    It stops the moves on the hypervisor. An abort begins nothing, so it needs no lease. The run
+    that holds the lease of the host writes to the store how the moves end. If no run holds the
+    lease, this run takes it and writes them.
 
-    :param host: the host that they leave.
-    :param moves: of that host.
+    :param host: the host that the instances leave.
+    :param moves: the moves of that host.
     """
 
     def __init__(self, ports: Ports, host: str, moves: HostMoves) -> None:
@@ -36,10 +37,11 @@ class Abort:
         self._leasing, self._say, self._clock = ports.leasing, ports.say, ports.clock
 
     def run(self, instances: Collection[str] = (), pretend: bool = False) -> list[MoveOutcome]:
-        """Abort the moves of these instances, by name or uuid; of all when there are none.
+        """Abort the moves of these instances, by name or uuid; without instances, abort all moves.
 
         :param pretend: change nothing.
-        :raises DroverError: the store has no such instance, or it is not certain where one is.
+        :raises DroverError: the store has no such instance, or the place of an instance is not
+            certain.
         """
         with self._store.read() as connection:
             wanted = {each["uuid"]: each["name"] for each in instance_lookup.find(connection, list(instances))}
@@ -66,19 +68,20 @@ class Abort:
         return outcomes
 
     def _closed(self, orders: Iterable[MoveOrder]) -> dict[str, tuple[str, str | None]]:
-        """Return how migrations ended that are no longer open: dict uuid -> (status, message)."""
+        """Return the ends of the migrations that are closed: dict uuid -> (status, message)."""
         with self._store.read() as connection:
             return migration_orders.closed(connection, [order["migration"] for order in orders])
 
     def _wait_for_holder(self, orders: Sequence[MoveOrder], answers: Iterable[MoveAnswer]) -> list[MoveOutcome]:
-        """Wait until the run that holds the lease has written down what became of the migrations."""
+        """Wait until the run that holds the lease has recorded how the migrations ended."""
         deadline: float | None = None
         while True:
             over = self._closed(orders)
             left = [order for order in orders if order["migration"] not in over]
             if not left or (deadline is not None and self._clock.monotonic() > deadline):
                 break
-            # Only followed: the host looks again at each aborted move that has ended, so it would never answer that all are over.
+            # Only follow the moves. The host looks again at each aborted move that has ended, so
+            # with abort it would never answer that all moves are over.
             answers = self._moves.ask(follow=left, wait=WAIT)
             if deadline is None and all(answer["status"] != "running" for answer in answers):
                 deadline = self._clock.monotonic() + OTHER_RUN

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Compare instances with their definitions at their hypervisors, and bring them into line on demand.
+"""The comparison of instances with their definitions at their hypervisors, and the changes that
+align them.
 
-Each change is an operation that exists by itself: settings, a device that is attached, a medium that is changed, a resize. Nothing is taken
-away, and a guest is shut down for a resize only.
+Each change is an operation that also exists alone: new settings, an attached device, a changed
+medium, a resize. No change removes anything. Only a resize shuts down a guest.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.orders imp
 from ansible_collections.drover.compute.plugins.plugin_utils._store import flavors, instance_lookup, instances, orders
 from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
 
-#: Seconds that a look waits for another call that works on an instance.
+#: Seconds that a look waits for another call on the same instance.
 PATIENCE = 5
-#: Where the role place makes disks, unless the host has the variable drover_instances_path.
+#: The folder of the disks that the role place makes, unless the host has drover_instances_path.
 FOLDER = "/var/lib/libvirt/images"
 #: The states of instances without a domain to compare.
 NOT_THERE = ("new", "building", "missing", "unseen")
 
 
 class _Known(NamedTuple):
-    """What the store knows of an instance. kept: see instances.kept()."""
+    """The record of an instance in the store. kept: see instances.kept()."""
 
     named: NamedInstance
     listed: ListedInstance
@@ -55,24 +56,25 @@ class _Known(NamedTuple):
 class Alignment:
     """One run over the instances of a file.
 
-    :param apply: bring them into line; otherwise they are only compared.
-    :param settings: of resizes; in check mode nothing is changed.
+    :param apply: align the instances with their definitions; without it, only compare them.
+    :param settings: of resizes. In check mode nothing is changed.
     """
 
     def __init__(self, ports: Ports, settings: ResizeSettings, apply: bool) -> None:
         self._ports, self._settings, self._apply = ports, settings, apply
-        #: What changed: (name of an instance, before, after).
+        #: The changes: (name of an instance, before, after).
         self.changes: list[tuple[str, dict[str, Any], dict[str, Any]]] = []
-        #: What failed, a sentence for each.
+        #: The failures, one sentence for each.
         self.failed: list[str] = []
-        #: The CPU of the fleet at hosts of instances that ask for it, as definitions have it.
+        #: The CPU of the fleet, by host, for instances that use it; in the form of definitions.
         self._fleet_cpus: dict[str, dict[str, Any]] = {}
 
     def run(self, definitions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Carry it out; an instance that fails stops no other.
+        """Compare the instances, and change them with ``apply``. A failure of one stops no other.
 
         :param definitions: as identity.resolve() returns them.
-        :returns: a dict: changed, lines (the differences that are left), problems (sentences on what failed).
+        :returns: a dict: changed, lines (the differences that are left), problems (a sentence for
+            each failure).
         """
         wanted = {each["uuid"]: each for each in definitions if each["state"] not in NOT_THERE}
         known, of_store = self._known(list(wanted))
@@ -81,7 +83,7 @@ class Alignment:
         lines, changed, left = [], False, False
         for uuid, definition in wanted.items():
             if uuid not in known:
-                # Somebody has removed it since the definitions were read.
+                # Another run has removed it since the definitions were read.
                 continue
             each = known[uuid]
             facts, why = looks[uuid]
@@ -94,7 +96,7 @@ class Alignment:
                 done = self._bring(definition, each, found, facts)
                 changed = changed or done
                 if done and not self._settings.check_mode:
-                    # What is shown is what is there, not what was asked for.
+                    # The output shows the domain as it is now, not the change that was ordered.
                     again, of_store = self._known([uuid])
                     self._read_fleet_cpus(again.values() if _asks_for_fleet_cpu(definition) else [])
                     facts, why = self._look([again[uuid].named])[uuid] if uuid in again else (None, "it is gone")
@@ -106,7 +108,7 @@ class Alignment:
         return {"changed": changed, "lines": lines, "problems": self.failed}
 
     def _known(self, uuids: Sequence[str]) -> tuple[dict[str, _Known], dict[str, dict[str, Any]]]:
-        """Return what the store knows of instances, by uuid, and its flavors by name."""
+        """Return the records of instances, by uuid, and the flavors of the store, by name."""
         with self._ports.store.read() as connection:
             gone: list[Any] = []
             named = instance_lookup.find(connection, [{"uuid": uuid} for uuid in uuids], gone) if uuids else []
@@ -123,7 +125,7 @@ class Alignment:
     def _look(self, named: Sequence[NamedInstance]) -> dict[str, tuple[dict[str, Any] | None, str]]:
         """Look at instances, with one call for each host.
 
-        :returns: by uuid the facts of the domain, or None and why it was not seen.
+        :returns: by uuid the facts of the domain, or None with the reason why it was not seen.
         """
         found: dict[str, tuple[dict[str, Any] | None, str]] = {}
         for place in dict.fromkeys((each["host"] or "", each["uri"] or DEFAULT_URI) for each in named):
@@ -153,16 +155,17 @@ class Alignment:
     ) -> list[Difference]:
         folder = FOLDER
         if _asks_for_fleet_cpu(definition):
-            # That of the fleet may be another one by now; without one there is nothing to compare with.
+            # The CPU of the fleet may have changed since. Without one there is nothing to compare.
             definition = {**definition, "cpu": self._fleet_cpus.get(known.named["host"] or "")}
         if facts is not None:
             folder = self._ports.hosts.variables(known.named["host"] or "").get("drover_instances_path") or FOLDER
         return differences.found(definition, known.listed, known.kept, facts, str(folder), of_store)
 
     def _bring(self, definition: Mapping[str, Any], known: _Known, found: Sequence[Difference], facts: Mapping[str, Any]) -> bool:
-        """Make the changes of an instance; return whether something was changed."""
+        """Make the changes of an instance. Return True if one of them changed something."""
         name = definition["name"]
-        # What an earlier run began may be there already, so that no difference is left of it.
+        # An earlier run may have made a change already and not ended it. Then no difference shows
+        # it.
         begun = [self._open_resize(definition, known.named), _open_order(known.named, facts)]
         todo = [*(each for each in begun if each is not None), *_steps(found)]
         before: dict[str, Any] = {}
@@ -170,7 +173,7 @@ class Alignment:
         changed, failed = False, len(self.failed)
         for keys, change in todo:
             if change.kind == RESIZE and len(self.failed) > failed:
-                # Until a resize is confirmed, no other change is possible.
+                # No other change is possible until a resize is confirmed.
                 self.failed.append(f"{name} was not resized before its other changes are made.")
                 continue
             try:
@@ -190,7 +193,7 @@ class Alignment:
         return changed
 
     def _open_resize(self, definition: Mapping[str, Any], named: NamedInstance) -> tuple[list[str], Change] | None:
-        """Return what ends the resize to the sizes of the definition that an earlier run began."""
+        """Return the change that ends a resize of an earlier run to the sizes of the definition."""
         if named["migration"] is None:
             return None
         _instance, resize = ResizeSteps(self._ports, self._settings).find({"uuid": named["uuid"]})
@@ -211,7 +214,7 @@ class Alignment:
         self._ports.say(f"{text}.")
 
     def _make(self, named: NamedInstance, change: Change) -> bool:
-        """Make one change; return whether it changed anything."""
+        """Make one change. Return True if it changed anything."""
         wanted = {"uuid": named["uuid"], "name": named["name"]}
         if change.kind == RESIZE:
             given = dict(change.given)
@@ -232,7 +235,10 @@ def _asks_for_fleet_cpu(definition: Mapping[str, Any]) -> bool:
 
 
 def _steps(found: Sequence[Difference]) -> list[tuple[list[str], Change]]:
-    """Return the changes of an instance with the keys of their differences, the resize last: settings and sizes are one change each."""
+    """Return the changes of an instance with the keys of their differences, the resize last.
+
+    Settings are one change together, and so are sizes.
+    """
     joined: dict[str, tuple[list[str], dict[str, Any]]] = {SETTINGS: ([], {}), RESIZE: ([], {})}
     devices = []
     for each in found:
@@ -249,7 +255,11 @@ def _steps(found: Sequence[Difference]) -> list[tuple[list[str], Change]]:
 
 
 def _open_order(named: NamedInstance, facts: Mapping[str, Any]) -> tuple[list[str], Change] | None:
-    """Return what closes the order of an earlier run that attached a device or made a disk larger: to do so with one that is as it is."""
+    """Return the change that closes an open order of an earlier run.
+
+    The earlier run attached a device or made a disk larger. The change has the present device or
+    size, so it changes nothing on the host.
+    """
     keys = ["the order of an earlier run"]
     if named["task_state"] == orders.EXTENDING:
         for disk in facts["disks"]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Read many hosts at the same time with one module that changes nothing: the one way to a fresh look."""
+"""The one way to a fresh look: read many hosts at the same time with a module that changes nothing."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._conductor.ports import Hand, Hosts
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 
-#: Every host of a fleet of so many is read; of a larger one those that what is looked for needs.
+#: A fleet of up to this number of hosts is read as a whole. In a larger fleet only the hosts are
+#: read that the search needs.
 ALL = 100
-#: Seconds that a host may take for a look.
+#: Seconds that a look at a host may take.
 LIMIT = 30
 
 
 def is_read(hosts: Hosts, host: str, limit: int) -> bool:
-    """Discover a host again, and tell whether that was done.
+    """Discover a host again. Return True if that worked.
 
-    :param limit: seconds that it may take.
+    :param limit: seconds that the discovery may take.
     """
     try:
         hosts.discover(host, limit)
@@ -33,7 +34,7 @@ def ask(hosts: Hosts, module: str, given: Mapping[str, dict[str, Any]]) -> tuple
     """Run a module on several hosts.
 
     :param given: dict host -> arguments.
-    :returns: (dict host -> result, dict host -> why, of those that do not answer).
+    :returns: (dict host -> result, dict host -> reason, for hosts that do not answer).
     """
 
     def question(arguments: dict[str, Any]) -> Any:

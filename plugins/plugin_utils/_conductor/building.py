@@ -1,10 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Build the instance of a claim on its hypervisor, or find out what became of a build.
+"""The build of the instance of a claim on its hypervisor, and the search for the result of a build.
 
-The order is in the store before the hypervisor has it, and is closed once it is known what became of it. A build
-goes to an alternate, and a claim is given back, only with the proof that nothing of the instance is there.
+The order is in the store before the hypervisor gets it. It is closed when its result is known. A
+build goes to an alternate only with the proof that nothing of the instance is on the host. The
+same proof is required to give back a claim.
 """
 
 from __future__ import annotations
@@ -30,13 +31,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk,
 from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_nodes import DEFAULT_URI
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import domain, record, storage_pools
 
-#: Seconds more than the time limit of a build that a look waits for it to end.
+#: Seconds that a look waits for the end of a build, beyond the time limit of the build.
 GRACE = 30
-#: States of a domain that was built.
+#: The states of a domain after its build.
 BUILT = ("running", "blocked")
-#: The sentence on a build whose end is not certain.
+#: The sentence on a build with an uncertain end.
 UNSETTLED = "It may have been built, so it is not built elsewhere and keeps its room."
-#: How often an order that another run opens meanwhile is settled before this one gives up.
+#: The number of times that an order of another run is settled before this run gives up.
 TRIES = 3
 
 
@@ -45,32 +46,34 @@ Facts = dict[str, Any]
 
 
 class Settled(TypedDict):
-    """What became of a build. built: it is there after all. claim: where to build it now, or None."""
+    """The result of a build. built: the instance runs. claim: the next place for the build, or
+    None.
+    """
 
     built: bool
     claim: Claim | None
 
 
 def _paths(wanted: Mapping[str, Any]) -> list[str]:
-    """Return the files that a build may write to, as its definition names them."""
+    """Return the files that a build may write to, with the paths in its definition."""
     own = [each["path"] for each in (*(wanted.get("disks") or ()), wanted.get("seed") or {}) if each.get("path")]
     return own + [disk["source"] for disk in _existing(wanted["xml"]) if disk["type"] != "network" and disk["source"] not in own]
 
 
 def _existing(xml: str) -> list[dict[str, Any]]:
-    """Return the disks of a domain that were there before it, by its XML."""
+    """Return the disks of a domain that existed before the build, by the XML of the domain."""
     try:
         elements = parse(xml).findall("devices/disk")
     except ValueError:
-        # Its host refuses it.
+        # The host refuses such XML.
         return []
     return [parse_disk(each) for each in elements if is_source(each)]
 
 
 def _miscounted(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
-    """Say why discovery would count a disk of a definition otherwise than its claim does; None where both count it the same.
+    """Return why discovery would count a disk on another pool than its claim; None if both agree.
 
-    :param disk: of the definition.
+    :param disk: a disk of the definition.
     :param node: facts of the node.
     """
     source = disk.get("source") or {}
@@ -91,8 +94,9 @@ class Building:
     """The builds on one host.
 
     :param timeout: seconds that a domain may take to run.
-    :param looked_at: when the hosts were read for what is new (seconds since 1970); None where they were not.
-    :ivar left: sentences on what a build that was cut off has made and what stays on the host.
+    :param looked_at: time at which the hosts were read for new domains (seconds since 1970); None
+        if they were not read.
+    :ivar left: sentences on the things that an interrupted build has left on the host.
     """
 
     def __init__(self, ports: Ports, hand: Hand, host: str, timeout: int, looked_at: float | None = None) -> None:
@@ -102,11 +106,13 @@ class Building:
         self.left: list[str] = []
 
     def build(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """Build an instance where its claim is.
+        """Build an instance on the host of its claim.
 
         :param wanted: the arguments of the module domain: uuid, name, xml, disks and so on.
-        :returns: a dict: changed, domain (as the module returns it, None where it was built before), diff if there is one.
-        :raises DroverError: it is not built. ``uncertain`` in its details is False where that is proven.
+        :returns: a dict: changed, domain (as the module returns it; None if it was built before),
+            and diff if there is one.
+        :raises DroverError: it is not built. ``uncertain`` in its details is False if that is
+            proven.
         """
         uuid, name, order = wanted["uuid"], wanted["name"], bulk.new_uuid()
         self._refuse_taken(wanted)
@@ -135,9 +141,11 @@ class Building:
         raise self._unsettled(name, seen, answer.message)
 
     def refuse_miscounted(self, name: str, disks: Sequence[Mapping[str, Any]]) -> None:
-        """Refuse disks of a definition that discovery would count on another storage pool than the claim does: that room was never asked for.
+        """Refuse disks of a definition that discovery would count on another pool than the claim.
 
-        :raises DroverError: one is such a disk.
+        The scheduler has not checked the room in that other pool.
+
+        :raises DroverError: a disk is one of them.
         """
         if not any(disk.get("path") or disk.get("source") for disk in disks):
             return
@@ -149,7 +157,7 @@ class Building:
                 raise DroverError(f"Instance {name} on {self.host}: its disk {reasons[0]}.", host=self.host, uncertain=False)
 
     def foretell(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what build() would do; nothing is changed."""
+        """Return the result that build() would have; change nothing."""
         self._refuse_taken(wanted)
         given = self._given(wanted)
         foreseen = self.hand.foretell("domain", given)
@@ -160,12 +168,14 @@ class Building:
         return {key: foreseen[key] for key in ("changed", "domain", "diff") if key in foreseen}
 
     def settle(self, uuid: str, alternates: Sequence[Alternate], lifetime: int, message: str, actor: str | None = None) -> Settled:
-        """Find out what became of a build that failed or was cut off, and claim the next alternate where it may be built.
+        """Find out how a build ended that failed or was cut off, and claim the next alternate if
+        possible.
 
-        :param alternates: those that are left.
+        :param alternates: the alternates that are left.
         :param lifetime: seconds until the new claim expires.
-        :param message: why the build failed, a sentence.
-        :raises DroverError: that is not certain; or there is no alternate, and its room was given back.
+        :param message: a sentence: the reason why the build failed.
+        :raises DroverError: the end of the build is not certain; or no alternate is left, and the
+            room was given back.
         """
         with self.store.read() as connection:
             row, node = orders.read(connection, uuid), instances.place(connection, uuid)
@@ -187,10 +197,11 @@ class Building:
         return self._go_on(row, alternates, proof, lifetime, message, actor)
 
     def give_up(self, uuid: str) -> list[str]:
-        """Give back the room of an instance whose build no run goes on with.
+        """Give back the room of an instance with a build that no run continues.
 
         :returns: sentences on files that stay on the host.
-        :raises DroverError: it is built by now; or the host does not show what is there; or it is moving.
+        :raises DroverError: the instance is built by now, or its host does not show what it has, or
+            the instance is moving.
         """
         with self.store.read() as connection:
             row, node = orders.read(connection, uuid), instances.place(connection, uuid)
@@ -247,14 +258,17 @@ class Building:
         )
 
     def _prove(self, uuid: str, name: str) -> certainty.StartProof:
-        """Prove that it may start here. One that an earlier run has begun to build may be on another host by now."""
+        """Prove that the instance may start here.
+
+        If an earlier run has begun its build, it may be on another host by now.
+        """
         with self.store.read() as connection:
             row = orders.read(connection, uuid)
         is_new = row is not None and self._looked_at is not None and (row.created_at or 0) >= self._looked_at
         return self._proofs.prove_new(self.host, uuid, name, self._looked_at if is_new else None, self._clock.time())
 
     def _order(self, wanted: Mapping[str, Any], order: str, proof: certainty.StartProof) -> certainty.Answer:
-        """Have it built."""
+        """Order the build at the hypervisor."""
         given = {**self._given(wanted), "order": order}
         answer = starting.order(self.hand, self.host, "domain", given, [proof])
         if answer.outcome == certainty.NOTHING and answer.result.get("links"):
@@ -270,9 +284,9 @@ class Building:
         return {**wanted, "state": "running", "timeout": self.timeout, "looked_up": _paths(wanted)}
 
     def _with_links(self, given: Mapping[str, Any], links: Mapping[Any, Any]) -> dict[str, Any]:
-        """Return the arguments, once it is certain that no other instance uses the files to which their paths link.
+        """Return the arguments, after proof that no other instance uses the files behind its links.
 
-        :param links: dict path -> real path, as the host answered.
+        :param links: dict path -> real path, from the answer of the host.
         """
         links = {str(path): str(real) for path, real in links.items()}
         self._refuse_taken(given, links.values())
@@ -287,13 +301,13 @@ class Building:
             used_files.refuse_taken(connection, wanted["uuid"], wanted["name"], self.host, paths)
             used_files.refuse_taken_origins(connection, wanted["uuid"], wanted["name"], self.host, _existing(wanted["xml"]))
             used_files.refuse_written(connection, wanted["uuid"], wanted["name"], self.host, images)
-        # A new file is nobody's.
+        # A new file has no user. Only existing files can be taken.
         self._removing.refuse_taken(wanted["uuid"], wanted["name"], self.host, existing)
 
     def _begin(self, wanted: Mapping[str, Any], order: str) -> bool:
-        """Open the order, once what another run has ordered is settled.
+        """Open the order. First settle the open order of another run, if there is one.
 
-        :returns: False where it is built already.
+        :returns: False if the instance is built already.
         """
         uuid, settled = wanted["uuid"], None
         for _dummy in range(TRIES):
@@ -319,7 +333,11 @@ class Building:
             return False
 
     def _look(self, uuid: str, uri: str | None, order: str) -> tuple[certainty.Proof | None, Facts | None]:
-        """Withdraw an order and look: return the Proof that nothing is there, or None, and the domain that is there, or None."""
+        """Withdraw an order and look at its host.
+
+        :returns: the Proof that nothing of the instance is there, or None; and the domain that is
+            there, or None.
+        """
         entry = self.hand.look(uri or DEFAULT_URI, {uuid: [order]}, self.timeout + GRACE)[uuid]
         proof = certainty.is_absent(self.host, entry)
         kept = [] if entry is None else entry.get("kept_disks", [])
@@ -327,7 +345,7 @@ class Building:
         return proof, None if entry is None or entry["busy"] else entry["domain"]
 
     def _record(self, uuid: str, order: str, facts: Facts) -> None:
-        """Write down that it is there; whatever fails now, it runs."""
+        """Record the built instance. It runs, even if this record fails."""
         if facts.get("uuid") != uuid:
             raise DroverError(
                 f"{self.host} answered about the domain {facts.get('uuid')} where {uuid} was meant, so what is there is not known. "
@@ -348,13 +366,13 @@ class Building:
             ) from None
 
     def _close(self, uuid: str, order: str, proof: certainty.Proof) -> None:
-        """Close the order, as nothing of the instance is there."""
+        """Close the order, because nothing of the instance is on the host."""
         certainty.require(proof)
         try:
             with self.store.write(together=True) as connection:
                 row = orders.end(connection, uuid, order)
                 if row is not None and row.state == "active":
-                    # A discovery saw it while it was being built.
+                    # A discovery saw it during its build.
                     orders.unseen(connection, uuid, row.compute_node_id)
         except DroverError as problem:
             raise DroverError(f"{problem} {proof.sentence}", host=self.host, uncertain=True) from None
@@ -362,7 +380,7 @@ class Building:
     def _unsettled(self, name: str, seen: Facts | None, message: str) -> DroverError:
         """Return the error of a build whose end is not certain."""
         title = f"Instance {name} on {self.host}: "
-        # The sentence of an earlier look says the same once more.
+        # The sentence of an earlier look has the same end; do not repeat it.
         cause = message.removeprefix(title).partition(UNSETTLED)[0].strip().rstrip(".")
         state = f"It is {seen['state']} there." if seen is not None else f"{self.host} did not show what is there."
         advice = f"When {self.host} answers, run drover.compute.place again, which goes on with it there."

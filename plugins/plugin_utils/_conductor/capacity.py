@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many more instances fit into what the store has now."""
+"""The number of further instances that fit into the fleet, from the store."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.engine impor
 
 
 def count(connection: Connection, wanted: Sequence[Any], policy: Policy, loss: bool, service_down_time: int = 0) -> list[dict[str, Any]]:
-    """Count how many more instances of each flavor or request fit.
+    """Count the further instances of each flavor or request that fit.
 
-    :param wanted: names of flavors, and requests as the lookup schedule takes them, with or without a name.
-    :param loss: whether to count too what fits after the loss of the worst host.
+    :param wanted: names of flavors, and requests as the lookup schedule takes them, with or without
+        a name.
+    :param loss: count also the instances that fit after the loss of the worst host.
     :param service_down_time: seconds.
-    :returns: for each a CapacityPlan with its name.
+    :returns: for each flavor or request a CapacityPlan with its name.
     :raises DroverError: an unknown flavor, or a request that is malformed or for several instances.
     """
     specs = read_specs(connection, wanted, policy)
@@ -59,7 +60,7 @@ def named_plans(
 
 
 def read_growth(connection: Connection) -> list[Growth]:
-    """Tell when resource classes of zones are full, by what discovery kept of the last days."""
+    """Return when resource classes of zones are full, from the last days that discovery recorded."""
     today = int(clock.now(connection) // history.DAY)
     return growth.find(history.read(connection, today - growth.DAYS), today)
 
@@ -85,7 +86,7 @@ def flavors_by_size(connection: Connection) -> list[str]:
 
 
 def _request(wanted: Any) -> dict[str, Any]:
-    """Return a request, for one or for the name of a flavor."""
+    """Return a request. It takes a request, or the name of a flavor."""
     if isinstance(wanted, dict):
         flavor = wanted.get("flavor")
         return {"name": flavor if isinstance(flavor, str) else "one more", **wanted}

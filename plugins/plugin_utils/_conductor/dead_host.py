@@ -1,9 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A dead, fenced host as the store has it, and the verdict on each of its instances (rules S8 and S9).
+"""The record of a dead, fenced host, and the verdict on each of its instances (rules S8 and S9).
 
-Nothing of the host runs any more; the caller has a proof of that.
+Nothing of the host runs any more. The caller has a proof of that.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.engine impor
 
 #: The state of a domain that does not run.
 OFF = "shutoff"
-# Start an instance elsewhere, go on with a start that was begun, start it where a cold move has taken it, record it where another host has
-# it, leave it, or give it up as lost.
+# Start an instance elsewhere; continue a start that was begun; start it at the destination of a
+# cold move; record it on the host that has it; leave it; or give it up as lost.
 RESTART, RESUME, ARRIVED, FOUND, LEAVE, LOST = "restart", "resume", "arrived", "found", "leave", "lost"
 LIVE = "live-migration"
-#: The types of moves of an instance that is off: where its definition is, its disks are whole.
+#: The types of moves of an instance that is off. The host with its definition has its whole disks.
 COLD = (migration_claims.RESIZE, "migration")
 
 
 class Verdict(NamedTuple):
-    """What to do about one instance.
+    """The decision on one instance.
 
-    - migration: its open migration off the dead host; RESUME goes on with that.
+    - migration: its open migration off the dead host; RESUME continues that migration.
     - act: RESTART, RESUME, ARRIVED, FOUND, LEAVE or LOST.
     - place: for FOUND and ARRIVED; else None.
-    - why: for LEAVE and LOST, in words; else empty.
+    - why: the reason of LEAVE and LOST, a sentence; else empty.
     """
 
     instance: EvacuatedInstance
@@ -54,11 +54,13 @@ class Verdict(NamedTuple):
 
 
 class DeadHost:
-    """The instances of one dead host, and where else they are shown.
+    """The instances of one dead host, and the other hosts that show them.
 
-    :param read: names of the hosts that were read in this run; the run takes those out that it loses on the way.
-    :param keep: renew the lease of the host, or raise DroverError where it is lost; in the transaction of each step.
-    :param lifted: names of rules that the operator lifts.
+    :param read: names of the hosts that were read in this run; the run removes a host that stops
+        answering.
+    :param keep: renew the lease of the host, or raise DroverError if it is lost; in the transaction
+        of each step.
+    :param lifted: names of the rules that the operator lifts.
     """
 
     def __init__(
@@ -72,26 +74,33 @@ class DeadHost:
     ) -> None:
         self.store, self.host, self.read = store, host, set(read)
         self._keep, self._lifted, self._clock = keep, lifted, clock
-        #: Why an instance that another host has already cannot be recorded there, by its uuid.
+        #: The reason why an instance on another host cannot be recorded there, by its uuid.
         self.refused: dict[str, str] = {}
-        #: The texts of the disks that it was cut off from, where that is the proof, and not that it is off.
+        #: The texts of the disks that the host was cut off from, if the proof is the cut and not
+        #: that the host is off; else None.
         self.cut: Collection[str] | None = None
 
     def rehearsed(self, store: Rehearsal) -> DeadHost:
-        """Return the same host for a dry run, which has no lease."""
+        """Return the same host for a dry run, without a lease."""
         other = DeadHost(store, self.host, self.read, lambda connection: None, self._lifted, self._clock)
         other.cut = self.cut
         return other
 
     @contextlib.contextmanager
     def step(self) -> Iterator[tuple[Connection, float]]:
-        """Begin a write transaction by renewing the lease, so that a run that has lost it writes nothing; with the time."""
+        """Begin a write transaction and renew the lease in it; yield it with the time.
+
+        A run without the lease thus writes nothing.
+        """
         with self.store.write() as connection:
             self._keep(connection)
             yield connection, self._clock.time()
 
     def incoming(self) -> list[Sighting]:
-        """Find the living hosts that have a part of an instance, which was on its way there live. libvirt gives it up once it notices the death."""
+        """Return the living hosts that have a part of an instance, from an interrupted live move.
+
+        libvirt removes that part when it notices the death of the source.
+        """
         with self.store.read() as connection:
             moves = [each for each in evacuations.open_migrations(connection, self.host) if each["source"] == self.host]
             shown = evacuations.shown(connection, [each["instance_uuid"] for each in moves], self.host)
@@ -103,10 +112,11 @@ class DeadHost:
         ]
 
     def verdicts(self, connection: Connection) -> list[Verdict]:
-        """Decide what to do about each instance, the most important first."""
+        """Return the decision on each instance, the most important instance first."""
         instances = evacuations.instances(connection, self.host)
         shown = evacuations.shown(connection, [each["uuid"] for each in instances], self.host)
-        # What an earlier evacuation has left is no place of an instance, unless it runs there.
+        # A definition that an earlier evacuation has left does not count, unless the instance runs
+        # there.
         old = evacuations.old_definitions(connection, shown)
         shown = {
             uuid: [each for each in found if each["host"] not in old.get(uuid, ()) or each["state"] != OFF] for uuid, found in shown.items()
@@ -116,7 +126,7 @@ class DeadHost:
         }
         storage = evacuations.storage(connection)
         nodes = {each["node"]: each for each in storage.values() if each["host"] == self.host}
-        # A host that is off has nothing that runs either.
+        # A host that is off runs no instance either.
         silent = evacuations.unread_nodes(connection, self.host, self.read)
         unread = {} if UNREAD_HOSTS in self._lifted else silent
         closed = services.closed_hosts(connection)
@@ -139,10 +149,10 @@ class DeadHost:
 
 
 def why_not_cut(instance: EvacuatedInstance, node: NodeStorage, cut: Collection[str]) -> str | None:
-    """Why an instance may still write to a disk although its host is cut off from storage; None if it cannot.
+    """Return why an instance may still write to a disk after its host lost its storage; else None.
 
     :param node: the storage of its node.
-    :param cut: the texts of the disks that the host was seen to be cut off from.
+    :param cut: the texts of the disks that the host is proven to be cut off from.
     """
     host = instance["host"]
     written = [disk for disk in storage_identity.all_disks(instance) if disk.get("source") and is_written(disk)]
@@ -156,10 +166,11 @@ def why_not_cut(instance: EvacuatedInstance, node: NodeStorage, cut: Collection[
 
 
 def _why_unknown(instance: EvacuatedInstance) -> str | None:
-    """Why it is not known which images have the newest data of an instance; None where it is, or where its new host finds out.
+    """Return why the images with the newest data are not known; None if they are.
 
-    A disk that is copied has all its data in its old file until the guest is switched over; nobody writes to the disks of one that is off. A
-    snapshot that was made is seen at its new host, by the image that is backed by the disk.
+    It returns None also if the new host finds them out. A disk that is copied has all its data in
+    its old file until the guest is switched over. A guest that is off writes to no disk. The new
+    host sees a snapshot by the image that is backed by the disk.
     """
     if instance["state"] not in RAN:
         return None
@@ -186,19 +197,20 @@ def _why_unknown(instance: EvacuatedInstance) -> str | None:
 
 
 def has_data(disk: Disk) -> bool:
-    """Whether a guest keeps data of its own on a disk."""
+    """Return True if a guest keeps its own data on a disk."""
     return disk.get("device", "disk") in ("disk", "lun") and is_written(disk)
 
 
 def _is_same(one: Disk, other: Disk) -> bool:
-    """Whether two disks are one file by two names."""
+    """Return True if two disks are one file with two names."""
     return bool(one.get("real_path")) and one.get("real_path") == other.get("real_path")
 
 
 def _why_used(connection: Connection, instance: EvacuatedInstance, host: str, node: NodeStorage) -> str | None:
-    """Why an instance is not restarted: a domain of another host has one of its disks on the network, where no lock keeps two writers apart.
+    """Return why an instance is not restarted because of a disk on the network; else None.
 
-    Of files the destination itself finds out.
+    The reason is a domain of another host that has the same disk. On the network no lock separates
+    two writers. For files, the destination itself finds such a domain.
     """
     for disk in instance["disks"]:
         if (
@@ -235,9 +247,10 @@ def sort_out(
     :param migration: its open migration off the dead host.
     :param node: the storage of the node that it was on.
     :param read: the hosts that were read in this run.
-    :param unread: the hosts that may have it and were not.
-    :param silent: the hosts that were not read, and of which it is not proven that they are off.
-    :param closed: the hosts that are disabled or forced down: what was claimed there and never begun is started elsewhere.
+    :param unread: the hosts that may have it and were not read.
+    :param silent: the hosts that were not read, without a proof that they are off.
+    :param closed: the hosts that are disabled or forced down. An instance with a claim there that
+        was never begun is started elsewhere.
     :returns: act, place and why of a Verdict.
     """
     ours = migration if migration is not None and migration["type"] == migration_claims.EVACUATION else None
@@ -246,10 +259,10 @@ def sort_out(
         return LEAVE, None, f"it is on {hosts} at once: destroy and undefine all but one of them, and run this again"
     if shown:
         return _shown(instance, shown[0], migration, read)
-    # A resize on one host has no other end.
+    # A resize on one host has no other host.
     if migration is not None and migration["destination"] != instance["host"]:
         known = migration["destination"] in read or (ours is None and migration["destination"] not in silent)
-        # Accepted: the destination has no order yet.
+        # "accepted": the destination has no order yet.
         begun = ours is None or ours["status"] != "accepted"
         if not known and begun:
             where = migration["destination"]
@@ -264,7 +277,7 @@ def sort_out(
         )
         return LEAVE, None, why
     if instance.get("bindings") is None and instance["xml"]:
-        # Its host was last read by a drover that did not tell them.
+        # An older version of drover read its host and did not report the bindings.
         found = cast(list[Binding], reading.as_facts(reading.read(instance["xml"])))
         instance = {**instance, "bindings": found}
     reason = why_lost(instance, node)
@@ -310,12 +323,15 @@ def _shown(
 
 
 def _is_part(place: Sighting, move: HostMigration) -> bool:
-    """Return whether a host shows what a live move had brought there so far; libvirt starts it when all is there."""
+    """Return True if a host shows only a part of an instance, from an unfinished live move.
+
+    libvirt starts the instance there when all of it has arrived.
+    """
     return move["type"] == LIVE and move["provider"] == place["provider"] and place["state"] == "paused"
 
 
 def _may_have(instance: EvacuatedInstance, node: NodeStorage, storage: dict[str, StorageOfNode], unread: dict[str, str]) -> list[str]:
-    """Return the hosts that were not read and see the storage of an instance."""
+    """Return the hosts that see the storage of an instance and were not read."""
     if not unread:
         return []
     blind = set(blind_nodes(instance, node, {provider: storage[provider] for provider in unread if provider in storage}))

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Move a disk of an instance to another storage of its host.
+"""The move of a disk of an instance to another storage of its host.
 
-The order and the new file are in the store before the hypervisor gets the order. The hypervisor makes one step at each call, and has its own
-record of the move. The order is closed when its host says that nothing of the move is unfinished; until then the next run goes on.
+The order and the new file are in the store before the hypervisor gets the order. The hypervisor
+makes one step at each call, and has its own record of the move. The order is closed when the host
+reports that nothing of the move is unfinished. Until then the next run continues it.
 """
 
 from __future__ import annotations
@@ -27,11 +28,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store.compute_node
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 from ansible_collections.drover.compute.plugins.plugin_utils._tracker import record_device
 
-#: Seconds that one call waits for the copy; to wait for a call of another run; that a run holds its lease longer than the move may take.
+#: Seconds that one call waits for the copy; that a call waits for one of another run; that a run
+#: holds its lease beyond the time limit of the move.
 STEP, PATIENCE, SPARE = 10, 60, 300
-#: Seconds for which a look at other hosts counts, as the old file goes at the end of the copy.
+#: Seconds for which a look at other hosts is valid. The old file is removed after the copy, so
+#: the look must be recent at its end.
 COUNTS = 60
-#: What the module _domain_disk_move answers while the copy is under way, once the guest can be switched over to it, and after an abort.
+#: The answers of the module _domain_disk_move: during the copy, when the guest can be switched to
+#: the copy, and after an abort.
 COPYING, READY, ABORTED = "copying", "ready", "aborted"
 
 NOT_DONE = "No disk is moved"
@@ -39,11 +43,15 @@ GIB = 2**30
 
 
 class DiskMoveRequest(NamedTuple):
-    """A disk that is to be elsewhere.
+    """The request to move a disk.
 
-    instance: its name or uuid. disk: its target, such as vda. pool: a storage pool of the host, or the absolute path of a folder; empty for an
-    abort. options: of migrations, of which timeout_per_gib and bandwidth_mib count. abort: give up an unfinished move. whole: no image is behind the
-    copy. wait: seconds that one call waits for the copy, by default STEP.
+    - instance: its name or uuid.
+    - disk: its target, such as vda.
+    - pool: a storage pool of the host, or the absolute path of a folder; empty for an abort.
+    - options: the options of migrations; timeout_per_gib and bandwidth_mib count here.
+    - abort: give up an unfinished move.
+    - whole: make a copy that has no backing image.
+    - wait: seconds that one call waits for the copy; by default STEP.
     """
 
     instance: str
@@ -55,12 +63,12 @@ class DiskMoveRequest(NamedTuple):
     wait: int | None = None
 
 
-#: A move step by step: the result at its end.
+#: A move step by step; it returns the result at its end.
 Steps = Generator[None, None, dict[str, Any]]
 
 
 class DiskMove:
-    """One run for one disk of one instance."""
+    """A run that moves one disk of one instance."""
 
     def __init__(self, ports: Ports, request: DiskMoveRequest, check_mode: bool = False) -> None:
         self._store, self._hosts, self._leasing, self._clock, self._say = ports.store, ports.hosts, ports.leasing, ports.clock, ports.say
@@ -68,7 +76,7 @@ class DiskMove:
         self._options: dict[str, Any] = {}
 
     def run(self) -> dict[str, Any]:
-        """Carry it out, see steps()."""
+        """Make all steps, see steps()."""
         steps = self.steps()
         while True:
             try:
@@ -77,11 +85,12 @@ class DiskMove:
                 return dict(end.value)
 
     def steps(self) -> Steps:
-        """Carry it out; the caller may do something else after each step, while the host copies.
+        """Make the move in steps; between two steps, while the host copies, the caller may do other
+        work.
 
-        :returns: a dict: changed, host, uuid, name, and status, source, destination, seconds, removed, kept, device and diff of the module
-            _domain_disk_move.
-        :raises DroverError: it is refused, it failed, or what became of it is not certain.
+        :returns: a dict: changed, host, uuid, name, and status, source, destination, seconds,
+            removed, kept, device and diff of the module _domain_disk_move.
+        :raises DroverError: the move is refused, it failed, or its result is not certain.
         """
         self._options = self._checked_options()
         instance = self._find()
@@ -121,7 +130,7 @@ class DiskMove:
 
     @staticmethod
     def _host(instance: NamedInstance) -> str:
-        # refuse() has refused an instance on no host.
+        # refuse() has refused an instance without a host.
         return instance["host"] or ""
 
     def _held(self, host: str) -> contextlib.AbstractContextManager[None]:
@@ -143,7 +152,7 @@ class DiskMove:
         hand, uuid = self._hosts.hand(host), instance["uuid"]
         earlier = instance["order_uuid"] if instance["task_state"] in orders.MOVING_DISKS else None
         if earlier is not None and not self._check_mode:
-            # First of all nothing that an earlier run ordered may begin any more.
+            # First withdraw the order of the earlier run, so that nothing of it can begin any more.
             self._look(hand, instance, [earlier])
         given = {
             **self._given(instance),
@@ -168,7 +177,7 @@ class DiskMove:
             # An earlier run may have switched it over.
             switching = instance["task_state"] == orders.SWITCHING_DISK
             orders.begin(connection, uuid, orders.SWITCHING_DISK if switching else orders.MOVING_DISK, order, instead_of=earlier)
-            # No other run gets the file from now on.
+            # From now on no other run gets the file.
             self._refuse_used(connection, instance, foreseen)
             record_device.claim(connection, uuid, host, foreseen["domain"], self._clock.time())
         if self._check_mode:
@@ -178,9 +187,10 @@ class DiskMove:
             return (yield from self._follow(instance, host, hand, {**given, "order": order}, limit))
 
     def _follow(self, instance: NamedInstance, host: str, hand: Hand, given: dict[str, Any], limit: int) -> Steps:
-        """Have the host make step after step, until the disk is there."""
+        """Order step after step from the host, until the disk is in its new place."""
         deadline, looked_at, shown = self._clock.monotonic() + limit, self._clock.monotonic(), None
-        # Until the guest is switched over, the old file has all its data: should the host die, the store knows that.
+        # The old file has all data until the guest is switched over. The store must have that fact
+        # in case the host dies.
         answer = hand.act("_domain_disk_move", {**given, "hold": True})
         while answer.outcome == certainty.DONE and answer.result["status"] in (COPYING, READY):
             if answer.result["status"] == READY:
@@ -219,7 +229,10 @@ class DiskMove:
         )
 
     def _failed(self, instance: NamedInstance, host: str, hand: Hand, order: str, answer: certainty.Answer) -> NoReturn:
-        """End a move that failed: close its order where its host says that nothing is unfinished, else leave that to the next run.
+        """Handle a move that failed.
+
+        Close its order if the host reports that nothing is unfinished. Otherwise the next run does
+        that.
 
         :raises DroverError: always.
         """
@@ -234,7 +247,8 @@ class DiskMove:
         )
 
     def _refused(self, instance: NamedInstance, host: str, hand: Hand, earlier: str | None, foreseen: Mapping[str, Any]) -> NoReturn:
-        """Fail as the host refuses; the order of an earlier run ends where nothing of it is unfinished.
+        """Fail with the refusal of the host, and close an earlier order with nothing left
+        unfinished.
 
         :raises DroverError: always.
         """
@@ -243,7 +257,7 @@ class DiskMove:
         raise DroverError(_sentence(instance, str(foreseen.get("msg"))), host=host)
 
     def _limit(self, foreseen: Mapping[str, Any]) -> int:
-        """The seconds that the move may take, by the size of the disk."""
+        """Return the seconds that the move may take, by the size of the disk."""
         size = ((foreseen.get("device") or {}).get("capacity_bytes") or 0) / GIB
         return round((self._options.get("timeout_per_gib") or move_options.TIMEOUT_PER_GIB) * max(2, size))
 
@@ -262,7 +276,10 @@ class DiskMove:
         return hand.act("_domain_disk_move", given)
 
     def _abort(self, instance: NamedInstance, host: str) -> dict[str, Any]:
-        """Give up the move, of whichever run. That begins nothing, so it needs no lease; who holds that writes down how the move ends."""
+        """Give up the move, whichever run began it.
+
+        An abort begins nothing, so it needs no lease. The run that holds the lease records the end.
+        """
         hand = self._hosts.hand(host)
         if self._check_mode:
             foreseen = hand.foretell("_domain_disk_move", {**self._given(instance), "state": ABORTED})
@@ -287,9 +304,9 @@ class DiskMove:
     # -- the record ------------------------------------------------------------------------------
 
     def _look(self, hand: Hand, instance: NamedInstance, withdrawn: list[str]) -> dict[str, Any] | None:
-        """Withdraw orders, and see what is there of the instance.
+        """Withdraw orders, and read the present domain of the instance.
 
-        :returns: the facts of its domain; None where its host has none.
+        :returns: the facts of its domain; None if its host has no such domain.
         :raises DroverError: the host does not show it.
         """
         uri = instance["uri"] or DEFAULT_URI
@@ -307,7 +324,7 @@ class DiskMove:
     def _close(self, instance: NamedInstance, host: str, order: str, facts: dict[str, Any] | None) -> None:
         """Close the order, and record what the host shows.
 
-        :param facts: None where the domain is gone: the next discovery says where it is.
+        :param facts: None if the domain is gone; then the next discovery finds it.
         """
         if facts is not None and facts.get("uuid") != instance["uuid"]:
             raise DroverError(
@@ -328,7 +345,7 @@ def _both(result: Mapping[str, Any]) -> list[str]:
 
 
 def _names(foreseen: Mapping[str, Any]) -> list[str]:
-    """The paths of the file that the disk will be."""
+    """Return the paths of the new file of the disk."""
     device = foreseen["device"] or {}
     return sorted({path for path in (foreseen["destination"], device.get("path"), device.get("real_path")) if path})
 

@@ -1,7 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Moves of disks that an earlier run has left: they go on to where they were to go, which the host knows."""
+"""The moves of disks that an earlier run has left. They continue to their destination.
+
+The host knows the destination.
+"""
 
 from __future__ import annotations
 
@@ -18,23 +21,25 @@ from ansible_collections.drover.compute.plugins.plugin_utils._tracker import sto
 
 
 class DiskSettling:
-    """Ends what is open on hosts, whose leases the run has.
+    """The run that ends open moves of disks on hosts. It holds the leases of the hosts.
 
-    :param options: of migrations, as disk_move.DiskMoveRequest has them.
+    :param options: of migrations, as in disk_move.DiskMoveRequest.
     """
 
     def __init__(self, ports: Ports, options: Mapping[str, Any]) -> None:
         self._ports, self._options = ports, options
 
     def settle(self, host: str, pool: str) -> bool:
-        """End the open moves of disks on a host; whether anything was changed. One that cannot be ended is named, and stays as it is.
+        """End the open moves of disks on a host. Return True if something was changed.
 
-        :param pool: no image in it is to be behind a disk any more.
+        Report a move that cannot be ended; it stays as it is.
+
+        :param pool: a storage pool; no disk keeps a backing image in it.
         """
         with self._ports.store.read() as connection:
             if not any(row.task_state in orders.MOVING_DISKS for row in orders.open_at(connection, host)):
                 return False
-        # Where the disks are now, and not where they were when it was read last.
+        # Read the present places of the disks; the last report may be old.
         self._ports.hosts.discover(host)
         with self._ports.store.read() as connection:
             nodes = {node.id: node for node in pool_domains.nodes(connection, [host])}
@@ -59,7 +64,8 @@ class DiskSettling:
             if not foreseen.get("failed") and foreseen.get("destination"):
                 place, target = foreseen["pool"], name
         if target is None:
-            # Nothing is left of it on the host, only its order in the store: where the disk is now, it is to be.
+            # The host has nothing left of the move; only its order is in the store. The present
+            # place of the disk is then its destination.
             places = {name: _place_of(each, node.facts) for name, each in disks.items()}
             target = next((name for name, each in places.items() if each), None)
             if target is None:
@@ -72,7 +78,7 @@ class DiskSettling:
 
 
 def _place_of(disk: Mapping[str, Any], node: Mapping[str, Any]) -> str | None:
-    """Return where a disk is, as the destination of a move: the folder of a file, the pool of a volume."""
+    """Return the place of a disk as the destination of a move: the folder of a file, or a pool."""
     if disk.get("type") == "file":
         return posixpath.dirname(disk["source"])
     return storage_pools.pool_of(disk, node)
