@@ -15,7 +15,7 @@ import os
 import stat
 import subprocess
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
@@ -497,9 +497,13 @@ class Storage:
             if size:
                 folder = os.path.dirname(entry["path"])
                 need[folder] = need.get(folder, 0) + size[1]
-        rooms = {folder: self._room_of(folder) for folder in need}
+        # All are read twice: what is written to one file system meanwhile changes the numbers of all its folders.
+        reads = [
+            {folder: room for folder in need if (room := self._room_of(folder)) is not None} for _read in range(2 if len(need) > 1 else 1)
+        ]
+        rooms = {folder: [read[folder] for read in reads] for folder in need if all(folder in read for read in reads)}
         for folders in _by_file_system(rooms, self.move.get("file_systems_there") or {}):
-            taken, free = sum(need[folder] for folder in folders), min(room[0] for folder in folders if (room := rooms[folder]) is not None)
+            taken, free = sum(need[folder] for folder in folders), min(room[0] for folder in folders for room in rooms[folder])
             if taken > free:
                 where = f"{folders[0]} on {self.where} has"
                 if len(folders) > 1:
@@ -723,26 +727,32 @@ class Storage:
                 self._keep(disk["source"], str(exc))
 
 
-def _by_file_system(rooms: Mapping[str, tuple[int, int] | None], known: Mapping[str, str]) -> list[list[str]]:
-    """Return folders whose room is known, in groups that are on one file system.
+def _by_file_system(rooms: Mapping[str, Sequence[tuple[int, int]]], known: Mapping[str, str]) -> list[list[str]]:
+    """Return folders in groups that are on one file system.
 
-    :param rooms: dict folder -> bytes that are free and bytes in all. Where it is not known which file system a folder is on, two with equal numbers
-        are on one.
+    :param rooms: dict folder -> bytes that are free and bytes in all, in each read. Where it is not known which file system a folder is on, two of equal
+        size are on one if the free bytes of one had the same value as those of the other between the first and the last read.
     :param known: dict folder -> a text for its file system; it stands for the folders in it too.
     """
-    groups: list[tuple[str | None, tuple[int, int], list[str]]] = []
+    groups: list[tuple[str | None, Sequence[tuple[int, int]], list[str]]] = []
     for folder, room in sorted(rooms.items()):
-        if room is None:
-            continue
         above = [each for each in known if f"{folder}/".startswith(f"{os.path.normpath(each).rstrip('/')}/")]
         system = known[max(above, key=len)] if above else None
         for other, size, folders in groups:
-            if room == size if None in (system, other) else (system, room[1]) == (other, size[1]):
+            is_one = _may_be_one(room, size) if None in (system, other) else (system, room[-1][1]) == (other, size[-1][1])
+            if is_one:
                 folders.append(folder)
                 break
         else:
             groups.append((system, room, [folder]))
     return [folders for _system, _size, folders in groups]
+
+
+def _may_be_one(one: Sequence[tuple[int, int]], other: Sequence[tuple[int, int]]) -> bool:
+    """Tell whether two folders can be on one file system, by the reads of their room."""
+    if one[-1][1] != other[-1][1]:
+        return False
+    return min(one)[0] <= max(other)[0] and min(other)[0] <= max(one)[0]
 
 
 def users(conn: Any, path: str) -> list[str]:

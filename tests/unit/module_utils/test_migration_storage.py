@@ -10,6 +10,7 @@ The source's files are real; the destination has its own files, and only libvirt
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import time
@@ -668,6 +669,23 @@ def test_f22_room_is_added_up_by_file_system(place, monkeypatch, which):
         f"{folders[0]} and {folders[1]} are on one file system of kvm2, which has {min(free for free, _size in rooms)} MiB free, but its disks take "
         "28 MiB" in place.refused(**given)
     )
+
+
+@pytest.mark.parametrize("written", [-(64 << 10), 64 << 10])
+def test_f22_two_folders_are_on_one_file_system_that_is_written_to_meanwhile(place, monkeypatch, written):
+    """Each read has another number of free bytes: something else writes to the file system, or removes from it."""
+    devices = ""
+    for name, target in (("one", "vda"), ("two", "vdb")):
+        folder = place.local / name
+        folder.mkdir()
+        os.makedirs(place.far.real(str(folder)))
+        with open(folder / "disk.raw", "wb") as file:
+            file.write(os.urandom(14 << 20))
+        devices += disk(folder / "disk.raw", target, kind="raw")
+    free = itertools.count(20 << 20, written)
+    monkeypatch.setattr(Pool, "info", lambda pool: [2, 40 << 20, 0, next(free)])
+    place.define(devices)
+    assert "are on one file system of kvm2" in place.refused()
 
 
 @pytest.mark.parametrize("missing", [("two",), ("one", "two")])
