@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Storage whose server is gone, as a fixture."""
+"""Fixtures for storage without its server."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ansible_collections.drover.compute.tests.unit import silent_fs
 
 @pytest.fixture(autouse=True)
 def fresh_looks():
-    """Nothing is remembered of what did not answer in other tests, and no child has what they had patched."""
+    """Forget the paths that did not answer in other tests, and end the children with their patches."""
     _forget()
     yield
     _forget()
@@ -32,7 +32,7 @@ def _forget():
 
 @pytest.fixture
 def dead_storage(tmp_path, fresh_looks):
-    """A folder on a file system whose server does not answer."""
+    """Return a folder on a file system with a server that does not answer."""
     folder = tmp_path / "dead storage"
     folder.mkdir()
     with contextlib.ExitStack() as mounts:

@@ -1,10 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Devices that come and go, which libvirt's test driver (9.0) does not know: what libvirt does with them for QEMU, and what it refuses.
+"""Devices that come and go, which libvirt's test driver (9.0) does not support: libvirt's
+operations for QEMU, with their refusals.
 
-The running domain has an XML of its own here, until it is off. Words and error codes are those of libvirt 9.0 (qemu_hotplug.c,
-qemu_driver.c, domain_conf.c).
+The running domain has a separate XML here, until it is off. Words and error codes come from libvirt
+9.0 (qemu_hotplug.c, qemu_driver.c, domain_conf.c).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ def error(code, text):
 
 
 def source_of(element):
-    """What a disk or a mirror of one is: a path, or protocol:name."""
+    """Return the source of a disk or of its mirror: a path, or protocol:name."""
     source = element.find("source")
     return source.get("file") or source.get("dev") or f"{source.get('protocol')}:{source.get('name')}"
 
@@ -54,7 +55,7 @@ class Devices:
         patch.setattr(libvirt.virDomain, "blockJobAbort", lambda domain, target, flags=0: self._end_copy(domain, target, flags))
 
     def release(self):
-        """Guests release what they were asked for."""
+        """Let guests release the requested devices."""
         for domain, text in self.asked:
             if domain.isActive():
                 self._remove(domain, ET.fromstring(text), LIVE)
@@ -101,7 +102,8 @@ class Devices:
         return next((each for each in root.find("devices") if self._same(each, device)), None)
 
     def _each(self, domain, text, flags, work):
-        """libvirt makes the new definition, does it to the running domain, and then saves the definition."""
+        """libvirt makes the new definition, changes the running domain, and then saves the
+        definition."""
         wanted = [flag for flag in (CONFIG, LIVE) if flags & flag] or [LIVE if domain.isActive() else CONFIG]
         forms = [(flag, self._form(domain, flag)) for flag in wanted]
         for flag, root in forms:
@@ -209,7 +211,7 @@ class Devices:
         disk = self._disk(domain, LIVE if domain.isActive() else CONFIG, target)[1]
         if disk.get("type") != "block":
             return self._info(domain, target, flags)
-        # A file stands for the device. The test driver would say 1 TiB.
+        # A file takes the place of the device. The test driver would report 1 TiB.
         size = os.stat(source_of(disk)).st_size
         return [size, size, size]
 

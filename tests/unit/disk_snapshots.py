@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""External snapshots of disks, which libvirt's test driver (9.0) records without making images: what libvirt does for QEMU guests that are off."""
+"""External snapshots of disks, which libvirt's test driver (9.0) records without making images:
+libvirt's operations for QEMU guests that are off."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ REDEFINE, CURRENT = libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE, libvirt.VIR_DOM
 
 
 def install(patch):
-    """Let snapshots of disks have their images.
+    """Let snapshots of disks make their images.
 
     :param patch: pytest's monkeypatch.
     """
@@ -26,7 +27,7 @@ def install(patch):
         if not flags & libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_DISK_ONLY:
             return record(domain, text, flags)
         if domain.isActive():
-            # For a running guest libvirt does it with QEMU, of which the test driver has none.
+            # For a running guest libvirt uses QEMU, which the test driver does not have.
             raise libvirt.libvirtError("Requested operation is not valid: domain is running")
         before = domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
         after, root = ET.fromstring(before), ET.fromstring(text)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The examples of the documentation, as plays, and where each of them is run.
+"""The examples of the documentation, as plays, and the place of the run of each.
 
 Used by tests/unit/test_examples.py and tests/lab/test_examples.py.
 """
@@ -25,11 +25,11 @@ from ansible_collections.drover.compute.tests import deprecations
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# Where a play of an example is run:
-HERE = "here"  # on a store with a small fleet; what reads a hypervisor reads libvirt's test driver
+# The places for the plays of an example:
+HERE = "here"  # on a store with a small fleet; libvirt's test driver is the hypervisor
 LAB = "lab"  # on the hypervisors of the lab: tests/lab/test_examples.py
 
-# (kind, name) -> where its plays run, one word for each play, in order.
+# (kind, name) -> the places of its plays, one word for each play, in order.
 WHERE = {
     ("module", "aggregate"): (HERE,),
     ("module", "_alignment"): (HERE,),
@@ -150,7 +150,8 @@ WHERE = {
 
 
 def text(kind, name):
-    """The examples of a plugin as they are printed by ansible-doc; of a role, those of its README."""
+    """Return the examples of a plugin as ansible-doc prints them; for a role, the examples of its
+    README."""
     if kind == "role":
         blocks = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "roles" / name / "README.md").read_text(), re.M | re.S)
         return "\n".join(block for block in blocks if re.search(r"^- name: .*\n  hosts:", block))
@@ -164,7 +165,7 @@ def text(kind, name):
 
 
 def plays(kind, name):
-    """The plays of the examples; tasks without a play get one on localhost."""
+    """Return the plays of the examples; tasks without a play get one on localhost."""
     items = yaml.safe_load(text(kind, name))
     if any("hosts" in item for item in items):
         return items
@@ -172,7 +173,7 @@ def plays(kind, name):
 
 
 def plays_for(kind, name, where):
-    """Those that run there."""
+    """Return the plays for this place."""
     return [play for play, place in zip(plays(kind, name), WHERE[kind, name], strict=True) if place == where]
 
 
@@ -183,7 +184,7 @@ MIB = 65536
 
 
 def fill(url):
-    """A store with kvm1, kvm2 and kvm3; there are two instances on each."""
+    """Fill a store with kvm1, kvm2 and kvm3; there are two instances on each."""
     reports = {}
     for number, host in enumerate(HOSTS, 1):
         domains = [
@@ -203,7 +204,8 @@ def fill(url):
 
 
 def inventory(folder):
-    """An inventory of the fleet, reached without SSH and with libvirt's test driver for a hypervisor."""
+    """Write an inventory of the fleet; its hosts need no SSH and have libvirt's test driver as
+    their hypervisor."""
     path = pathlib.Path(folder) / "inventory.yml"
     common = {
         "ansible_connection": "local",
@@ -215,7 +217,8 @@ def inventory(folder):
 
 
 def command(folder, *words, url=None, environment=None):
-    """Run one of Ansible's commands in this folder, which is its home too; returns the finished process."""
+    """Run one of Ansible's commands in this folder, which is its home too; return the finished
+    process."""
     kept = {name: os.environ[name] for name in ("PATH", "ANSIBLE_COLLECTIONS_PATH", "LANG") if name in os.environ}
     programs = os.path.dirname(sys.executable)
     done = subprocess.run(

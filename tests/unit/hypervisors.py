@@ -3,11 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Hypervisors in this process: the shipped modules, on libvirt's test driver.
 
-Each host is a connection of its own to the test driver, with a folder of its own for what is under way there. What
-Ansible does, to carry a module to a host and its result back, is all that is replaced. The hosts share the file
-system of the machine: whatever is on it is shared storage.
+Each host is a separate connection to the test driver, with a separate folder for its records. The
+tests replace only Ansible's transport of a module to a host and of its result. The hosts share the
+file system of the machine: every file on it is on shared storage.
 
-libvirt's test driver cannot migrate; migrateToURI3 is replaced by what libvirt does, as in test_migration.py.
+libvirt's test driver cannot migrate; functions with libvirt's effect replace migrateToURI3, as in
+test_migration.py.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ from ansible_collections.drover.compute.tests.unit import devices, disk_snapshot
 from ansible_collections.drover.compute.tests.unit.action import running
 from ansible_collections.drover.compute.tests.unit.module_args import patch_module_args
 
-#: What conductors delegate that is an action of ours.
+#: Actions of this collection that conductors delegate.
 ACTIONS = ("compute_node",)
-#: Modules that they delegate and that read the machine itself; what these return on a host that is reached.
+#: Delegated modules that read the machine itself, and their results on a reached host.
 BUILTIN = {
     "raw": lambda host: {},
     "service": lambda host: {},
@@ -64,7 +65,7 @@ NODE = """<node>
 </node>
 """
 
-#: What libvirt is asked to change.
+#: The calls of libvirt that change something.
 CHANGING = {
     libvirt.virDomain: (
         *("create", "createWithFlags", "destroy", "shutdown", "suspend", "resume", "undefine", "undefineFlags"),
@@ -76,27 +77,29 @@ CHANGING = {
     libvirt.virConnect: ("defineXML", "defineXMLFlags", "createXML"),
 }
 
-#: The host that a module runs on; a thread that a module makes has it too.
+#: The host of the running module; a thread that the module makes has the same host.
 HERE = contextvars.ContextVar("host")
-#: The machine that the caller of a module expects, as JSON. Modules of several runs are threads of one process here.
+#: The machine that the caller of a module expects, as JSON. Modules of several runs are threads of
+#: one process here.
 EXPECTED = contextvars.ContextVar("expected machine")
-#: The locks that a worker has; they are free when its process has ended.
+#: The locks that a worker has; they are free after the end of its process.
 LOCKS = contextvars.ContextVar("locks")
 
 
 class Ended(BaseException):
-    """The process of a module ends here, as when its host loses its power."""
+    """The end of a module's process, as when its host loses its power."""
 
 
 def error(text, code, number=0):
-    """An error of the connection to libvirt, as libvirt makes it: with its code, and the errno of the system."""
+    """Make an error of the connection to libvirt, as libvirt makes it: with its code, and the errno
+    of the system."""
     found = libvirt.libvirtError(text)
     found.err = (code, libvirt.VIR_FROM_RPC, text, libvirt.VIR_ERR_ERROR, "", None, None, number, 0)
     return found
 
 
 class _Exit(BaseException):
-    """What exit_json and fail_json end a module with: its result."""
+    """The exception that exit_json and fail_json raise, with the module's result."""
 
     def __init__(self, result):
         super().__init__()
@@ -104,7 +107,7 @@ class _Exit(BaseException):
 
 
 class _SameThread:
-    """A thread pool of which each call runs at once: what is tested is not how threads are scheduled."""
+    """A thread pool that runs each call at once: the tests do not cover the scheduling of threads."""
 
     def __init__(self, dummy):
         pass
@@ -132,9 +135,9 @@ class Host:
             file.write(NODE.format(cpus=cpus, memory=memory_mb * 1024))
         self.connection = fleet.open(f"test://{path}")
         self.connection.getHostname = lambda: name
-        # A module closes what it has opened, and the host would be gone.
+        # The module closes its connection at its end, and the host would disappear.
         self.connection.close = lambda: 0
-        # Host uuids of the test driver are all the same.
+        # All hosts of the test driver have the same uuid.
         capabilities = self.connection.getCapabilities()
         self.connection.getCapabilities = lambda: capabilities.replace("<host>", f"<host><uuid>{fleet.uuid_of(name)}</uuid>", 1)
 
@@ -143,15 +146,15 @@ class Host:
         return os.path.join(self.folder, "run")
 
     def domains(self):
-        """dict uuid -> virDomain."""
+        """Return dict uuid -> virDomain."""
         return {each.UUIDString(): each for each in self.connection.listAllDomains(0)}
 
     def states(self):
-        """dict name -> state, of all domains."""
+        """Return dict name -> state, of all domains."""
         return {each.name(): state.state_word(state.look(self.connection, uuid)) for uuid, each in self.domains().items()}
 
     def define(self, name, uuid, state="running", disks=(), memory_mb=64):
-        """A domain that is there before anything begins."""
+        """Define a domain that exists before the test begins."""
         domain = self.connection.defineXML(xml(name, uuid, disks, memory_mb))
         if state != "shutoff":
             domain.create()
@@ -160,7 +163,8 @@ class Host:
         return domain
 
     def show_cells(self, cpus):
-        """Tell one NUMA cell of 1 GiB with these CPUs, each a core; the test driver itself tells one without any."""
+        """Report one NUMA cell of 1 GiB with these CPUs, each a core; the test driver itself
+        reports a cell without CPUs."""
         found = "".join(f"<cpu id='{cpu}' socket_id='0' core_id='{cpu}' siblings='{cpu}'/>" for cpu in cpus)
         cell = f"<cell id='0'><memory unit='MiB'>1024</memory><cpus num='{len(cpus)}'>{found}</cpus></cell>"
         text = re.sub(r"<cells num='0'>\s*</cells>", f"<cells num='1'>{cell}</cells>", self.connection.getCapabilities())
@@ -178,7 +182,7 @@ class Host:
         self.connection.defineXML(with_numa(text, facts)).create()
 
     def power_off(self):
-        """Everything that ran there has ended; what was under way is forgotten."""
+        """End all domains and remove the records of running operations."""
         self.on = False
         for domain in self.connection.listAllDomains(0):
             if domain.isActive():
@@ -193,7 +197,7 @@ class Host:
         self.boots += 1
 
     def boot_id(self):
-        """/proc/sys/kernel/random/boot_id."""
+        """Return the content of /proc/sys/kernel/random/boot_id."""
         return f"{self.name}, boot {self.boots}"
 
 
@@ -205,7 +209,8 @@ _RBD = (
 
 
 def xml(name, uuid, disks=(), memory_mb=64, metadata=""):
-    """The XML of a domain for the test driver. disks: paths of files, or images of Ceph as pool/image."""
+    """Return the XML of a domain for the test driver. disks: paths of files, or images of Ceph as
+    pool/image."""
     devices = "".join(
         f"{(_FILE if disk.startswith('/') else _RBD).format(disk)}<target dev='vd{chr(97 + number)}'/></disk>"
         for number, disk in enumerate(disks)
@@ -217,7 +222,7 @@ def xml(name, uuid, disks=(), memory_mb=64, metadata=""):
 
 
 class Hosts:
-    """conductor.ports.Hosts, as far as a start needs them."""
+    """A stand-in for conductor.ports.Hosts, with the part that a start needs."""
 
     def __init__(self, fleet):
         self._fleet = fleet
@@ -235,7 +240,8 @@ class Hosts:
 
 
 def ask_each(questions, most, limit, show=None):
-    """at_once.ask_each() in this process, where the hosts are; one host after the other."""
+    """A stand-in for at_once.ask_each() in the process of the hosts; it calls one host after the
+    other."""
     answers = {}
     for host, question in questions.items():
         try:
@@ -248,9 +254,9 @@ def ask_each(questions, most, limit, show=None):
 class Fleet:
     """All hosts.
 
-    :param folder: where their files go.
+    :param folder: the folder of their files.
     :param patch: pytest's monkeypatch.
-    :param names: of the hosts.
+    :param names: names of the hosts.
     """
 
     def __init__(self, folder, patch, names=("kvm1", "kvm2", "kvm3"), cpus=8, memory_mb=8192):
@@ -258,17 +264,17 @@ class Fleet:
         self.hosts = {name: Host(self, name, cpus, memory_mb) for name in names}
         #: Called (host name, module, arguments) before a module begins there, and (host name, module, result) when its result is on its way.
         self.before, self.after = [], []
-        #: How a migration goes: a function (source Host, destination Host, virDomain).
+        #: The migration: a function (source Host, destination Host, virDomain).
         self.migrate = self.moved
-        #: The host that each domain which is being moved comes from, by its uuid.
+        #: The source host of each domain that moves, by its uuid.
         self.moving = {}
         self.calls = []
         self.unread = set()
-        #: {name of a host: the host that its address leads to}, where that is another one.
+        #: {name of a host: the host that its address leads to}, if that is another one.
         self.addresses = {}
         #: Variables that the inventory has for all hosts.
         self.variables = {}
-        #: {uuid of a domain that is moved: the parameters of libvirt with what it is at its destination}.
+        #: {uuid of a domain that moves: libvirt's parameters with its XML for the destination}.
         self.definitions = {}
         patch.setattr(libvirt, "open", self._open)
         patch.setattr(libvirt.virDomain, "migrateToURI3", lambda domain, uri, parameters, flags: self._migrate(domain, uri, parameters))
@@ -296,7 +302,7 @@ class Fleet:
         patch.setattr(_detach, "hear", self._hear)
         patch.setattr(_libvirt, "start_event_loop", lambda: None)
         _inherit_the_host(patch)
-        # Threads and processes that wait for others are no host's.
+        # Threads and processes that wait for others belong to no host.
         for module in (_libvirt, _libvirt_calls, hypervisor_info):
             patch.setattr(module, "within", lambda dummy, call, alive=None: call())
         patch.setattr(_files, "call_each", _each_at_once)
@@ -314,14 +320,14 @@ class Fleet:
         return fleets.uuid_of(name)
 
     def close(self):
-        """Let the hosts go."""
+        """Close the connections to the hosts."""
         for host in self.hosts.values():
             libvirt.virConnect.close(host.connection)
 
-    # What the tests look at
+    # The state that the tests read
 
     def where(self):
-        """dict name -> sorted list of (host, state), hosts that are off included."""
+        """Return dict name -> sorted list of (host, state), with hosts that are off."""
         found = {}
         for host in self.hosts.values():
             for name, word in host.states().items():
@@ -329,7 +335,7 @@ class Fleet:
         return {name: sorted(places) for name, places in found.items()}
 
     def running(self, uuid):
-        """The hosts on which a domain is active now."""
+        """Return the hosts with a domain that is active now."""
         return [
             name
             for name, host in self.hosts.items()
@@ -337,26 +343,26 @@ class Fleet:
             if host.on and domain.UUIDString() == uuid and domain.isActive()
         ]
 
-    # How a module gets there
+    # The transport of a module
 
     def hand(self, name, check_mode=False, task_vars=None):
-        """remote_module.Hand for a host."""
+        """Return remote_module.Hand for a host."""
         return Hand(_Action(self, name, check_mode), name, task_vars or {}, Unknown())
 
     def ports(self, store):
-        """conductor.ports.Ports with these hosts, without leases."""
+        """Return conductor.ports.Ports with these hosts, without leases."""
         return Ports(store, Hosts(self), None, lambda line: None, time)
 
     def run(self, name, module, arguments, check_mode=False, diff=False, environment=()):
-        """Run a module on a host; its result, as Ansible gives it.
+        """Run a module on a host; return its result, as Ansible gives it.
 
-        :raises AnsibleConnectionFailure: the host is not reached, or was lost meanwhile.
+        :raises AnsibleConnectionFailure: the host is not reached, or was lost during the call.
         """
         if name not in self.hosts:
             raise AnsibleConnectionFailure(f"ssh: Could not resolve hostname {name}")
         host = self.hosts[self.addresses.get(name, name)]
         if module.endswith(LOOKS):
-            # A look before a start or a removal changes nothing, and is no step of what is tested.
+            # A look before a start or a removal changes nothing, and is no step of the test.
             return self._look(host, module, arguments, (check_mode, diff), environment)
         self._reach(host)
         self.calls.append((name, module, arguments, check_mode))
@@ -382,7 +388,7 @@ class Fleet:
                 self.unread.add(host.name)
 
     def carry_out(self, host, module, arguments, check_mode, diff, environment=()):
-        """The module itself: its result, or None where its process was ended."""
+        """Run the module itself; return its result, or None if its process was ended."""
         code = importlib.import_module(f"{MODULES}.{module.rpartition('.')[2]}")
         given = json.loads(json.dumps({**arguments, "_ansible_check_mode": check_mode, "_ansible_diff": diff}))
         token = HERE.set(host)
@@ -403,10 +409,11 @@ class Fleet:
         if not (host.on and host.reached):
             raise AnsibleConnectionFailure(f"ssh: connect to host {host.name} port 22: Connection timed out")
 
-    # What is replaced of libvirt and of processes
+    # The replaced parts of libvirt and of processes
 
     def _guarded(self, method, name):
-        """A method that ends the process of a host without power, and fails where the callee cannot be reached."""
+        """Return a method that ends the process of a host without power, and fails if the callee
+        cannot be reached."""
 
         def call(target, *arguments, **keywords):
             here = HERE.get(None)
@@ -442,7 +449,7 @@ class Fleet:
         return host.connection
 
     def sees(self, one, other):
-        """Whether two hosts reach each other."""
+        """Return True if two hosts reach each other."""
         return one.on and other.on
 
     def _migrate(self, domain, uri, parameters):
@@ -455,7 +462,8 @@ class Fleet:
         return 0
 
     def moved(self, source, destination, domain):
-        """What libvirt does: it runs at the destination when it has been stopped at the source, and goes on at the source if that fails."""
+        """Act as libvirt does: the domain runs at the destination after its stop at the source, and
+        continues at the source if that fails."""
         uuid = domain.UUIDString()
         given = self.definitions.get(uuid, {})
         text = given.get(libvirt.VIR_MIGRATE_PARAM_DEST_XML) or domain.XMLDesc(0)
@@ -463,7 +471,7 @@ class Fleet:
             destination.connection.defineXML(text)
             domain.undefine()
             return
-        # An offline move has one definition for both, also where somebody has just started the domain.
+        # An offline move has one definition for both, also if a person has just started the domain.
         one = given.get(libvirt.VIR_MIGRATE_PARAM_DEST_XML) or domain.XMLDesc(libvirt.VIR_DOMAIN_XML_INACTIVE)
         texts = text, given.get(libvirt.VIR_MIGRATE_PARAM_PERSIST_XML) or one
         paused = domain.state()[0] == libvirt.VIR_DOMAIN_PAUSED
@@ -476,7 +484,7 @@ class Fleet:
             del self.moving[uuid]
 
     def _carried(self, destination, domain, uuid, texts, paused):
-        """Until it runs there; else it goes on here."""
+        """The source keeps it until it runs at the destination; after a failure it continues here."""
         try:
             there = destination.connection.createXML(texts[0], 0)
             self._unseen(there.suspend)
@@ -487,7 +495,7 @@ class Fleet:
             if not paused:
                 there.resume()
         except BaseException:
-            # The hosts see each other go: nothing has begun to run there.
+            # The connection between the hosts breaks: nothing has begun to run at the destination.
             self._unseen(lambda: self._given_up(domain, destination.domains().get(uuid), paused))
             raise
 
@@ -503,7 +511,7 @@ class Fleet:
 
     @staticmethod
     def _unseen(work):
-        """Do what libvirt does by itself: nobody is there who could keep it from that."""
+        """Do libvirt's part without a calling host, so that no host can stop it."""
         token = HERE.set(None)
         try:
             work()
@@ -525,7 +533,7 @@ class Fleet:
 
     @staticmethod
     def _spawn(work):
-        """A worker as a thread of the host; it is waited for before its module answers."""
+        """A worker as a thread of the host; the module waits for it before it answers."""
         words = []
         thread = threading.Thread(target=_quietly, args=(work, words.append), daemon=True)
         thread.start()
@@ -539,7 +547,7 @@ class Fleet:
 
 
 def disks_of(domain, flags=0):
-    """The files or devices of a domain's disks, or the images of Ceph."""
+    """Return the files or devices of a domain's disks, or the images of Ceph."""
     sources = ET.fromstring(domain.XMLDesc(flags)).iterfind("devices/disk/source")
     return [found for each in sources if (found := each.get("file") or each.get("dev") or each.get("name"))]
 
@@ -550,14 +558,14 @@ def _require_active(domain):
 
 
 def _resize(domain, target, size, flags):
-    """What QEMU does to the image of a running guest, which the test driver does not have."""
+    """Resize the image of a running guest as QEMU does; the test driver does not."""
     disk = next(each for each in ET.fromstring(domain.XMLDesc(0)).iter("disk") if each.find("target").get("dev") == target)
     subprocess.run(["qemu-img", "resize", "-q", disk.find("source").get("file"), str(size)], check=True)
     return 0
 
 
 def _inherit_the_host(patch):
-    """A thread that is made on a host runs on that host."""
+    """A thread that runs on the host of its creator."""
     make, run = threading.Thread.__init__, threading.Thread.run
 
     def made(thread, *arguments, **keywords):
@@ -569,17 +577,17 @@ def _inherit_the_host(patch):
 
 
 def _lock_name(folder, uuid):
-    """A lock of one host: the names of all are one namespace in this process's machine."""
+    """A lock of one host: all hosts of this process's machine share one namespace of locks."""
     return f"\0drover.tests/{hashlib.sha256(folder.encode()).hexdigest()[:16]}/{uuid}"
 
 
 def _each_at_once(function, many, limit=None):
-    """Looks at files, by the thread of a host itself."""
+    """Read files in the thread of a host itself."""
     return [_child.outcome(function, args) for args in many]
 
 
 def _remember_locks(patch):
-    """Note which locks a worker has: its thread does not free them, as its process would."""
+    """Record the locks of a worker: its thread does not free them, as its process would."""
     lock = migration_record.Records.lock
 
     def noted(records, uuid, patience=0.0):
@@ -606,13 +614,13 @@ def _leave(result):
 
 
 def _identity(uuid):
-    """The machine of a host, as _machine.here() reads it."""
+    """Return the machine of a host, as _machine.here() reads it."""
     machine_id = uuid and uuid.replace("-", "")
     return {"uuids": [uuid] if uuid else [], "firmware": uuid, "machine_id": machine_id, "read": True, "verdict": None}
 
 
 class Unknown:
-    """machines.Machines of a store that knows none: all hosts here are one machine."""
+    """Return machines.Machines of a store that knows none: all hosts here are one machine."""
 
     def environment(self, host):
         return {}
@@ -622,7 +630,7 @@ class Unknown:
 
 
 class _Action:
-    """What remote_module needs of an action plugin."""
+    """The part of an action plugin that remote_module needs."""
 
     def __init__(self, fleet, name, check_mode):
         self._fleet, self._name = fleet, name
@@ -656,7 +664,8 @@ def connect_actions(fleet, patch):
 
 
 def _delegated(delegation_, fleet, host, name, args, check_mode=None, limit=None, environment=None, _probe=False):
-    """A task that an action plugin runs on another host, in its own check mode where none is given."""
+    """Run a task of an action plugin on another host, in the action's check mode unless another is
+    given."""
     module = name.rpartition(".")[2]
     if check_mode is None:
         check_mode = delegation_._action._task.check_mode

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A server of images on the loopback, for tests: in parts or not, slow, cut off, and counting what it is asked."""
+"""A server of images on the loopback, for tests: with ranges or not, slow, cut off, and with a
+count of its requests."""
 
 from __future__ import annotations
 
@@ -11,15 +12,15 @@ import time
 
 
 class Server:
-    """Serves ``content`` under every path.
+    """A server of ``content`` under every path.
 
-    parts: it knows ranges. slow: seconds for each piece of 64 KiB. cut: it closes the connection after so many bytes. status: of each answer
-    in place of the content.
+    parts: it supports ranges. slow: seconds for each piece of 64 KiB. cut: number of bytes after
+    which it closes the connection. status: the status of each answer in place of the content.
     """
 
     def __init__(self):
         self.content, self.parts, self.slow, self.cut, self.status = b"", True, 0.0, None, None
-        #: (first byte that was asked for) of each request.
+        #: (first requested byte) of each request.
         self.asked = []
         served = self
 
@@ -31,7 +32,7 @@ class Server:
                 pass
 
         self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        # A client may go away at any time.
+        # A client may disconnect at any time.
         self.server.handle_error = lambda *dummy: None
         self.url = f"http://127.0.0.1:{self.server.server_address[1]}/debian-12.qcow2"
         threading.Thread(target=self.server.serve_forever, daemon=True).start()

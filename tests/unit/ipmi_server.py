@@ -1,10 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A management controller with IPMI: pyghmi's own server, with the moods of real ones.
+"""A management controller with IPMI: pyghmi's own server, with the faults of real ones.
 
-As a program: python ipmi_server.py ADDRESS MOOD GUID. It writes its port, and then each Chassis Control that it does. GUID is that of the system, in
-hexadecimal digits as it goes over the wire; empty for a controller that has none.
+As a program: python ipmi_server.py ADDRESS MOOD GUID. It writes its port, and then each Chassis
+Control that it carries out. GUID belongs to the system, in hexadecimal digits in the order of the
+wire; it is empty for a controller without one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ USER, PASSWORD = "drover", "bmc-secret"
 
 @contextlib.contextmanager
 def running(mood="", address="127.0.0.1", guid=""):
-    """Run one; yields (its port, its process)."""
+    """Run one; yield (its port, its process)."""
     with subprocess.Popen([sys.executable, __file__, address, mood, guid], stdout=subprocess.PIPE, text=True) as process:
         try:
             yield int(process.stdout.readline()), process
@@ -33,7 +34,8 @@ def serve(address, mood, guid):
     from pyghmi.ipmi.private import serversession
 
     class Session(serversession.ServerSession):
-        """The server knows SHA-1 only, and the client asks for SHA-256 first: refuse that as a BMC without it does."""
+        """Refuse SHA-256 as a BMC without it does: the server knows only SHA-1, and the client
+        begins with SHA-256."""
 
         def create_open_session_response(self, request):
             response = super().create_open_session_response(request)

@@ -16,7 +16,7 @@ except ImportError:
 
     @contextlib.contextmanager
     def patch_module_args(args=None):
-        """As ansible-core has it since 2.19."""
+        """The function of ansible-core since 2.19."""
         before, basic._ANSIBLE_ARGS = basic._ANSIBLE_ARGS, json.dumps({"ANSIBLE_MODULE_ARGS": args or {}}).encode()
         try:
             yield

@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Mediated devices, which libvirt's test driver (9.0) does not make: what libvirt does with mdevctl, and what it refuses.
+"""Mediated devices, which libvirt's test driver (9.0) does not make: libvirt's operations by
+mdevctl, with their refusals.
 
-Words and error codes are those of libvirt 9.0 (node_device_driver.c).
+Words and error codes come from libvirt 9.0 (node_device_driver.c).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ ACTIVE, INACTIVE = libvirt.VIR_CONNECT_LIST_NODE_DEVICES_ACTIVE, libvirt.VIR_CON
 
 
 class Mdev:
-    """A mediated device as libvirt's handle of one."""
+    """A mediated device, as libvirt's handle of it."""
 
     def __init__(self, host, uuid, parent, kind, active=True, defined=True, autostart=False):
         self.host, self.uuid, self.parent, self.kind = host, uuid, parent, kind
@@ -72,7 +73,8 @@ class Mdev:
 class NodeDevices:
     """The node devices of all connections.
 
-    parents: {libvirt's name: {type: how many it makes in all}}. refuses: what mdevctl says at each start. busy: uuids that are in use.
+    parents: {libvirt's name: {type: the total number that it makes}}. refuses: mdevctl's message at
+    each start. busy: uuids of devices in use.
     """
 
     def __init__(self, patch, parents, version=9000000):
@@ -83,7 +85,7 @@ class NodeDevices:
         patch.setattr(libvirt.virConnect, "nodeDeviceDefineXML", lambda connection, text, flags=0: self._define(text))
 
     def there(self):
-        """{uuid: (parent, type, whether it exists, whether it comes back with the host)}."""
+        """Return {uuid: (parent, type, True if it exists, True if it starts with the host)}."""
         return {each.uuid: (each.parent, each.kind, each.active, each.started_with_host) for each in self.mdevs.values()}
 
     def add(self, uuid, parent, kind, **more):
@@ -111,7 +113,7 @@ class NodeDevices:
 
 
 class Parent:
-    """A device that makes mediated ones."""
+    """A device that makes mediated devices."""
 
     def __init__(self, host, name):
         self.host, self.name = host, name

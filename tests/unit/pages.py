@@ -13,17 +13,18 @@ ROOT = examples.ROOT
 DOCS = ROOT / "docs"
 README, FIRST_FLEET = ROOT / "README.md", DOCS / "first-fleet.md"
 DRAIN, EVACUATE = DOCS / "drain.md", DOCS / "evacuate.md"
-#: The pages whose commands are run on hypervisors, one after the other: of README those of its first fleet.
+#: The pages with commands that run on hypervisors, one after the other; of README only the commands
+#: of its first fleet.
 GUIDES = (README, FIRST_FLEET, DRAIN, EVACUATE)
 
 
 def section(page, heading):
-    """The text of a page from a heading of the second level to the next."""
+    """Return the text of a page from a heading of the second level to the next."""
     return re.search(rf"^## {re.escape(heading)}\n(.*?)(?=^## |\Z)", page.read_text(), re.M | re.S).group(1)
 
 
 def commands(text):
-    """Each command of the fenced console blocks and of indented lines, whole."""
+    """Return each whole command of the fenced console blocks and of indented lines."""
     blocks = re.findall(r"^ *```console\n(.*?)^ *```", text, re.M | re.S)
     blocks += re.findall(r"^((?:    (?:ansible(?:-\w+)?|virsh) .*\n)+)", text, re.M)
     for block in blocks:
@@ -36,7 +37,7 @@ def commands(text):
 
 
 def files(text):
-    """The files that begin with a comment that is their name: dict name -> content."""
+    """Return the files that begin with their name as a comment: dict name -> content."""
     found = {}
     for block in re.findall(r"^```\w+\n(.*?)^```", text, re.M | re.S):
         name = re.match(r"# (\S+\.(?:yml|cfg))\n", block)

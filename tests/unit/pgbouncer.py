@@ -40,11 +40,13 @@ def _free_port() -> int:
 
 @contextlib.contextmanager
 def in_front_of(cluster, mode, connections):
-    """A function from the URL of a database to that of the same one by way of PgBouncer.
+    """Yield a function from the URL of a database to the URL of the same database through
+    PgBouncer.
 
     :param cluster: postgres.Cluster.
-    :param mode: what a connection of the server is given for: session, transaction or statement.
-    :param connections: how many connections of the server there are for all clients.
+    :param mode: unit for which a client has a connection to the server: session, transaction or
+        statement.
+    :param connections: number of connections to the server for all clients.
     """
     program = shutil.which("pgbouncer") or shutil.which("pgbouncer", path="/usr/sbin")
     if program is None:
@@ -65,7 +67,8 @@ def in_front_of(cluster, mode, connections):
             _wait(process, port, os.path.join(folder, "log"))
             yield lambda url: url.replace(f":{cluster.port}/", f":{port}/")
         finally:
-            # Since 1.23 it waits for its clients to leave after SIGTERM, and they are connections of a pool.
+            # Since 1.23 it waits for its clients to leave after SIGTERM, and the clients are
+            # connections of a pool.
             process.kill()
             process.wait()
     finally:

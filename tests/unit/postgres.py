@@ -1,12 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A private PostgreSQL for the tests, and the fixtures that hand out empty databases.
+"""A private PostgreSQL for the tests, and the fixtures that provide empty databases.
 
-A cluster of its own in a temporary folder, on a free port of the loopback address, from the
-binaries of Debian's package: it does not touch the machine's own PostgreSQL. It runs as an
-unprivileged user (PostgreSQL refuses root), asks for a password, and ends with the process that
-started it, also when that one is killed.
+The cluster is in a temporary folder, on a free port of the loopback address, from the binaries of
+Debian's package: it does not touch the machine's own PostgreSQL. It runs as an unprivileged user
+(PostgreSQL refuses root), requires a password, and ends with the process that started it, also if
+that process is killed.
 
 A conftest.py takes the fixtures like this::
 
@@ -43,8 +43,8 @@ except ImportError:
 
 MISSING = "the tests run the store on PostgreSQL too, and {what} is missing on this machine: {remedy}"
 ROLE = "drover"
-# Characters that mean something in a URL, in configparser and in printf: whoever handles the
-# URL by cutting strings is found out.
+# Characters with a meaning in a URL, in configparser and in printf: they expose code that cuts the
+# URL as a string.
 PASSWORD_SPICE = "@:/%s#"
 PREFIX = "drover-postgres-"
 START_SECONDS = 60
@@ -52,7 +52,8 @@ STOP_SECONDS = 20
 
 
 def find_binaries() -> pathlib.Path:
-    """The folder with initdb and postgres, the newest if there are several. Leaves the test out if there is none."""
+    """Return the folder with initdb and postgres, the newest if there are several. Leave the tests
+    out if there is none."""
     found = sorted(
         pathlib.Path("/usr/lib/postgresql").glob("*/bin/initdb"),
         key=lambda path: int(path.parts[-3]) if path.parts[-3].isdigit() else 0,
@@ -66,7 +67,8 @@ def find_binaries() -> pathlib.Path:
 
 
 def _unprivileged():
-    """The account to run the server as: None for ourselves, else one that is not root."""
+    """Return the account for the server: None for the present user, otherwise an account that is
+    not root."""
     if os.geteuid() != 0:
         return None
     for name in ("postgres", "nobody"):
@@ -76,7 +78,7 @@ def _unprivileged():
 
 
 def _open_to_others(folder: str) -> bool:
-    """Whether another user can walk down to ``folder``."""
+    """Return True if another user can read every folder down to ``folder``."""
     path = pathlib.Path(folder).resolve()
     return all(part.stat().st_mode & 0o001 for part in (path, *path.parents))
 
@@ -88,7 +90,7 @@ def _free_port() -> int:
 
 
 def _remove_stale(parent: str) -> None:
-    """Remove what test runs left that were killed (their servers have ended with them)."""
+    """Remove the files of test runs that were killed (their servers have ended with them)."""
     for folder in pathlib.Path(parent).glob(f"{PREFIX}*-*"):
         pid = folder.name[len(PREFIX) :].split("-")[0]
         if pid.isdigit() and not os.path.exists(f"/proc/{pid}"):
@@ -98,7 +100,7 @@ def _remove_stale(parent: str) -> None:
 class Cluster:
     """A running private PostgreSQL.
 
-    ``password`` is the plain one, ``url(database)`` the SQLAlchemy URL with the password quoted.
+    ``password`` is the plain text, ``url(database)`` the SQLAlchemy URL with the password quoted.
     """
 
     def __init__(self) -> None:
@@ -113,7 +115,7 @@ class Cluster:
         self._process = None
         self.password = secrets.token_hex(8) + PASSWORD_SPICE
         self.port = 0
-        # Not pytest's tmp_path: that one is closed to other users, and too long for a socket.
+        # pytest's tmp_path does not fit: it is closed to other users, and too long for a socket.
         parents = [tempfile.gettempdir(), "/tmp", "/var/tmp"]
         if self._user:
             parents = [name for name in parents if os.path.isdir(name) and _open_to_others(name)]
@@ -127,14 +129,15 @@ class Cluster:
             raise
 
     def command(self, *words) -> list:
-        """``words`` as the unprivileged user, to be ended when the caller's process ends."""
+        """Return ``words`` as a command of the unprivileged user that ends with the caller's
+        process."""
         prefix = ["setpriv", "--pdeathsig", "INT"]
         if self._user:
             prefix += [f"--reuid={self._user.pw_uid}", f"--regid={self._user.pw_gid}", "--clear-groups"]
         return [*prefix, "--", *(str(word) for word in words)]
 
     def give(self, folder) -> None:
-        """Give a folder and all in it to the unprivileged user."""
+        """Give a folder and its content to the unprivileged user."""
         for path in (folder, *pathlib.Path(folder).iterdir()):
             if self._user:
                 os.chown(path, self._user.pw_uid, self._user.pw_gid)
@@ -173,7 +176,7 @@ class Cluster:
             while self._process.poll() is None and time.monotonic() < end:
                 try:
                     with self.admin() as admin:
-                        # The store never needs more rights than those of a database's owner.
+                        # The store never needs more rights than the owner of a database has.
                         admin.execute(
                             psycopg.sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(
                                 psycopg.sql.Identifier(ROLE), psycopg.sql.Literal(self.password)
@@ -206,7 +209,7 @@ class Cluster:
             )  # fmt: skip
 
     def crash(self) -> None:
-        """Kill the server as a crash does; connections are refused from now on."""
+        """Kill the server as a crash does; connections are refused after that."""
         self._process.kill()
         self._process.wait()
 
@@ -215,7 +218,7 @@ class Cluster:
         end = time.monotonic() + START_SECONDS
         while True:
             if self._process.poll() is not None:
-                # At first it may refuse, as long as processes of the old one are still ending.
+                # At first it may refuse, while processes of the old server are still ending.
                 self._launch()
             try:
                 self.admin().close()
@@ -237,13 +240,14 @@ class Cluster:
         )
 
     def url(self, database: str) -> str:
-        """The SQLAlchemy URL of a database."""
+        """Return the SQLAlchemy URL of a database."""
         password = urllib.parse.quote(self.password, safe="")
         return f"postgresql+psycopg://{ROLE}:{password}@127.0.0.1:{self.port}/{database}"
 
     @contextlib.contextmanager
     def database(self):
-        """The URL of a new, empty database; it is dropped at the end, whoever is still connected."""
+        """Yield the URL of a new, empty database; it is dropped at the end, also with open
+        connections."""
         name = f"test_{next(self._numbers)}"
         with self.admin() as admin:
             admin.execute(f"CREATE DATABASE {name} OWNER {ROLE}")
@@ -254,7 +258,7 @@ class Cluster:
                 admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
     def copy(self, source: str, target: str) -> None:
-        """Bring what pg_dump says of one database into another one, which is empty."""
+        """Copy one database with pg_dump into another one, which is empty."""
         given = {"env": {**os.environ, "PGPASSWORD": self.password}, "capture_output": True}
         one, other = (url.rpartition("/")[2] for url in (source, target))
         at = ["-h", "127.0.0.1", "-p", str(self.port), "-U", ROLE]
@@ -262,7 +266,7 @@ class Cluster:
         subprocess.run([self._bin / "psql", *at, "-v", "ON_ERROR_STOP=1", "-q", other], check=True, input=dump.stdout, **given)
 
     def stop(self) -> None:
-        """End the server and remove its folder; may be called again."""
+        """End the server and remove its folder; repeated calls are allowed."""
         if self._process and self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)  # "fast": does not wait for connections
             try:
@@ -275,7 +279,7 @@ class Cluster:
 
 @pytest.fixture(scope="session")
 def postgres():
-    """The private PostgreSQL of this test process (each xdist worker has its own)."""
+    """Return the private PostgreSQL of this test process (each xdist worker has another one)."""
     cluster = Cluster()
     yield cluster
     cluster.stop()
@@ -283,7 +287,8 @@ def postgres():
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def store_url(request, tmp_path):
-    """The SQLAlchemy URL of a new, empty database: each test runs on SQLite and on PostgreSQL."""
+    """Return the SQLAlchemy URL of a new, empty database: each test runs on SQLite and on
+    PostgreSQL."""
     if request.param == "sqlite":
         yield f"sqlite:///{tmp_path / 'store.db'}"
         return

@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A management controller with Redfish over TLS that behaves as some real ones do.
 
-It refuses what a real one refuses: a wrong login (401), an unknown path (404), a reset type that it does not have (400).
+It has the refusals of a real one: a wrong login (401), an unknown path (404), a reset type that it
+does not have (400).
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ SYSTEMS = "/redfish/v1/Systems"
 
 @dataclasses.dataclass
 class Ways:
-    """How it behaves. The numbers are of requests (POST), but busy_looks."""
+    """Its behaviour. The numbers count requests (POST), except busy_looks."""
 
     allowed: tuple = ALL
     #: Reset types in an ActionInfo; None for none.
     described: tuple | None = None
-    #: inline, none, or empty.
+    #: Values: inline, none, or empty.
     announced: str = "inline"
     systems: tuple = ("1",)
-    #: How many times it is busy, and the header then; date counts by its own clock, which is a day late.
+    #: Number of busy answers, and their header; date uses its own clock, which is a day late.
     busy: int = 0
     busy_looks: int = 0
     busy_status: int = 503
@@ -46,9 +47,9 @@ class Ways:
     answers_after: float = 0
     #: Do it so many seconds after the answer.
     acts_after: float = 0
-    #: Says that it did it, and does nothing.
+    #: Answer with success, and do nothing.
     lies: bool = False
-    #: Status of each answer but that to the service root, with a message.
+    #: Status of each answer except for the service root, with a message.
     refuses: int = 0
     message: tuple = (
         "Base.1.18.0.PasswordChangeRequired",
@@ -56,15 +57,15 @@ class Ways:
     )
     #: {path: (status, where)}.
     redirects: dict = dataclasses.field(default_factory=dict)
-    #: {path: bytes or object} with which it answers instead.
+    #: {path: bytes or object} of the replaced answers.
     answers: dict = dataclasses.field(default_factory=dict)
-    #: Methods of which it answers byte by byte, and never to the end.
+    #: Methods with an answer that comes byte by byte, and never ends.
     drips: tuple = ()
-    #: How many times the list of reset types is busy.
+    #: Number of busy answers for the list of reset types.
     busy_info: int = 0
-    #: Answers to the list of systems with this.
+    #: The answer to a request for the list of systems.
     systems_answer: object = None
-    #: UUID of the system, as it writes it.
+    #: UUID of the system, as the controller writes it.
     uuid: object = None
 
 
@@ -96,7 +97,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         )
 
     def drip(self):
-        """Answer so slowly that no single pause is long, and without an end."""
+        """Answer very slowly, without a long pause and without an end."""
         with contextlib.suppress(OSError):
             self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
             while not self.server.ended.wait(0.2):
@@ -104,7 +105,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.close_connection = True
 
     def is_stopped(self):
-        """Answer what has nothing to do with the thing itself."""
+        """Send the answers that do not depend on the resource; return True if the request is
+        answered."""
         ways = self.server.ways
         path = self.path.rstrip("/")
         if path in ways.redirects:
@@ -195,7 +197,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class RedfishServer(http.server.ThreadingHTTPServer):
-    """state: On or Off. seen: (method, path) of all that came. done: the reset types that it did."""
+    """state: On or Off. seen: (method, path) of all requests. done: the resets that it carried out."""
 
     daemon_threads = True
 

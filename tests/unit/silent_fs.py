@@ -2,10 +2,11 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A file system whose server takes every request and answers none, as NFS does whose server is gone.
+"""A file system with a server that takes every request and answers none, as NFS without its server.
 
-Whoever touches it is blocked in the kernel, and not even SIGKILL ends that (state D), until it is unmounted by force.
-It is FUSE, by hand: this file is the server when it is run, with the mount point as its only argument.
+A process that touches it is blocked in the kernel, and not even SIGKILL ends that (state D), until
+it is unmounted by force. It uses the FUSE protocol directly: this file is the server when it is
+run, with the mount point as its only argument.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 @contextlib.contextmanager
 def mounted(folder):
-    """Mounted at a folder for as long as the ``with`` block lasts. Raises OSError where the machine does not allow that."""
+    """Mount it at a folder for the length of the ``with`` block. Raise OSError if the machine does
+    not allow that."""
     server = subprocess.Popen([sys.executable, __file__, os.fspath(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         said = server.stdout.readline().strip()

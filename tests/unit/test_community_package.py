@@ -1,11 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the Ansible community package demands of a collection, one test for each demand.
+"""The demands of the Ansible community package on a collection, one test for each demand.
 
-The demands are those of "Ansible community package collections requirements" and of its checklist (docs.ansible.com, 2024).
-Other tests have the rest: test_documentation.py (DOCUMENTATION, EXAMPLES, RETURN, FQCNs), test_packaging.py (the archive, the supported
-versions of ansible-core), tests/setup/lint.sh (sanity, galaxy-importer, antsibull), awx/test_execution_environment.py.
+The demands come from "Ansible community package collections requirements" and its checklist
+(docs.ansible.com, 2024). Other tests have the rest: test_documentation.py (DOCUMENTATION, EXAMPLES,
+RETURN, FQCNs), test_packaging.py (the archive, the supported versions of ansible-core),
+tests/setup/lint.sh (sanity, galaxy-importer, antsibull), awx/test_execution_environment.py.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ ROLES = sorted(path.parents[1] for path in (ROOT / "roles").glob("*/meta/argumen
 VERSION = re.compile(r"^\d+\.\d+\.\d+$")
 # The oldest Python of a host for each ansible-core that is supported, from its support matrix.
 OLDEST_TARGET = {"2.17": 7, "2.18": 8, "2.19": 8, "2.20": 9}
-# What may be public below plugin_utils: the base of filters and weighers of one's own.
+# The public files below plugin_utils: the base of a user's filters and weighers.
 PUBLIC_UTILS = {"scheduler.py", "__init__.py"}
 CHANGELOG_TOOL = shutil.which("antsibull-changelog", path=str(ROOT / ".venv-lint" / "bin"))
 
 
 @functools.cache
 def documentation(path):
-    """The DOCUMENTATION of a module or plugin, and its RETURN."""
+    """Return the DOCUMENTATION of a module or plugin, and its RETURN."""
     text = path.read_text()
     if path.suffix == ".yml":
         parts = yaml.safe_load(text)
@@ -54,7 +55,7 @@ def documentation(path):
 
 
 def documented(*folders):
-    """Each file below plugins/ that has documentation, by its path."""
+    """Return each file below plugins/ that has documentation, by its path."""
     found = [path for folder in folders for path in sorted((ROOT / "plugins" / folder).glob("*")) if path.suffix in (".py", ".yml")]
     return [path for path in found if "DOCUMENTATION" in path.read_text()]
 
@@ -70,7 +71,7 @@ def name_of(path):
 
 
 def released():
-    """Every version whose content users may have, the next one too."""
+    """Return every version with content that users may have, the next one too."""
     return {GALAXY["version"], *CHANGELOG["releases"]}
 
 
@@ -96,7 +97,7 @@ def test_readme_says_which_versions_are_supported_and_which_not():
     assert f"ansible-core {oldest} and later" in README
     wanted = int(yaml.safe_load((ROOT / "tests" / "config.yml").read_text())["modules"]["python_requires"].removeprefix(">=3."))
     assert f"Python 3.{wanted} or later" in README
-    # Pythons that a supported ansible-core still reaches on hosts, and the modules do not run on.
+    # Pythons that a supported ansible-core still reaches on hosts, but that cannot run the modules.
     refused = sorted({f"3.{minor}" for first in OLDEST_TARGET.values() for minor in range(first, wanted)})
     assert f"Not supported: hosts with Python {' or '.join(refused)}" in README
     for path in PUBLIC_MODULES:
@@ -134,7 +135,7 @@ def test_galaxy_yml_has_what_galaxy_wants():
     assert 0 < len(GALAXY["tags"]) <= 20 and all(re.match("^[a-z0-9]+$", tag) for tag in GALAXY["tags"])
     assert VERSION.match(GALAXY["version"])
     assert GALAXY["license"] == ["GPL-3.0-or-later"]
-    # "Full name <address> (URL) @handle", each but the name optional.
+    # "Full name <address> (URL) @handle", each part optional except the name.
     assert all(re.match(r"^[^<(@]+( <\S+@\S+>)?( \(https://\S+\))?( @[\w-]+)?$", author) for author in GALAXY["authors"])
     for key in ("repository", "issues", "homepage", "documentation"):
         assert GALAXY[key].startswith("https://"), key
@@ -207,7 +208,7 @@ def test_modules_name_fragments_in_full_and_say_what_check_mode_does(path):
 
 
 def versions_in(value):
-    """Each version_added within a piece of documentation."""
+    """Yield each version_added within a piece of documentation."""
     if isinstance(value, dict):
         if isinstance(value.get("version_added"), str):
             yield value["version_added"]
@@ -247,7 +248,7 @@ def test_galaxy_yml_has_the_version_of_the_newest_release_or_the_next_one():
 
 @pytest.mark.parametrize("path", FRAGMENTS, ids=lambda path: path.stem)
 def test_fragments_have_no_macros_of_plugins(path):
-    """They become RST, which would show C(x) as it stands."""
+    """The fragments become RST, which would show C(x) unchanged."""
     assert re.findall(r"\b(?:[A-Z]|RV|EV|HO)\([^)]*\)", path.read_text()) == []
 
 
@@ -262,7 +263,7 @@ def test_every_playbook_is_in_the_changelog():
 @pytest.mark.long
 @pytest.mark.skipif(CHANGELOG_TOOL is None, reason="antsibull-changelog is in .venv-lint, which tests/setup/setup.sh lint makes")
 def test_a_release_lists_what_is_new(tmp_path):
-    """antsibull-changelog release, in a copy, as if nothing had been released before."""
+    """Run antsibull-changelog release, in a copy, without any earlier release."""
     copy = tmp_path / "ansible_collections" / "drover" / "compute"
     copy.mkdir(parents=True)
     shutil.copy(ROOT / "galaxy.yml", copy)
@@ -295,7 +296,7 @@ def test_a_release_lists_what_is_new(tmp_path):
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory):
-    """A folder of collections with ours as an archive has it, and nothing of it but those four folders."""
+    """Return a folder of collections with ours as an archive has it, reduced to those four folders."""
     base = tmp_path_factory.mktemp("bare")
     galaxy = os.path.join(os.path.dirname(sys.executable), "ansible-galaxy")
     words = [galaxy, "collection", "build", str(ROOT), "--output-path", str(base)]
@@ -323,7 +324,8 @@ def named(*names):
 
 
 def play(folder, bare, *words, **more):
-    """ansible-playbook with the bare collection and no other one of ours; returns (exit code, output)."""
+    """Run ansible-playbook with the bare collection and no other one of ours; return (exit code,
+    output)."""
     (folder / "ansible.cfg").write_text("[defaults]\nlocalhost_warning = false\ninventory_unparsed_warning = false\n")
     return ansible(folder, "playbook", *words, environment={"ANSIBLE_COLLECTIONS_PATH": str(bare), **more})
 
@@ -348,7 +350,7 @@ def test_bare_the_playbooks_that_need_no_hypervisor_run(bare, tmp_path, fleet_ur
 
 
 def test_bare_a_hypervisor_is_read(bare, tmp_path):
-    """The modules that are sent to hypervisors, on libvirt's own driver for tests."""
+    """The modules for hypervisors run on libvirt's own driver for tests."""
     code, said = play(
         tmp_path,
         bare,
@@ -395,7 +397,7 @@ def test_ci_runs_each_version_for_each_change_and_each_week():
     wanted = set(tested.group(1).split())
     assert {f"stable-{each}" for each in wanted} | {"devel"} <= set(workflow["jobs"]["sanity"]["strategy"]["matrix"]["ansible-core"])
     assert {each["ansible-core"] for each in workflow["jobs"]["unit"]["strategy"]["matrix"]["include"]} == wanted
-    # What CI runs is what everybody can run.
+    # CI runs only targets that every developer can run.
     targets = re.findall(r"\bmake ([\w-]+)", str(workflow))
     makefile = (ROOT / "Makefile").read_text()
     assert targets and all(f"\n{target}:" in makefile for target in targets)

@@ -1,9 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Everything that a user can name is documented, and the documentation is true.
+"""Every name that a user can use is documented, and the documentation is true.
 
-Each test runs over the files of a folder: what is added later is tested without a word here.
+Each test runs over the files of a folder: a new file is tested without a change here.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ KEYWORDS = (
 
 
 def plugins(*types):
-    """(type, name) of each plugin, those private to the collection too. One file may hold many filters: each has a .yml then."""
+    """Return (type, name) of each plugin, also of the private ones. One file may hold many filters:
+    each has a .yml then."""
     found = set()
     for kind in types:
         for path in sorted((ROOT / "plugins" / PLUGIN_TYPES[kind]).glob("*")):
@@ -70,7 +71,7 @@ ALL = plugins(*PLUGIN_TYPES)
 
 
 def tool(name, *words):
-    """Run one of Ansible's commands; returns the finished process."""
+    """Run one of Ansible's commands; return the finished process."""
     return subprocess.run(
         [os.path.join(os.path.dirname(sys.executable), name), *words],
         capture_output=True,
@@ -82,7 +83,7 @@ def tool(name, *words):
 
 @pytest.fixture(scope="module")
 def documented():
-    """(type, name) -> what ansible-doc makes of it. One call for each type."""
+    """Return (type, name) -> ansible-doc's data about it. One call for each type."""
     documents = {}
     for kind in {kind for kind, dummy in ALL}:
         names = [f"{COLLECTION}.{name}" for found, name in ALL if found == kind]
@@ -112,7 +113,7 @@ def document_of(documented, kind, name):
 
 
 def undescribed(options, where=""):
-    """Names of options without a description, at every depth."""
+    """Yield the names of options without a description, at every depth."""
     found = []
     for name, option in (options or {}).items():
         if not "".join(option.get("description") or "").strip():
@@ -122,7 +123,7 @@ def undescribed(options, where=""):
 
 
 def tasks_of(items):
-    """Every task in a list of plays, blocks and tasks."""
+    """Yield every task in a list of plays, blocks and tasks."""
     for item in items or []:
         inner = [item[key] for key in ("block", "rescue", "always") if key in item]
         inner += [item[key] for key in ("tasks", "pre_tasks", "post_tasks", "handlers") if key in item]
@@ -133,7 +134,7 @@ def tasks_of(items):
 
 
 def short_names(items):
-    """The names in plays and tasks that are no FQCN."""
+    """Return the names in plays and tasks that are no FQCN."""
     found = []
     for task in tasks_of(items):
         for key in task:
@@ -160,12 +161,12 @@ def examples_of(document):
     return examples, parsed
 
 
-#: Words that a template may give: what stands before ``if`` and after ``else``, or alone.
+#: Words that a template may give: a word before ``if`` or after ``else``, or a word alone.
 GIVEN = re.compile(r"'(\w+)' if |else '(\w+)'")
 
 
 def not_taken(documented, task):
-    """Options and values that a task gives a module of ours and that the module does not have."""
+    """Return options and values of a task that the module of ours does not have."""
     for key, given in task.items():
         if not key.startswith(f"{COLLECTION}.") or ("module", key[len(COLLECTION) + 1 :]) not in documented or not isinstance(given, dict):
             continue
@@ -239,7 +240,7 @@ def test_every_filter_and_test_of_a_file_is_documented(kind):
 
 
 def plain_spec(options):
-    """An argument_spec in the words of the documentation, so that the two can be compared."""
+    """Return an argument_spec in the words of the documentation, so that the two can be compared."""
     answer = {}
     for name, option in (options or {}).items():
         answer[name] = {
@@ -272,7 +273,7 @@ SAMPLES = {"str": str, "int": int, "float": (int, float), "bool": bool, "list": 
 
 
 def incomplete(returned, where=""):
-    """What is missing in the documentation of results, at every depth."""
+    """Return the gaps in the documentation of results, at every depth."""
     found = []
     for name, value in returned.items():
         found += [f"{where}{name}: no {key}" for key in ("description", "type", "returned") if not value.get(key)]
@@ -298,7 +299,7 @@ def test_the_host_worked_on_is_host_or_name(documented, name):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_action_group_has_every_module_with_a_store_url(documented, name):
-    """module_defaults of group/drover.compute.all reach all that take the option, and no other."""
+    """module_defaults of group/drover.compute.all reach all modules with the option, and no other."""
     runtime = yaml.safe_load((ROOT / "meta" / "runtime.yml").read_text())
     options = document_of(documented, "module", name)["doc"].get("options") or {}
     assert (name in runtime["action_groups"]["all"]) == ("store_url" in options)
@@ -323,7 +324,7 @@ def test_role_is_documented(role_documents, name):
     assert not undescribed(entry.get("options"))
 
 
-# Variables of other roles or of hosts that a role reads without having them as options of its own.
+# Variables of other roles or of hosts that a role reads without an option of that name.
 OF_OTHERS = {
     "evacuate": {"drover_libvirt_service"},
     "hypervisor": {"drover_uris"},
@@ -347,7 +348,7 @@ def test_every_variable_of_a_role_is_in_its_argument_specs_and_readme(name):
     assert {option for option in options if f"`{option}`" not in readme} == set()
     files = [path for path in folder.rglob("*.yml") if path.name != "argument_specs.yml"]
     read = {found for path in files for found in re.findall(r"\bdrover_[a-z0-9_]+\b", path.read_text())}
-    # How the power of a host is reached is in the variables of the host.
+    # The variables of the host describe its power driver.
     page = (ROOT / "docs" / "power.md").read_text()
     of_hosts = {found for found in read if found.startswith("drover_power_") and re.search(rf"\b{found}\b|`{found[12:]}`", page)}
     of_hosts |= {"drover_power_user", "drover_power_password"} & read

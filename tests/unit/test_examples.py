@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The examples of every plugin and role run as they stand. Where each does is in examples.WHERE."""
+"""The examples of every plugin and role run unchanged. examples.WHERE has the place of each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FOUND = {
 }
 RUN_HERE = sorted(key for key, where in examples.WHERE.items() if examples.HERE in where and key[0] != "inventory")
 GROUPS = 4
-# In place of what a controller of power would answer: the real one is asked in tests/lab/test_power.py.
+# The answers of a power controller; tests/lab/test_power.py uses the real one.
 PYGHMI = """
 class Command:
     def __init__(self, bmc=None, userid=None, password=None, **more):
@@ -49,7 +49,7 @@ def filled(tmp_path_factory):
 
 @pytest.fixture
 def fleet(filled, tmp_path):
-    """The URL of a store with the small fleet; the inventory is in tmp_path."""
+    """Return the URL of a store with the small fleet; the inventory is in tmp_path."""
     shutil.copyfile(filled, tmp_path / "store.db")
     examples.inventory(tmp_path)
     return f"sqlite:///{tmp_path / 'store.db'}"
@@ -67,14 +67,15 @@ def test_every_play_is_in_the_table(kind, name):
 
 @pytest.mark.parametrize("number", range(GROUPS))
 def test_examples_run(filled, tmp_path, number):
-    """Several in one run, as each start of Ansible takes its time; each plugin has a store of its own."""
+    """One run has several examples, because each start of Ansible takes time; each plugin has a
+    separate store."""
     examples.inventory(tmp_path)
     plays = []
     for kind, name in RUN_HERE[number::GROUPS]:
         store = tmp_path / f"{kind}-{name}.db"
         shutil.copyfile(filled, store)
         if name == "evacuation":
-            # It is for dead hosts only.
+            # The module is for dead hosts only.
             with Store.open(f"sqlite:///{store}").write() as connection:
                 host_state.change(connection, "kvm1", forced_down=True)
         for play in examples.plays_for(kind, name, examples.HERE):
@@ -85,7 +86,7 @@ def test_examples_run(filled, tmp_path, number):
     for folder in (package, package.parent):
         (folder / "__init__.py").touch()
     (package / "command.py").write_text(PYGHMI)
-    # No Ceph is here; tests/lab/test_storage_fence.py has one.
+    # There is no Ceph here; tests/lab/test_storage_fence.py has one.
     (tmp_path / "stand-in" / "ceph").write_text("#!/bin/sh\necho '{\"blocklist\": {}}'\n")
     (tmp_path / "stand-in" / "ceph").chmod(0o755)
     done = examples.command(

@@ -1,9 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A new property of compute nodes, or a new resource class from libvirt, is one row of a table: no other file of the engine has to change.
+"""A new property of compute nodes, or a new resource class from libvirt, is one row of a table: no
+other file of the engine has to change.
 
-CONTRIBUTING.md has the files that it touches besides: what gathers it, its revision, its documentation.
+CONTRIBUTING.md has the other files that change: the code that gathers it, its revision, its
+documentation.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ENGINE = "ansible_collections.drover.compute.plugins.plugin_utils"
-#: Adds rows before the rest of the engine is imported, and follows them from the facts of a host to the scheduler.
+#: A program that adds rows before the import of the rest of the engine, and follows them from the
+#: facts of a host to the scheduler.
 SCRIPT = """
 import json
 from {engine}._records import node_fields

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Labels and selectors: the rule, what is refused, and that what is written is read again."""
+"""Labels and selectors: the rule, the refusals, and the round trip of written labels."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def test_any_text_is_a_selector_or_refused_in_words(text):
 
 @given(st.text(max_size=200))
 def test_of_any_metadata_only_labels_are_taken(text):
-    """What a hostile hypervisor writes there."""
+    """The text may come from a hostile hypervisor."""
     found, said = labels.from_metadata({"labels": text}, "Instance web")
     assert labels.checked(found, "it") == found
     assert len(said) <= 1 and all(len(each) < 3000 for each in said)
     again, others = texts.read(text)
-    # What cannot be read stays when the others are written.
+    # Labels that cannot be read stay when the others are written.
     assert texts.read(texts.write(again, others))[0] == found
 
 

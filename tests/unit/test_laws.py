@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Nothing goes around the modules that keep the laws: read from the syntax trees of the files.
+"""All code uses the modules that keep the laws: the tests read the syntax trees of the files.
 
-Each rule holds on the collection, and breaks on a small file with one violation, so that none of them sleeps.
+Each rule holds on the collection, and breaks on a small file with one violation, so every rule is
+active.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor import s
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLUGINS = ROOT / "plugins"
 
-#: What frees room, or lets an instance be started somewhere else.
+#: Functions that free room, or let an instance start on another host.
 FREEING = {"undo", "finish", "confirm", "revert", "clear_source", "release", "reclaim", "forget"}
-#: Who may take a person's word for a proof, and who may say from the journal that nothing was begun.
+#: The files that may take a person's word as a proof, and the files that may conclude from the
+#: journal that nothing was begun.
 MAY_TAKE = {
     "word": {"action/allocation.py"},
     "never_begun": {
@@ -37,12 +39,12 @@ MAY_TAKE = {
     "may_start": {"plugin_utils/_conductor/starting.py"},
     "is_new": {"plugin_utils/_conductor/starting.py"},
 }
-#: Where modules that may start a domain are called, with a StartProof of each domain.
+#: The file that calls modules that may start a domain, with a StartProof of each domain.
 STARTING = "plugin_utils/_conductor/starting.py"
-#: What may start a domain on a hypervisor, and the files that do: those of the modules that STARTING knows, and the end of a move of a guest
-#: that its source has shut down itself.
+#: Calls that may start a domain on a hypervisor, and the files with them: the files of the modules
+#: that STARTING knows, and the end of a move of a guest that its source has shut down itself.
 STARTS = {"boot", "createWithFlags", "revertToSnapshot", "pMWakeup"}
-#: The same words are of pools, folders and devices too.
+#: Pools, folders and devices have methods with the same names.
 STARTS_OF_DOMAINS = {("domain", "create"), ("domain", "resume"), ("_power", "start")}
 STARTERS = {
     "modules/domain.py",
@@ -60,7 +62,7 @@ def files():
 
 
 def names_of(tree):
-    """Every name, attribute and imported name of a tree."""
+    """Yield every name, attribute and imported name of a tree."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute):
             yield node.attr
@@ -71,7 +73,7 @@ def names_of(tree):
 
 
 def calls_of(tree):
-    """(module or None, function, call) of every call."""
+    """Yield (module or None, function, call) of every call."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             if isinstance(node.func, ast.Attribute):
@@ -88,7 +90,8 @@ def hypervisors_by_one_way(name, tree):
 
 
 def proofs_from_one_place(name, tree):
-    """Only certainty makes a Proof, and only those who may take a word, or the journal, for one."""
+    """Only certainty makes a Proof, and only the listed files may take a word, or the journal, as a
+    proof."""
     found = [
         function
         for owner, function, dummy in calls_of(tree)
@@ -103,7 +106,8 @@ def proofs_from_one_place(name, tree):
 
 
 def no_room_freed_without_a_proof(name, tree):
-    """What frees room is given a variable that is a proof, or a call of certainty; a constant is none."""
+    """A function that frees room gets a variable with a proof, or a call of certainty; a constant
+    is no proof."""
     found = []
     for owner, function, call in calls_of(tree):
         if owner not in ("claims", "migration_claims") or function not in FREEING:
@@ -123,7 +127,7 @@ def _is_proof(node):
 
 
 def answers_are_judged(name, tree):
-    """Nobody on the controller but certainty decides by the keys in which a module says what it is certain of."""
+    """On the controller, only certainty reads the keys with a module's certain facts."""
     if not name.startswith(("action/", "plugin_utils/")) or name == "plugin_utils/_certainty.py":
         return []
     read = [call.args[0] for dummy, function, call in calls_of(tree) if function == "get" and call.args]
@@ -139,7 +143,7 @@ def modules_know_their_machine(name, tree):
     return found
 
 
-#: What runs on the controller.
+#: The code that runs on the controller.
 OWN = ("action/", "plugin_utils/", "modules/")
 
 
@@ -149,27 +153,29 @@ def starts_with_a_proof(name, tree):
         return []
     called = [call.args[0] for dummy, function, call in calls_of(tree) if function == "act" and len(call.args) == 2]
     found = [each.value if isinstance(each, ast.Constant) else f"variable {ast.unparse(each)}" for each in called]
-    # The one call of a plugin by its base class.
+    # The one call of a plugin through its base class.
     return [
         each for each in found if each in starting.STARTING or not (each.startswith(("_", "ansible.builtin.")) or each == "variable args")
     ]
 
 
 def only_known_files_start_domains(name, tree):
-    """On hypervisors domains start in a few files, which the modules of starting use."""
+    """On hypervisors domains start in a few files; the modules of starting use these files."""
     if name in STARTERS or not name.startswith(("modules/", "module_utils/")):
         return []
     called = [(owner, function) for owner, function, dummy in calls_of(tree)]
     return [f"{owner}.{function}" for owner, function in called if function in STARTS or (owner, function) in STARTS_OF_DOMAINS]
 
 
-#: Where the conductor reads other hosts before files are removed, and what of the store it alone may take for that.
+#: The file with the conductor's reading of other hosts before files are removed, and the functions
+#: of the store that only it may use for that.
 REMOVING = "plugin_utils/_conductor/removing.py"
 NEEDED_ELSEWHERE = {"elsewhere", "on_ways", "shared_elsewhere"}
 
 
 def removals_look_at_other_hosts(name, tree):
-    """A hypervisor gets ``used_elsewhere`` from Removing, which reads the other hosts; nothing else says what these need."""
+    """A hypervisor gets ``used_elsewhere`` from Removing, which reads the other hosts; no other
+    code gives their needs."""
     if name == REMOVING or not name.startswith(("action/", "plugin_utils/")):
         return []
     found = [f"{owner}.{function}" for owner, function, dummy in calls_of(tree) if owner == "used_files" and function in NEEDED_ELSEWHERE]
@@ -191,7 +197,7 @@ def removals_look_at_other_hosts(name, tree):
 
 
 def _is_looked_up(node):
-    """A call of Removing, or of a method of the same class that makes one."""
+    """Return True for a call of Removing, or of a method of the same class that calls it."""
     return (
         isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
@@ -200,12 +206,13 @@ def _is_looked_up(node):
     )
 
 
-#: The modules that remove files, and who calls them: all of these take what other hosts need from Removing.
+#: The modules that remove files, and their callers: all callers take the needs of other hosts from
+#: Removing.
 REMOVERS = {"_domain_disk_move", "_domain_migration", "_domain_snapshot", "_image_file"}
 
 
 def removers_are_called_with_a_look(name, tree):
-    """Who has a module called that removes files knows Removing."""
+    """A file that calls a module that removes files uses Removing."""
     called = {
         each.value
         for owner, function, call in calls_of(tree)
@@ -231,7 +238,7 @@ RULES = {
 
 @functools.cache
 def breaches():
-    """Return {rule: {file: what goes around}}. Each file is parsed once for all rules."""
+    """Return {rule: {file: violations}}. Each file is parsed once for all rules."""
     found = {rule: {} for rule in RULES}
     for name, text in files().items():
         tree = ast.parse(text)
@@ -247,14 +254,14 @@ def test_nothing_goes_around(rule):
 
 
 def test_what_other_hosts_need_comes_from_a_look():
-    """What the store has seen, a constant and another function go around; a look does not."""
+    """A value of the store, a constant and another function are violations; a look is not."""
     for text in ("x = used_files.elsewhere(c, u, h)", "act(m, {'used_elsewhere': []})", "dict(used_elsewhere=recorded(u))"):
         assert removals_look_at_other_hosts("plugin_utils/_conductor/other.py", ast.parse(text)), text
     assert not removals_look_at_other_hosts("action/x.py", ast.parse("given['used_elsewhere'] = self._removing.look(u, h, p)"))
 
 
 def test_the_module_of_a_start_is_known_by_its_constant():
-    """What names a module by a variable, or one that starts domains, goes around."""
+    """A module in a variable is a violation, and so is a module that starts domains."""
     for text in ("hand.act(MODULE, given)", "hand.act('_domain_restart', given)", "self._hand.act(module, {**given})"):
         assert starts_with_a_proof("plugin_utils/_conductor/other.py", ast.parse(text)), text
 
@@ -266,7 +273,7 @@ def test_each_rule_breaks(rule):
 
 
 def tasks_of(data):
-    """Every task of a file of a role, those in blocks too."""
+    """Yield every task of a file of a role, also the tasks in blocks."""
     for task in data or []:
         yield task
         for key in ("block", "rescue", "always"):
@@ -282,7 +289,7 @@ def role_tasks(*roles):
 
 
 def test_whether_a_host_is_empty_is_never_decided_by_where_instances_are_recorded():
-    """Roles that switch hosts off, or say that one is empty, look at what the host has just shown."""
+    """Roles that switch hosts off, or report one as empty, read the host's newest report."""
     deciding = {
         name: [task["name"] for task in tasks if "drover.compute.instance_info" in task]
         for name, tasks in role_tasks("drain", "power", "evacuate").items()
@@ -291,7 +298,7 @@ def test_whether_a_host_is_empty_is_never_decided_by_where_instances_are_recorde
 
 
 def test_a_role_builds_elsewhere_only_by_what_the_hypervisor_says():
-    """No task of role place gives a claim back, or takes an alternate: the module does, with a proof."""
+    """No task of role place releases a claim, or takes an alternate: the module does, with a proof."""
     for name, tasks in role_tasks("place").items():
         for task in tasks:
             assert "state" not in (task.get("drover.compute.allocation") or {}), f"{name}: {task['name']}"

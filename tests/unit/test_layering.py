@@ -6,8 +6,8 @@
 The rules themselves are import-linter contracts in ``.importlinter``. Three kinds of tests:
 
 * each contract holds on the collection;
-* each contract breaks on a tiny tree with one violation, so that none of them sleeps;
-* what import-linter cannot say is read from the syntax trees of the files.
+* each contract breaks on a tiny tree with one violation, so every contract is active;
+* rules that import-linter cannot express are read from the syntax trees of the files.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ VIOLATIONS = {
         ("plugin_utils/_validation.py", f"from {PACKAGE}.plugin_utils._store import part"),
         ("plugin_utils/_numa/part.py", f"from {PACKAGE}.plugin_utils._scheduler import part"),
         ("plugin_utils/_pci/part.py", f"from {PACKAGE}.plugin_utils._numa import part"),
-        # A package and a file that have no place yet.
+        # A package and a file without a place in the layers.
         ("plugin_utils/drawer/part.py", "import os"),
         ("plugin_utils/drawer.py", "import os"),
     ],
@@ -62,7 +62,7 @@ VIOLATIONS = {
         ("plugin_utils/_scheduler/part.py", f"from {PACKAGE}.plugin_utils._conductor import part"),
         ("plugin_utils/_numa/part.py", "import sqlalchemy"),
         ("plugin_utils/_pci/part.py", "from ansible.errors import AnsibleError"),
-        # Indirectly: by a file that everybody may use.
+        # Indirectly: by a file that all packages may use.
         ("plugin_utils/_errors.py", f"from {PACKAGE}.plugin_utils._placement import part"),
     ],
     "planner-is-pure": [
@@ -129,7 +129,7 @@ VIOLATIONS = {
     ],
 }
 
-# The smallest tree in which each contract finds the packages that it names.
+# The smallest tree with the packages that each contract names.
 TREE = (
     "action/part.py",
     "callback/part.py",
@@ -193,7 +193,7 @@ TREE = (
 
 
 def lint_imports(base, *contracts):
-    """Run import-linter on ``base``/ansible_collections; returns (exit status, output)."""
+    """Run import-linter on ``base``/ansible_collections; return (exit status, output)."""
     command = [
         sys.executable,
         "-c",
@@ -219,11 +219,12 @@ def lint_imports(base, *contracts):
 
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory):
-    """The output of one run of all contracts on this collection."""
+    """Return the output of one run of all contracts on this collection."""
     base = tmp_path_factory.mktemp("layering")
     collection = base / "ansible_collections" / "drover" / "compute"
     collection.mkdir(parents=True)
-    # Only the plugins: a link to the whole checkout would show import-linter its environments.
+    # The tree has only the plugins: with a link to the whole checkout import-linter would read its
+    # environments.
     (collection / "plugins").symlink_to(PLUGINS)
     return lint_imports(base)[1]
 
@@ -235,7 +236,7 @@ def test_contract_holds(contract, verdicts):
 
 @pytest.fixture(scope="module")
 def clean_tree(tmp_path_factory):
-    """A tree with every package and no import at all."""
+    """Return a tree with every package and no import."""
     base = tmp_path_factory.mktemp("packages")
     plugins = base / "ansible_collections" / "drover" / "compute" / "plugins"
     for name in TREE:
@@ -284,13 +285,13 @@ def test_contract_breaks(clean_tree, contract, name, line):
 
 
 def python_files(*folders):
-    """Every .py below the given folders of plugins/."""
+    """Return every .py below the given folders of plugins/."""
     return sorted(path for folder in folders for path in (PLUGINS / folder).rglob("*.py"))
 
 
 @functools.cache
 def imported_names(path):
-    """Absolute names of everything that a file imports, inside functions and guards too."""
+    """Return absolute names of all imports of a file, inside functions and guards too."""
     names = set()
     for node in ast.walk(ast.parse(path.read_text(), str(path))):
         if isinstance(node, ast.Import):
@@ -309,7 +310,8 @@ def short(path):
 
 
 def of_each_file(*folders):
-    """A test of one file as a test of every file below these folders: thousands of tests would cost more than what they do."""
+    """Turn a test of one file into a test of every file below these folders: thousands of tests
+    would cost more time than the checks themselves."""
 
     def for_all(test):
         @functools.wraps(test)
@@ -331,7 +333,8 @@ def of_each_file(*folders):
 
 @of_each_file(".")
 def test_database_is_named_in_its_packages_only(path):
-    """Also for folders without an __init__.py beside folders with one, which import-linter skips."""
+    """The rule also covers folders without an __init__.py beside folders with one; import-linter
+    skips these."""
     names = imported_names(path)
     package = path.relative_to(PLUGINS).parts[:2]
     if package != ("plugin_utils", "_store"):
@@ -363,7 +366,8 @@ def test_hypervisor_code_uses_the_standard_library_and_libvirt(path):
 
 
 def test_every_file_of_the_engine_is_in_a_package_that_is_named():
-    """Beside the packages are only the files that everybody may use; .importlinter and the page name both."""
+    """Beside the packages there are only the files that all packages may use; .importlinter and the
+    page name both."""
     files = [path.relative_to(PLUGINS / "plugin_utils").parts for path in python_files("plugin_utils")]
     packages = {parts[0] for parts in files if len(parts) > 1}
     beside = {pathlib.PurePath(parts[0]).stem for parts in files if len(parts) == 1}
@@ -385,9 +389,11 @@ def test_what_keeps_the_laws_is_where_the_page_says():
 
 
 def test_import_linter_sees_every_folder():
-    """Below a folder with an __init__.py it skips folders without: only the migrations may be one.
+    """Below a folder with an __init__.py import-linter skips folders without: only the migrations
+    may be one.
 
-    Alembic loads those by path, and test_database_is_named_in_its_packages_only reads them.
+    Alembic loads the migrations by path, and test_database_is_named_in_its_packages_only reads
+    them.
     """
     hidden = {
         short(path.parent)

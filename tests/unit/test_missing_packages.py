@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A controller without what requirements.txt names: every plugin can be imported, and its use is refused in a sentence."""
+"""A controller without the packages of requirements.txt: every plugin can be imported, and its use
+is refused with a sentence."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ MODULES = [
     for path in sorted((PLUGINS / folder).rglob("*.py"))
     if path.name != "__init__.py"
 ]
-# Each with what an operator would have begun with.
+# The first call of an operator in each case.
 USES = {
     "numpy": "from {0}._scheduler.host_states import HostStates; HostStates({{'host': ['kvm1'], 'node': ['kvm1']}})",
     "SQLAlchemy": "from {0}._store import Store; Store.open('sqlite:////nowhere/fleet.db')",
@@ -30,7 +31,7 @@ USES = {
 
 
 def run(missing: str, code: str) -> subprocess.CompletedProcess[str]:
-    """Run code in a Python in which a package cannot be imported."""
+    """Run code in a Python that cannot import a package."""
     blocked = f"import sys; sys.modules[{missing.lower()!r}] = None\n"
     paths = [path for path in sys.path if path]
     return subprocess.run(

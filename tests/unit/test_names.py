@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The names of the engine are the field's; those in RETIRED were private to this collection, and do not come back.
+"""The names of the engine are the words of the field. The names in RETIRED were private to this
+collection, and do not come back.
 
-docs/architecture.md has the words that are used instead.
+docs/architecture.md has the words that replace them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ FILES = sorted(ENGINE.rglob("*.py"))
 
 
 def names(text):
-    """The names that a file defines, in lower case and without underscores around them."""
+    """Yield the names that a file defines, in lower case and without underscores around them."""
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             yield node.name

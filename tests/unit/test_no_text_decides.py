@@ -1,10 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""No text decides: what libvirt, QEMU, tools and Ansible say in words is never compared.
+"""No text decides: the code never compares the messages of libvirt, QEMU, tools and Ansible.
 
-libvirt speaks the language of its host. Error codes, domains of errors and structured output decide. This test follows the texts of errors
-and results through each function, and finds comparisons, searches and patterns on them.
+libvirt speaks the language of its host. Error codes, domains of errors and structured output
+decide. This test follows the texts of errors and results through each function, and finds
+comparisons, searches and patterns on them.
 """
 
 from __future__ import annotations
@@ -16,29 +17,30 @@ import pytest
 
 PLUGINS = pathlib.Path(__file__).parents[2] / "plugins"
 
-#: Functions whose result is the text of an error.
+#: Functions with the text of an error as their result.
 TEXT_OF = {"to_native", "to_text", "get_error_message"}
 #: Attributes and keys that have the words of a program or of a module.
 WORDS = {"stderr", "strerror", "msg", "message", "module_stdout", "module_stderr"}
 #: Parameters of functions that are errors by their names; str() of one is its text.
 ERRORS = {"exc", "error", "problem", "exception"}
 SEARCHES = {"startswith", "endswith", "find", "rfind", "index", "count", "search", "match", "fullmatch", "findall", "finditer"}
-#: What leaves a text a text.
+#: Methods that turn a text into a text.
 KEEPS = {"lower", "upper", "strip", "rstrip", "lstrip", "split", "splitlines", "join", "replace", "partition", "rpartition", "removeprefix",
          "removesuffix", "casefold", "decode"}  # fmt: skip
 
 #: Functions of a text that return no text.
 MEASURES = {"len", "bool", "isinstance", "int", "float", "any", "all", "hash", "append", "add", *SEARCHES}
 
-#: {file: {function: why it may}}.
+#: {file: {function: the reason why it is allowed}}.
 ALLOWED = {
     "module_utils/_kvm_probe.py": {"_cause": "it shortens what a person reads"},
     "module_utils/_libvirt.py": {"text_of": "it shortens what a person reads"},
     "modules/_domain_snapshot.py": {"_sentence": "a sentence of ours begins with a capital, unless a name is its first word"},
     "plugin_utils/_conductor/host_moves.py": {"_module": "a sentence of ours names its host once"},
     "plugin_utils/_events/watch.py": {"_tend": "the same words are logged once"},
-    # ssh ends with the same status whatever it says, has no translations, and is the only one that knows what is behind a proxy. What is not
-    # in the list there is unclear, and then nothing is fenced or started.
+    # ssh has the same exit status for all its messages, has no translations, and is the only source
+    # about a host behind a proxy. A message that is not in the list is unclear, and then nothing is
+    # fenced or started.
     "plugin_utils/_planner/host_answer.py": {"read": "only the words of ssh say whether it was silence"},
 }
 
@@ -52,14 +54,14 @@ class Finder(ast.NodeVisitor):
         self.errors = {each.arg for each in given if each.arg in ERRORS}
         self.texts, self.found = set(), []
         self._function = function
-        # Twice: a name may be used above the line that sets it, in a loop.
+        # Two passes: in a loop a name may be used above the line that sets it.
         for _round in (1, 2):
             self.found = []
             for child in ast.iter_child_nodes(function):
                 self.visit(child)
 
     def visit_FunctionDef(self, node):
-        """Another function, which has a Finder of its own."""
+        """Skip a nested function, which has another Finder."""
 
     visit_AsyncFunctionDef = visit_FunctionDef
 
@@ -83,13 +85,13 @@ class Finder(ast.NodeVisitor):
         for operator, (left, right) in zip(node.ops, zip([node.left, *node.comparators], node.comparators)):
             looked_into = isinstance(operator, (ast.In, ast.NotIn)) and self.is_text(right)
             equal = isinstance(operator, (ast.Eq, ast.NotEq)) and (self.is_text(left) or self.is_text(right))
-            # Compared with nothing: whether there are any words.
+            # A comparison with nothing: it checks if there is any text.
             if looked_into or (equal and not any(isinstance(each, ast.Constant) and not each.value for each in (left, right))):
                 self.found.append(node)
 
     def visit_Call(self, node):
         self.generic_visit(node)
-        # A full stop is a matter of form.
+        # A full stop is only a matter of form.
         is_form = bool(node.args) and isinstance(node.args[0], ast.Constant) and node.args[0].value == "."
         if not isinstance(node.func, ast.Attribute) or node.func.attr not in SEARCHES or is_form:
             return
@@ -97,7 +99,7 @@ class Finder(ast.NodeVisitor):
             self.found.append(node)
 
     def is_text(self, node):
-        """Whether an expression is what somebody said in words."""
+        """Return True if an expression is the message of a program."""
         if isinstance(node, ast.Name):
             return node.id in self.texts
         if isinstance(node, ast.Attribute):
@@ -130,7 +132,7 @@ class Finder(ast.NodeVisitor):
                 return given[0].value in WORDS
             if isinstance(function, ast.Attribute) and name in KEEPS and self.is_text(function.value):
                 return True
-            # A function makes of a text another one, unless it says whether it is of some form.
+            # A function makes another text from a text, unless it checks the form of the text.
             return name not in MEASURES and any(self.is_text(each) for each in given)
         return False
 
@@ -139,7 +141,7 @@ class Finder(ast.NodeVisitor):
 
 
 def comparisons(path):
-    """{function: line} of a file."""
+    """Return {function: line} of a file."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     functions = [node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))]
     found = {}

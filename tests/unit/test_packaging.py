@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The archive holds what a user needs and nothing of what lies about in a checkout."""
+"""The archive has the files that a user needs, and no other files of a checkout."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# What may be at the top of the archive.
+# The files that may be at the top of the archive.
 TOP = {
     "MANIFEST.json", "FILES.json", "README.md", "CHANGELOG.rst", "CODE_OF_CONDUCT.md", "CONTRIBUTING.md", "COPYING",
     "LICENSES", "bindep.txt", "changelogs", "decision-environment.yml", "docs", "execution-environment.yml", "extensions", "inventory", "meta",
@@ -34,7 +34,7 @@ LITTER = (
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory):
-    """An archive built from a checkout in which everything possible lies about."""
+    """Return an archive that was built from a checkout full of other files."""
     base = tmp_path_factory.mktemp("packaging")
     checkout = base / "checkout"
     checkout.mkdir()
@@ -47,7 +47,7 @@ def archive(tmp_path_factory):
         path = checkout / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("litter")
-    # A lab leaves dangling links, and a test run a link back to the checkout.
+    # A lab leaves broken links, and a test run leaves a link to the checkout.
     (checkout / ".lab" / "dangling").symlink_to("/nonexistent")
     (checkout / ".cache" / "ansible_collections").symlink_to(checkout)
     subprocess.run(

@@ -3,10 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Commands, data and links of README, CONTRIBUTING, docs and the guides are true.
 
-How far each command is taken is in LEVELS: RUN on a store with a small fleet, SYNTAX where it needs
-hypervisors (what it does there is in tests/lab; the guides' own are run one after the other by
-tests/lab/test_guides.py), GUIDED where that alone looks at it, EXISTS for targets of make and files of tests, and SHOWN,
-with the reason, for what belongs to other programs. A command that fits none of them fails the test.
+LEVELS gives the check of each command: RUN on a store with a small fleet, SYNTAX if it needs
+hypervisors (tests/lab tests its effect there; tests/lab/test_guides.py runs the commands of the
+guides one after the other), GUIDED if only that file checks it, EXISTS for targets of make and
+files of tests, and SHOWN, with the reason, for commands of other programs. A command without a
+level fails the test.
 """
 
 from __future__ import annotations
@@ -33,12 +34,12 @@ PAGES = [
     *sorted((ROOT / "docs").glob("*.md")),
 ]
 RUN, SYNTAX, GUIDED, EXISTS, SHOWN = "run", "syntax", "guided", "exists", "shown"
-# First that matches.
+# The first match counts.
 LEVELS = (
     (r"ansible-playbook .*drover\.compute\.(hosts|audit|capacity|schedule|instances)\b", RUN),
     (r"ansible-playbook .*drover\.compute\.report($| .*plan_drain)", RUN),
     (r"ansible-playbook .*drover\.compute\.rebalance\b(?!.*(apply|plan_file|store_url))", RUN),
-    (r"ansible-playbook image\.yml$", SHOWN),  # a play of the reader's own; its syntax is checked with the files of the page
+    (r"ansible-playbook image\.yml$", SHOWN),  # the reader's play; checked with the files of the page
     (r"ansible-playbook ", SYNTAX),
     (r"ansible localhost -m drover\.compute\.lease\b", RUN),
     (r"ansible localhost -m drover\.compute\.store\b(?!.*(path=/|store_url))", RUN),
@@ -75,7 +76,8 @@ def level(command):
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    """A folder with the files that the pages speak of, and the URL of a store with a small fleet."""
+    """Return a folder with the files that the pages name, and the URL of a store with a small
+    fleet."""
     folder = tmp_path_factory.mktemp("pages")
     examples.inventory(folder)
     (folder / "policy.yml").write_text(pages.files((ROOT / "docs" / "scheduler.md").read_text())["policy.yml"])
@@ -121,7 +123,7 @@ def test_it_runs(prepared, command):
 
 
 def test_a_file_is_looked_for_where_the_command_is_given(prepared):
-    """Not beside the collection's playbook."""
+    """The page is not beside the collection's playbook."""
     folder, url = prepared
     (folder / "empty.yml").write_text("instances: []\n")
     words = ("ansible-playbook", "-i", "inventory.yml", "drover.compute.place", "-e", "drover_definitions=empty.yml")
@@ -130,7 +132,7 @@ def test_a_file_is_looked_for_where_the_command_is_given(prepared):
 
 
 def test_playbooks_pass_a_syntax_check(prepared):
-    """One run for each playbook; the variables that the pages give them exist."""
+    """Each playbook runs once; the variables that the pages give it exist."""
     folder, url = prepared
     known = known_variables.KNOWN
     seen = set()
@@ -149,7 +151,8 @@ def test_playbooks_pass_a_syntax_check(prepared):
 
 
 def test_values_of_several_words_reach_ansible_whole():
-    """-e name='two words' gives the first: Ansible wants quotes of its own around them."""
+    """-e name='two words' gives only the first word: Ansible needs another pair of quotes around
+    them."""
     for page, command in FOUND:
         words = shlex.split(command)
         for option, value in itertools.pairwise(words):
@@ -184,7 +187,7 @@ def test_variables_exist(page):
     named = set(re.findall(r"(?<![/\w.])drover_[a-z0-9_]+(?![\w*-])", text))
     # The first is a variable of rulebooks.
     others = {"drover_eda_uri", "drover_owner", "drover_run", "drover_read", "drover_awx", "drover_notice"}
-    # Metrics have the prefix too; that the dashboard and the alerts have the right names, test_metrics.py sees.
+    # Metrics have the prefix too; test_metrics.py checks the names in the dashboard and the alerts.
     others |= set(re.findall(r"drover_[a-z_]+", (ROOT / "docs" / "metrics.md").read_text().partition("## The figures")[2]))
     assert {name for name in named if not name.endswith("_")} - known_variables.KNOWN - others == set()
 
@@ -195,13 +198,14 @@ def yaml_blocks(page):
 
 @pytest.mark.parametrize("page", [page for page in PAGES if yaml_blocks(page)], ids=lambda page: page.name)
 def test_yaml(page, tmp_path):
-    """It parses; definitions are accepted; plays run through a syntax check and tasks through it in a play."""
+    """The file parses; definitions are accepted; plays pass a syntax check, and tasks pass it in a
+    play."""
     plays = []
     for block in yaml_blocks(page):
         data = yaml.safe_load(block)
         assert data is not None
         if isinstance(data, dict):
-            # Keys of one's own in a definitions file.
+            # A user's own keys in a definitions file.
             data = {key: value for key, value in data.items() if not str(key).startswith("x-")}
         if isinstance(data, dict) and "plugin" not in data and set(data) <= set(check.WORDS):
             for section, items in data.items():
@@ -243,7 +247,7 @@ def test_the_index_has_every_page():
 
 
 def test_messages_of_the_troubleshooting_are_those_of_the_code():
-    """Each is somewhere in the product, but for what databases and Ansible say."""
+    """Each message exists in the product, except the messages of databases and Ansible."""
     sources = [*ROOT.glob("plugins/**/*.py"), *ROOT.glob("roles/**/*.yml")]
     code = " ".join(re.sub(r"\"\s*\n\s*f?\"", "", path.read_text()) for path in sources)
     code = " ".join(code.split())

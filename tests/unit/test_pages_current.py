@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the pages take from the code is that of the code: output, lists of variables and playbooks, pictures.
+"""The parts of the pages that come from the code are current: output, lists of variables and
+playbooks, pictures.
 
-`make pages` and `make pictures` write them anew.
+`make pages` and `make pictures` write them again.
 """
 
 from __future__ import annotations

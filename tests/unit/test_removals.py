@@ -1,9 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""On a hypervisor one file alone removes files, volumes and definitions: module_utils/_ownership.py.
+"""On a hypervisor only one file removes files, volumes and definitions: module_utils/_ownership.py.
 
-Read from the syntax trees of what runs there. What is named counts, called or handed on.
+The test reads the syntax trees of the code for hypervisors. A name counts, for a call and for a
+reference.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ PLUGINS = pathlib.Path(__file__).resolve().parents[2] / "plugins"
 ROOMS = ("modules", "module_utils")
 ONE_PLACE = "module_utils/_ownership.py"
 
-#: What removes, whatever it is a method of.
+#: Methods that remove, of any object.
 REMOVES = {
     "delete", "deleteFlags", "removedirs", "rmdir", "rmtree", "undefine", "undefineFlags", "unlink", "wipe", "wipePattern",
     "VIR_DOMAIN_UNDEFINE_NVRAM", "VIR_DOMAIN_UNDEFINE_TPM",
 }  # fmt: skip
-#: What removes when it is of these; lists have such a method too.
+#: Functions that remove in these modules; lists have such a method too.
 OF_MODULES = {("os", "remove"), ("shutil", "move")}
 PROGRAMS = {"rm", "/bin/rm", "shred", "unlink", "truncate"}
 
 
 def removals(source):
-    """What a source names that removes, as (line, text)."""
+    """Return the names in a source that remove something, as (line, text)."""
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute):
@@ -48,7 +49,7 @@ def removals(source):
 
 
 def in_tree(plugins):
-    """The same of all files of the rooms that run on a hypervisor, but the one place: lines for people."""
+    """Return the same for all files for hypervisors, except the one place: lines for people."""
     return [
         f"{file.relative_to(plugins)}:{line}: {text}"
         for room in ROOMS

@@ -15,14 +15,16 @@ ROOT = HERE.parents[2]
 PAGES = {"docs/nova-rules.md": {*range(1, 10), 11, 12}, "docs/placement-rules.md": {10}}
 RULE = re.compile(r"(?<![\w.-])N(?:1[0-2]|[1-9])(?:\.[1-9])?(?![\w-]|\.[0-9])")
 HEADING = re.compile(r"^##+ (N\S+) \S", re.MULTILINE)
-#: Names of notes that are not part of the repository, in two parts, so that this file does not have them.
+#: Names of notes that are not part of the repository, in two parts, so that this file does not
+#: contain them.
 ABSENT = [f"{name}_SEMANTICS" for name in ("NOVA", "NUMA_PCI")]
 #: Folders that tools make.
 BUILT = ("build", "collections")
 
 
 def texts(*names):
-    """{path: text} of files and of what is in folders of the repository; without this file."""
+    """Return {path: text} of files and of the content of folders of the repository, without this
+    file."""
     found = {}
     for path in sorted(path for name in names for path in (ROOT / name, *(ROOT / name).rglob("*"))):
         parts = path.relative_to(ROOT).parts

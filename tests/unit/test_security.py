@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What docs/security.md and docs/threat-model.md promise, apart from the database's roles."""
+"""The promises of docs/security.md and docs/threat-model.md, apart from the database's roles."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_template_escapes_all_that_definitions_bring(fleet, tmp_path):
         "place_seed": {"path": f"/srv/{NASTY}-seed"},
         "place_folder": f"/srv/{NASTY}",
     }
-    # As data of a run: a file of variables.
+    # The values are data of a run: a file of variables.
     (tmp_path / "variables.json").write_text(json.dumps(variables))
     copy = {"ansible.builtin.template": {"src": str(TEMPLATE), "dest": str(tmp_path / "domain.xml"), "mode": "0600"}}
     done = play(tmp_path, [copy], "-e", "@variables.json", url=fleet)
@@ -70,14 +70,15 @@ def test_the_template_escapes_all_that_definitions_bring(fleet, tmp_path):
     }  # fmt: skip
     assert root.find("devices/disk/source").get("file") == f"/srv/{NASTY}"
     assert root.find("devices/interface/source").get("bridge") == NASTY
-    # Every hole of the template escapes.
+    # Every placeholder of the template escapes.
     holes = examples.re.findall(r"\{\{(.*?)\}\}", TEMPLATE.read_text())
     for hole in holes:
         assert hole.strip().endswith("| e"), hole
 
 
 def test_what_comes_from_the_store_is_never_a_template(fleet, tmp_path):
-    """Somebody who can write the store, or name a domain, gets nothing evaluated on the controller."""
+    """A person who can write to the store, or name a domain, cannot run a template on the
+    controller."""
     marker = tmp_path / "evaluated"
     evil = f"{{{{ lookup('ansible.builtin.pipe', 'touch {marker}') }}}}"
     with contextlib.closing(sqlite3.connect(tmp_path / "store.db")) as connection, connection:
@@ -110,7 +111,8 @@ class EvilFilter:
 
 
 def test_classes_are_loaded_from_beside_the_playbook_only(fleet, tmp_path):
-    """Not from the current folder, the home, the store's folder, the inventory's, /tmp or PYTHONPATH."""
+    """No file is loaded from the current folder, the home, the store's folder, the inventory's,
+    /tmp or PYTHONPATH."""
     markers = []
     for name in ("current", "home", "inventory", "path"):
         folder = tmp_path / name / "host_filters"
@@ -131,7 +133,7 @@ def test_classes_are_loaded_from_beside_the_playbook_only(fleet, tmp_path):
     done = examples.command(tmp_path / "current", *words, url=fleet, environment=settings)
     assert done.returncode != 0 and "EvilFilter" in done.stdout, done.stdout
     assert not any(marker.exists() for marker in markers)
-    # Beside the playbook it is.
+    # A file beside the playbook is loaded.
     shutil.copytree(tmp_path / "current" / "host_filters", tmp_path / "plays" / "host_filters")
     done = examples.command(tmp_path / "current", *words, url=fleet, environment=settings)
     assert done.returncode == 0, done.stdout
@@ -139,7 +141,8 @@ def test_classes_are_loaded_from_beside_the_playbook_only(fleet, tmp_path):
 
 
 def test_a_password_of_power_is_never_shown(fleet, tmp_path):
-    """The role power with a controller that does not answer, at -vvv --diff; and nothing of it in the store."""
+    """The role power runs with a controller that does not answer, at -vvv --diff; the store has no
+    secret of it."""
     hosts = tmp_path / "host_vars"
     hosts.mkdir()
     for driver in ("redfish", "ipmi"):
@@ -170,7 +173,8 @@ NODE = (
 
 
 def test_the_password_of_a_console_is_in_no_output_and_no_store(tmp_path):
-    """Placed on libvirt's test driver, with all that Ansible can say; without the variable nothing is placed."""
+    """An instance is placed on libvirt's test driver, with Ansible's highest verbosity; without the
+    variable nothing is placed."""
     (tmp_path / "node.xml").write_text(NODE)
     (tmp_path / "images").mkdir()
     of_host = {

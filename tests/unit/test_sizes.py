@@ -19,7 +19,7 @@ BINARY = st.sampled_from([f"{each}{end}" for letter in LETTERS for each in (lett
 
 
 def bytes_of(unit):
-    """The bytes of a binary unit, in another way than the code."""
+    """Return the bytes of a binary unit, computed in another way than the code."""
     return 2 ** (10 * (" KMGTP".index(unit[0].upper())))
 
 
@@ -41,7 +41,7 @@ def test_a_size_is_what_it_is_in_bytes_or_refused(number, written, unit, blanks)
 
 @given(st.integers(0, 2**20), st.integers(0, 1023))
 def test_fractions_are_exact(whole, parts):
-    """1.5G is 1536 MiB; a binary fraction of ten digits is beyond what is read, and refused."""
+    """1.5G is 1536 MiB; a binary fraction with ten digits is too long, and is refused."""
     text = f"{whole + parts / 1024:.10f}".rstrip("0").rstrip(".")
     digits = len(text.partition(".")[2])
     if digits > 9:

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All users run the tests in the same surroundings, and the last line names each part that was left out."""
+"""All users run the tests with the same environment, and the last line names each part that was
+left out."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def test_nothing_that_a_caller_has_set_reaches_a_test():
         [sys.executable, "-c", f"import sys; sys.path.insert(0, {base!r})\n{LOOK}"], env={**ODD, **kept}, capture_output=True
     )
     environment, files, umask, locale, zone, home = json.loads(done.stdout)
-    # Its own ssh comes first, which reads no configuration of the machine.
+    # The test's own ssh comes first; it reads no configuration of the machine.
     kept["PATH"] = os.pathsep.join([f"{home}/.bin", kept["PATH"]])
     assert environment == {**surroundings.GIVEN, **kept}
     assert (files, umask, locale[1].upper(), zone) == ([".bin"], surroundings.UMASK, "UTF-8", 0)

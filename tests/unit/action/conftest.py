@@ -14,7 +14,7 @@ from ansible_collections.drover.compute.tests.unit import postgres as server
 from ansible_collections.drover.compute.tests.unit.store import fleets, prepared
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 
-# Assigned, not only imported: pylint would call that unused.
+# The name is assigned, not only imported: pylint would report an unused import.
 postgres = server.postgres
 store_url = server.store_url
 prepared_sqlite = prepared.prepared_sqlite
@@ -24,7 +24,8 @@ prepared_url = prepared.prepared_url
 
 @pytest.fixture
 def there(fleet_url, tmp_path, monkeypatch):
-    """The hypervisors: the shipped modules on libvirt's test driver. Guests have a disk of 1 GiB each."""
+    """Return the hypervisors: the shipped modules on libvirt's test driver. Guests have a disk of 1
+    GiB each."""
     pytest.importorskip("libvirt")
     from ansible_collections.drover.compute.tests.unit import hypervisors
 

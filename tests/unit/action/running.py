@@ -39,37 +39,37 @@ def run(module, variables=None, /, check=False, diff=False, **args):
     task.check_mode, task.diff = check, diff
     plugin = importlib.import_module(f"{PACKAGE}.{module}").ActionModule(
         task=task,
-        # What is run here never goes to a host; that much is looked at all the same.
+        # A test here never reaches a host, but the plugin reads these fields.
         connection=types.SimpleNamespace(host=task_vars["inventory_hostname"], _shell=types.SimpleNamespace(tmpdir=None)),
         play_context=PlayContext(),
         loader=loader,
         templar=Templar(loader=loader, variables=task_vars),
         shared_loader_obj=None,
     )
-    # As Ansible's loader leaves it; before ansible-core 2.19 what refuses arguments reads it.
+    # Ansible's loader sets this name; before ansible-core 2.19 the check of arguments reads it.
     plugin._load_name = task.action
     return plugin.run(task_vars=task_vars)
 
 
 def failure(module, variables=None, **args):
-    """The sentence that a task fails with, see run()."""
+    """Return the sentence that a task fails with, see run()."""
     with pytest.raises(AnsibleActionFail) as caught:
         run(module, variables, **args)
     return str(caught.value)
 
 
 def is_plain(value):
-    """Whether ansible-core accepts it in a result, and JSON gives it back unchanged."""
+    """Return True if ansible-core accepts the value in a result, and JSON returns it unchanged."""
     return json.loads(json.dumps(value)) == value
 
 
 def play(folder, tasks, settings="", environment=None, options=(), **keywords):
     """Run ansible-playbook on a play of these tasks on localhost.
 
-    :param folder: where its files go; it is the home and the current folder.
+    :param folder: the folder of its files; it is the home and the current folder.
     :param settings: more lines of ansible.cfg.
     :param keywords: more keywords of the play, such as vars.
-    :returns: (exit code, all that it wrote).
+    :returns: (exit code, its whole output).
     """
     folder = pathlib.Path(folder)
     (folder / "play.json").write_text(
@@ -94,7 +94,7 @@ def ansible(folder, command, *words, environment=None):
     """Run one of Ansible's commands in a folder, which is its home too.
 
     :param command: its name behind "ansible-", such as playbook.
-    :returns: (exit code, all that it wrote).
+    :returns: (exit code, its whole output).
     """
     kept = {name: os.environ[name] for name in ("PATH", "ANSIBLE_COLLECTIONS_PATH", "LANG") if name in os.environ}
     done = subprocess.run(

@@ -17,7 +17,7 @@ from ansible_collections.drover.compute.tests.unit.store.fleets import domain, h
 
 @pytest.fixture
 def fleet_url(prepared_url):
-    """kvm1 with a running web, kvm2 and kvm3 with nothing."""
+    """Fill a store: kvm1 with a running web, kvm2 and kvm3 without instances."""
     fleets.discover(prepared_url, host("kvm1", domain("web")), host("kvm2"), host("kvm3"))
     return prepared_url
 
@@ -51,7 +51,7 @@ def test_compute_node_takes_its_options_from_variables(prepared_url):
     columns = fleets.columns(prepared_url)
     assert (columns["resources"]["VCPU"]["ratio"], columns["resources"]["VCPU"]["reserved"]) == ([2.5], [1])
     assert columns["zones"] == [["az1"]]
-    # An argument is stronger.
+    # An argument has precedence.
     run("compute_node", variables, nodes=[{"host": "a", "vcpus": 4}], store_url=prepared_url, cpu_allocation_ratio=3.0)
     assert fleets.columns(prepared_url)["resources"]["VCPU"]["ratio"] == [3.0]
 
@@ -183,7 +183,7 @@ def test_allocation_failures(fleet_url):
     assert "has a domain" in failure("allocation", state="released", **one)
     with pytest.raises(AnsibleActionFail) as caught:
         run("allocation", selections=[selection("big", "kvm1", "kvm2", vcpus=9)], store_url=fleet_url)
-    # As ansible-core calls it since 2.19, and before.
+    # The call of ansible-core since 2.19, and the call of older versions.
     result = getattr(caught.value, "_result", None) or caught.value.result
     assert len(result["refusals"]) == 2
     assert fleets.snapshot(fleet_url) == before
@@ -291,7 +291,7 @@ def test_what_a_policy_says_is_stronger_than_the_task():
     found = Options({"post_copy": True, "on_timeout": "post_copy", "bandwidth_mib": None}, moves)
     assert found.of({"uuid": "u1", "name": "web"}) == {"post_copy": True, "on_timeout": "abort", "bandwidth_mib": 7}
     assert found.of({"uuid": "u2", "name": "db"}) == {"post_copy": True, "on_timeout": "post_copy"}
-    # What the journal tells of an instance's policy counts for moves that another run has left open.
+    # The policy in the journal counts for moves that another run has left open.
     left = {"uuid": "u2", "name": "db", "migration_options": {"tls": True}}
     assert found.of(left) == {"post_copy": True, "on_timeout": "post_copy", "tls": True}
 
@@ -317,7 +317,7 @@ def test_allocation_resizes_on_the_same_host(fleet_url, end, holds, vcpus):
     assert run("allocation", **wanted)["changed"] is False
     assert run("allocation", state=end, **one)["changed"] is False, "it has not ended yet"
     assert run("allocation", state="moved", **one)["changed"] is True
-    # Both sizes are held until somebody says which.
+    # Both sizes are held until a person decides.
     assert fleets.used(fleet_url) == {"kvm1": 3}
     assert "Confirm or revert" in failure("allocation", **wanted)
     assert run("allocation", state=end, **one)["changed"] is True

@@ -18,7 +18,8 @@ from ansible_collections.drover.compute.tests.unit.store.fleets import domain, h
 
 @pytest.fixture
 def fleet_url(prepared_url):
-    """kvm1 with an instance that was placed by its zone az1, kvm2 with one that was not, kvm3 with none."""
+    """Fill a store: kvm1 with an instance that was placed by its zone az1, kvm2 with one that was
+    not, kvm3 with none."""
     fleets.discover(prepared_url, host("kvm1"), host("kvm2", domain("any")), host("kvm3"))
     with Store.open(prepared_url).write() as connection:
         aggregates.ensure(connection, "zone1", {"availability_zone": "az1"}, ["kvm1"])
@@ -32,7 +33,8 @@ def stored(url, kind, name):
 
 
 def results(folder, url, *tasks, options=()):
-    """What each task of one play returns; a task is (module, arguments, keywords such as check_mode)."""
+    """Return the result of each task of one play; a task is (module, arguments, keywords such as
+    check_mode)."""
     written = []
     for number, (module, arguments, keywords) in enumerate(tasks):
         written.append({f"drover.compute.{module}": arguments, "register": f"r{number}", "ignore_errors": True, **keywords})
@@ -93,7 +95,8 @@ def test_aggregate_from_making_it_to_deleting_it(fleet_url, tmp_path):
 
 
 def test_zones_of_aggregates(fleet_url, tmp_path):
-    """One zone a host, and none that changes under instances that were placed by it."""
+    """A host has one zone, and the zone does not change while instances that were placed by it are
+    there."""
     found, _output = results(
         tmp_path,
         fleet_url,

@@ -66,7 +66,8 @@ def test_nothing_differs(url):
 
 
 def test_without_a_cpu_of_the_fleet_there_is_none_to_compare_with(url):
-    """Of the host of the instance, and of one that the definition does not name."""
+    """The warning is about the instance's host, and about an instance that the definition does not
+    name."""
     before = fleets.snapshot(url)
     wanted = [{"cpu": "fleet"}, {"name": "db", "uuid": uuid_of("db"), "cpu": "fleet"}]
     assert align(url, *wanted, apply=True)["problems"] == []
@@ -109,7 +110,7 @@ def test_settings_and_devices_are_changed_and_the_guest_runs_on(url, there, tmp_
         assert orders.read(connection, uuid_of("web")).order_uuid is None
     seen = fleets.snapshot(url)
     assert align(url, wish, apply=True) == {"changed": False, "lines": [], "problems": []} and fleets.snapshot(url) == seen
-    # A policy that says something else takes the old one away whole.
+    # A different policy replaces the old one completely.
     assert align(url, {**wish, "policy": {"move": "cold"}}, apply=True)["changed"]
     assert metadata(there) == {"move": "cold", "labels": "tier=front"}
 
@@ -121,7 +122,7 @@ def test_sizes_are_changed_by_a_resize_that_waits_to_be_confirmed(url, there):
     done = align(url, wish, apply=True)
     assert done["changed"] is True and done["lines"] == [] and domain(there).info()[1] == 32 * 1024 and domain(there).isActive()
     assert align(url, wish, apply=True)["changed"] is False
-    # Until somebody ends it, there is no other one.
+    # An open resize must end before another one begins.
     refused = align(url, {"vcpus": 3, "memory_mb": 32}, apply=True)
     assert "drover_resize=confirm" in refused["problems"][0] and "vcpus 2, the definition says 3" in refused["lines"][0]
     run("instance_resize", instances=["web"], ending="confirm", timeout=1, store_url=url)
@@ -177,7 +178,7 @@ def test_one_change_that_fails_stops_no_other(url, there):
     done = align(url, wish, apply=True)
     assert done["changed"] is True and domain(there).autostart() == 1
     assert "has no network nowhere" in done["problems"][0] and "network 1 none" in done["lines"][0]
-    # A resize that waits to be confirmed would stand in the way of the others.
+    # A resize that waits for its confirmation would block the other changes.
     assert done["problems"][1] == "web was not resized before its other changes are made." and domain(there).info()[1] == 64 * 1024
 
 
@@ -212,7 +213,8 @@ def test_a_definition_of_the_same_disk_by_its_size_only(url, there, tmp_path):
 
 
 def test_changed_extra_specs_are_named_with_the_way_out(url):
-    """The flavor is changed in the store after the resize to it: the instance has no pinned CPUs, and the flavor asks for them."""
+    """The flavor is changed in the store after the resize to it: the instance has no pinned CPUs,
+    and the flavor requires them."""
     with Store.open(url).write() as connection:
         flavors.ensure(connection, "f", {"vcpus": 1, "memory_mb": 64, "disk_gb": 1, "extra_specs": {}}, fleets.NOW)
         connection.execute(sa.update(tables.instances).where(tables.instances.c.name == "web").values(flavor="f"))

@@ -21,7 +21,7 @@ from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
 @pytest.fixture
 def bmc(tmp_path):
-    """A function that starts a controller."""
+    """Return a function that starts a controller."""
     with contextlib.ExitStack() as servers:
 
         def start(**ways):
@@ -33,7 +33,7 @@ def bmc(tmp_path):
 
 
 def ask(server, variables=None, **args):
-    """One call of the module."""
+    """Call the module once."""
     given = {"driver": "redfish", "address": server.address, "user": USER, "password": PASSWORD, "ca_path": str(server.certificate)}
     result = run("_bmc_power", variables, **{**given, "timeout": 20, **args})
     assert PASSWORD not in str(result)
@@ -93,7 +93,7 @@ def test_f04_force_on_switches_on(bmc):
 
 
 def test_f04_a_controller_that_announces_nothing_refuses_itself(bmc):
-    """What is not announced is sent as it is."""
+    """A request that is not announced is sent unchanged."""
     server = bmc(allowed=NO_GRACE, announced="empty")
     assert ask(server)["can"] == ["on", "off", "shutdown"]
     result = ask(server, request="shutdown")
@@ -138,7 +138,7 @@ def test_f07_it_was_so_already(bmc):
 
 
 def test_f07_brothers_off_is_sent_to_a_controller_that_says_off(bmc):
-    """Its state may be an old one, and a fence rests on it."""
+    """The reported state may be old, and a fence relies on it."""
     server = bmc()
     server.state = "Off"
     assert ask(server, request="off")["changed"] is False and server.done == ["ForceOff"]
@@ -201,7 +201,7 @@ ODD_LINKS = ["https://[bad", "//[", "/redfish/v1/Syst\u00e8mes", "/a b\r\nX: y",
     ],
 )
 def test_f20_brothers_answers_of_a_wrong_form_are_a_sentence(bmc, answers):
-    """No traceback, and no request that nothing was known about."""
+    """There is no traceback, and no request without facts about the system."""
     server = bmc(answers=answers)
     found = ask(server)
     assert not found.get("failed") and found["power_state"] in ("unknown", "on"), found
@@ -258,7 +258,7 @@ def test_one_of_several_systems(bmc):
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_f04_a_redirected_request_stays_a_request(bmc, status):
-    """Python's own client follows with a GET, whose answer 200 looks like success."""
+    """Python's own client follows with a GET, and its answer 200 looks like success."""
     path = "/redfish/v1/Systems/1/Actions/ComputerSystem.Reset"
     server = bmc(redirects={path: (status, "/redfish/v1/Systems/1/Oem/Actions/ComputerSystem.Reset")})
     assert ask(server, request="off")["changed"] and server.done == ["ForceOff"]
@@ -334,7 +334,7 @@ def test_f07_ipmi_that_is_busy_is_tried_again():
 
 
 def test_f07_brothers_ipmi_that_had_the_request_before():
-    """Completion code 0xCF: a packet that was sent again, as its answer was lost."""
+    """Completion code 0xCF: the packet was sent again because its answer was lost."""
     with ipmi_server.running("duplicate") as (port, bmc):
         result = command(port, request="off")
         assert result["failed"] and result["begun"] is True and bmc.stdout.readline().strip() == "0"
@@ -352,7 +352,8 @@ FIRMWARE, OTHER = "4c4c4544-0038-3010-8052-b4c04f4d4d32", "0c0ffee0-1111-4222-83
 
 @pytest.fixture
 def known(prepared_url):
-    """kvm1 and kvm2 as discoveries find them. The libvirt of kvm1 has a uuid in its settings."""
+    """Record kvm1 and kvm2 as discoveries find them. The libvirt of kvm1 has a uuid in its
+    settings."""
     fleets.discover(prepared_url, fleets.host("kvm1"), fleets.host("kvm2"))
     fleets.identify(prepared_url, "kvm1", host_uuid=uuid_of("kvm1"), system_uuid=uuid_of("kvm1"), firmware_uuid=FIRMWARE)
     fleets.identify(prepared_url, "kvm2", host_uuid=OTHER, system_uuid=OTHER, firmware_uuid=OTHER)

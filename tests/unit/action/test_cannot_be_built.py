@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Definitions that no host could build, or whose guest would ignore a part: refused before anything is decided, with file and line."""
+"""Definitions that no host can build, or with a part that the guest would ignore: they are refused
+before any decision, with file and line."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ DIGITS = "sha256:" + "0" * 64
 
 @pytest.fixture(name="read")
 def reader(prepared_url, tmp_path):
-    """Read a definitions file as the role place does; ``refused`` returns its sentence."""
+    """Return a reader of definitions files, as the role place reads them; ``refused`` returns its
+    sentence."""
     fleets.discover(prepared_url, host("kvm1", domain("old", memory_mb=64)), host("kvm2"))
 
     class Reader:
@@ -52,7 +54,7 @@ def test_walk_f12_an_image_without_a_checksum(read):
     assert said.startswith(f"{read.path} line 5: instance web: the image tiny has a source and no checksum") and said.endswith(
         "Nothing was placed."
     )
-    # The image of a second disk too, and one that only the store has.
+    # The image of a second disk counts too, and an image that only the store has.
     second = instance(disks=[{"size_gb": 1}, {"size_gb": 1, "image": "tiny"}])
     assert "the image tiny has a source and no checksum" in read.refused({**definitions, **second})
     run("image", name="tiny", source="/srv/tiny.qcow2", store_url=read.given("")["store_url"])
@@ -111,12 +113,12 @@ def test_f18_networks_that_cloud_init_takes(read, network):
 
 @pytest.mark.parametrize("name", ["Web_01.", "web server", "-web", "web..1", "w" * 65, "ünïcode"])
 def test_f18_a_name_that_is_no_host_name(read, name):
-    """It became the host name of the guest as it was."""
+    """The name became the host name of the guest unchanged."""
     definition = {"name": name, "memory_mb": 64, "cloud_init": {"user_data": {}}}
     assert "the guest gets the name of the instance as its host name, and" in read.refused({"instances": [definition]})
     definition["cloud_init"]["meta_data"] = "local-hostname: web1.example.com\n"
     assert read({"instances": [definition]})["instances"]
-    # Without cloud_init the name is of libvirt alone.
+    # Without cloud_init only libvirt uses the name.
     del definition["cloud_init"]
     assert read({"instances": [definition]})["instances"]
 
@@ -139,7 +141,7 @@ def test_f18_an_instance_that_is_there_is_none_that_is_built(read):
     ],
 )  # fmt: skip
 def test_f21_a_number_in_place_of_a_text(read, lines, sentence):
-    """It said that the name was missing or empty."""
+    """The old message was: the name is missing or empty."""
     text = f"instances:\n  {lines}\n"
     if sentence is None:
         # YAML 1.2 reads it as a text.
@@ -149,7 +151,7 @@ def test_f21_a_number_in_place_of_a_text(read, lines, sentence):
 
 
 def test_a_pool_that_no_host_has_declared(read):
-    """It said that a resource class CUSTOM_DISK_GB_VMS does not exist."""
+    """The old message was: a resource class CUSTOM_DISK_GB_VMS does not exist."""
     said = read.refused(instance(disks=[{"size_gb": 1}, {"size_gb": 2, "pool": "vms"}]))
     assert said.startswith(f"{read.path} line 2: instance web, disk 2: no host has the storage pool vms in its drover_storage_pools.")
     assert said.endswith("Nothing was placed.") and "CUSTOM" not in said
@@ -157,7 +159,7 @@ def test_a_pool_that_no_host_has_declared(read):
 
 @pytest.mark.parametrize("pools", [[], [{"name": "vms", "type": "dir", "state": "inactive", "path": "/srv/vms"}]], ids=["none", "off"])
 def test_a_pool_that_a_host_has_declared_and_that_never_ran(read, prepared_url, pools):
-    """It said that no host has it in its drover_storage_pools."""
+    """The old message was: no host has it in its drover_storage_pools."""
     wanted = instance(disks=[{"size_gb": 1}, {"size_gb": 2, "pool": "vms"}])
     fleets.discover(prepared_url, host("kvm1", pools=pools), host("kvm2", pools=pools), storage_pools=["vms"])
     said = read.refused(wanted)
@@ -181,19 +183,19 @@ def test_sentences_about_a_storage_pool_have_its_name():
 
 
 def test_walk_f33_keys_of_ones_own(read):
-    """What several instances share stands once."""
+    """A part that several instances share is in the file once."""
     text = "x-common: &c\n  memory_mb: 64\n  vcpus: 2\ninstances:\n  - {<<: *c, name: web1}\n  - <<: *c\n    name: web2\n"
     assert [each["vcpus"] for each in read(text)["instances"]] == [2, 2]
     assert "^x-" in json.loads(page.schema())["patternProperties"]
 
 
 def test_a_file_that_cannot_be_written_is_refused_before(read, monkeypatch):
-    """It was noticed after the build."""
+    """The mistake was found only after the build."""
     given = read.given(instance())
     monkeypatch.setattr("os.access", lambda path, mode: False)
     said = failure("_definitions", **given)
     assert said.startswith(f"The definitions file {read.path} cannot be written here") and "Nothing was placed" in said
-    # A dry run writes nothing, and what is there is not placed.
+    # A dry run writes nothing, and an existing instance is not placed.
     assert run("_definitions", None, check=True, **given)["instances"]
     assert run("_definitions", **read.given({"instances": [{"name": "old", "memory_mb": 64}]}))["instances"]
 
@@ -238,7 +240,8 @@ def network(**more):
     ],
 )  # fmt: skip
 def test_walk_f12_what_each_host_would_refuse(read, definition, sentence):
-    """Each was taken, and failed at each host in the words of libvirt, QEMU or the database."""
+    """Each value was accepted, and failed at each host with the message of libvirt, QEMU or the
+    database."""
     said = read.refused(instance(**definition))
     assert said.startswith(f"{read.path} line 2: instance web") and sentence in said
 
@@ -253,7 +256,7 @@ def test_walk_f12_an_image_of_a_format_of_which_no_disk_is_made(read, kind, give
         assert f"the image tiny, of which QEMU makes none: its disk_format is {kind}." in read.refused(definitions)
     else:
         assert read(definitions)["instances"][0]["disks"][0]["image_format"] == given
-    # What is there was built.
+    # An existing instance was built before the rule.
     definitions["instances"][0]["name"] = "old"
     assert read(definitions)["instances"][0]["state"] == "running"
 
@@ -264,7 +267,8 @@ def test_the_name_of_an_instance_may_have_a_comma(read):
 
 @pytest.mark.parametrize("vcpus", [2**31 - 1, 2**30, 65536, 9973])
 def test_walk_f12_any_number_of_vcpus_is_judged_at_once(read, vcpus):
-    """Each number of sockets and threads was tried: beyond some ten thousand vCPUs it did not end."""
+    """The check tried each number of sockets and threads: with more than some ten thousand vCPUs it
+    did not end."""
     if vcpus == 2**31 - 1:
         assert "vCPUs do not fit into 65536 sockets" in read.refused(instance(vcpus=vcpus))
     else:

@@ -19,7 +19,7 @@ RUNS, PLACES, AT_ONCE = 50, 30, 8
 
 
 def test_fifty_playbooks_claim_for_thirty_places(prepared_url, tmp_path):
-    """Slow: each run is a process of about 80 MB and two seconds, so that eight run at a time."""
+    """Slow: each run is a process of about 80 MB and two seconds, so eight run at a time."""
     fleets.discover(prepared_url, host("kvm1", vcpus=10), host("kvm2", vcpus=20))
 
     def run(number):

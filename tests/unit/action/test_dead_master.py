@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A master of SSH that a dead host has left: it takes what goes through it and never answers."""
+"""A master of SSH that stays after the death of its host: it accepts connections and never answers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ansible_collections.drover.compute.tests.unit.action.running import ansible
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host
 
-#: No machine has the address (RFC 5737), and no name leads there.
+#: No machine has the address (RFC 5737), and no name has it.
 INVENTORY = """
 all:
   hosts:
@@ -39,7 +39,8 @@ RULES = "no_witness,many_down,just_started,too_early,quiet_time,unread_hosts,unc
 
 @contextlib.contextmanager
 def stale_master():
-    """A master that takes connections and is mute, as that of a dead host: yields the path of its socket."""
+    """Start a master that accepts connections and is silent, as the master of a dead host; yield
+    the path of its socket."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder, socket.socket(socket.AF_UNIX) as server:
         path = pathlib.Path(folder) / "master"
         server.bind(str(path))
@@ -66,7 +67,8 @@ def run(tmp_path):
 
 
 def test_walk_f02_nothing_waits_for_a_dead_master(run):
-    """What goes through the master would not end before its time limit, 200 s, which its record would say."""
+    """A connection through the master would end only at its time limit, 200 s, and the record would
+    say so."""
     code, said = run("discover", drover_hypervisors="kvm1")
     assert code != 0 and "resolve hostname" in said and "did not answer within" not in said, said
     with Store.open(run.url).read() as connection:
@@ -78,7 +80,7 @@ def test_walk_f02_nothing_waits_for_a_dead_master(run):
 
 
 def test_f04_the_wait_for_a_host_that_comes_up_is_a_real_one(run):
-    """The arguments of ssh were the text of a template there, and no host was ever seen to come up."""
+    """The arguments of ssh were the text of a template there, and the run never saw a host come up."""
     wake = {"drover_power_driver": "wakeonlan", "drover_power_mac": "52:54:00:99:00:01", "drover_power_broadcast": "127.0.0.1"}
     code, said = run("power", drover_host="kvm1", drover_power_action="startup", drover_power_boot_timeout=1, **wake)
     assert code == 2 and "does not answer over SSH after 1 s" in said, said
@@ -87,7 +89,7 @@ def test_f04_the_wait_for_a_host_that_comes_up_is_a_real_one(run):
 
 @pytest.mark.parametrize("action", ["reboot", "shutdown"])
 def test_f20_brothers_the_words_of_the_hosts_own_command(run, action):
-    """The host goes on as it was: its command is refused."""
+    """The host continues unchanged: its command is refused."""
     command = {f"drover_power_{action}_command": "sh -c 'echo no right to end >&2; exit 7'"}
     way = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "drover_power_driver": "ssh"}
     limits = {"drover_power_boot_timeout": 3, "drover_power_timeout": 3, "drover_power_force": True}
@@ -96,7 +98,7 @@ def test_f20_brothers_the_words_of_the_hosts_own_command(run, action):
 
 
 class Connection:
-    """The options of Ansible's connection plugin, as far as they matter here."""
+    """The options of Ansible's connection plugin that matter here."""
 
     transport = "ssh"
 
@@ -162,7 +164,7 @@ def test_walk_f02_a_line_says_what_is_waited_for_and_how_long_at_most(monkeypatc
             time.sleep(0.01)
 
     with waiting.shown(said.append, "kvm1", "drover.compute.compute_node", 200):
-        # A call inside of this one says nothing more.
+        # A nested call gives no further message.
         with waiting.shown(said.append, "kvm1", "hypervisor_info", 150):
             wait_for(2)
     assert set(said) == {"kvm1: waiting for its libvirt, which is read, 0 s of at most 200 s."}

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is decided by tasks and by the role place reaches the store, refusals too."""
+"""Decisions of tasks and of the role place reach the store, refusals too."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_role_place(url, tmp_path):
     assert code == 0 and "GOES ON 1" in said, said
     (found,) = kept(url)
     assert found["instance_name"] == "web" and found["explanation"]["hosts"] == 2 and "process" in found["actor"]
-    # Claimed already, so nothing is decided.
+    # The instance is claimed already, so there is no decision.
     code, said = place(url, tmp_path, SMALL)
     assert code == 0 and len(kept(url)) == 1, said
 

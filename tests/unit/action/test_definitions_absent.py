@@ -69,7 +69,7 @@ def test_another_state_is_refused(prepared_url, file):
     [
         ({"name": "web1"}, "/web1", True),
         ({"name": "web1", "uuid": uuid_of("web1")}, None, True),
-        # It has the name, and nobody knows that it is the one.
+        # The instance has the name, and nothing proves that it is the same one.
         ({"name": "web1"}, None, False),
         ({"name": "other", "uuid": uuid_of("web1")}, "/web1", False),
         ({"name": "web1", "project": "shop"}, "/web1", False),

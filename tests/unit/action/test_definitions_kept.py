@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A definitions file is the request: its sections are kept in the store, and what is claimed is what was asked."""
+"""A definitions file is the request: its sections are kept in the store, and the claim is the
+request of the file."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ def url(prepared_url):
 
 @pytest.fixture
 def fleet(url, tmp_path):
-    """What the role place decides: a function text -> claims by name."""
+    """Return the decision of the role place: a function text -> claims by name."""
     return Fleet(url, tmp_path / "fleet.yml")
 
 
@@ -74,7 +75,7 @@ class Fleet:
         return run("_schedule", requests=requests, sections=read["sections"], policy=policy, store_url=self.url, check=check)["selections"]
 
     def place(self, **policy):
-        """Decide and claim, as roles/place/tasks/decide.yml does: {name: claim}."""
+        """Decide and claim, as roles/place/tasks/decide.yml does; return {name: claim}."""
         self.read(keep=True)
         found = self.read()["instances"]
         begun = [each["selection"] for each in found if each["state"] == "building"]
@@ -152,7 +153,8 @@ instances:
     assert (web["flavor"], web["image"], web["image_name"]) == ("small", {"hw_architecture": "x86_64"}, "debian-12")
     assert web["extra_specs"] == {"trait:CUSTOM_SSD": "required", "trait:CUSTOM_SLOW": "forbidden"}
     assert web["required_traits"] == ["CUSTOM_SSD"]
-    # A second run finds it and claims nothing more; one that is changed meanwhile is refused.
+    # A second run finds the claim and claims nothing; a definition that has changed since is
+    # refused.
     assert fleet.place()["web"]["new"] is False
     fleet.path.write_text(fleet.path.read_text().replace("[CUSTOM_SLOW]", "[CUSTOM_OTHER]"))
     (begun,) = fleet.read()["instances"]
@@ -161,7 +163,7 @@ instances:
 
 
 def test_what_was_asked_stays_with_the_instance(fleet):
-    """It is not forgotten when a discovery has seen the domain, and holds for a move and a resize."""
+    """The request stays after a discovery has seen the domain, and counts for a move and a resize."""
     fleet.write('instances: [{name: web, memory_mb: 64, traits: {required: [CUSTOM_SSD]}, image: {name: i, properties: {a: "b"}}}]').place()
     web = fleet.instances()["web"]
     fleets.discover(fleet.url, host(web["host"], domain("web") | {"uuid": web["uuid"]}))
@@ -187,9 +189,9 @@ def test_count_makes_instances_with_names_of_their_own(fleet):
     fleets.build(fleet.url)
     found = fleet.read(write_back=True)
     assert {each["name"]: each["uuid"] for each in found["instances"]} == {name: each["uuid"] for name, each in claims.items()}
-    # The store knows them; the file says no more than before.
+    # The store knows them; the file has no new lines.
     assert not found["changed"] and fleet.path.read_text().endswith(text)
-    # One more is one more.
+    # One more instance gives one more claim.
     fleet.path.write_text(fleet.path.read_text().replace("count: 3", "count: 4"))
     more = fleet.place()
     assert [name for name, each in more.items() if each["new"]] == ["web-4"]
@@ -214,7 +216,8 @@ def test_names_that_nothing_describes(fleet):
 
 
 def test_check_mode_decides_as_the_run_would(fleet):
-    """Flavors, images and aggregates that are only in the file are in the store for the decision, and not after it."""
+    """Flavors, images and aggregates that only the file has are in the store for the decision, and
+    not after it."""
     fleet.write(
         SECTIONS
         + """
@@ -272,7 +275,7 @@ instances:
     claims = fleet.place(**policy)
     assert claims["hidden"]["host"] == "kvm3"
     assert {each["host"] for name, each in claims.items() if name != "hidden"} <= {"kvm1", "kvm2"}
-    # The name goes with the instance: a plan for its move asks the filter again.
+    # The name stays with the instance: a plan for its move calls the filter again.
     assert fleet.instances()["hidden"]["image_name"] == "secret"
 
 
@@ -328,7 +331,8 @@ def test_the_role_place_keeps_and_decides(url, tmp_path):
 
 
 def test_walk_f01_what_was_claimed_and_is_in_the_file_no_more_is_released(fleet, url):
-    """Its run was killed before it had it built. One whose run is still at work keeps its room, as one of another file that is being built."""
+    """The run was killed before the end of the build. If the run is still at work, the instance
+    keeps its room, like an instance of another file during its build."""
     ended = f"root@{socket.gethostname()}, process {2**22 + 1}"
     mine = f"root@{socket.gethostname()}, process {os.getpid()}"
     for name, actor in (("gone", ended), ("other", mine), ("ours", ended)):

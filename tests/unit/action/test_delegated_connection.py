@@ -1,10 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A task that an action sends to another host reaches that host as ``delegate_to`` does, with each version of ansible-core.
+"""A task that an action sends to another host reaches that host as ``delegate_to`` does, with each
+version of ansible-core.
 
-Ansible's own ssh plugin starts a program that notes how it was called and runs the command here. So a test sees which connection a task
-took, and with which user, port and interpreter.
+Ansible's own ssh plugin starts a program that records its arguments and runs the command here. So
+the test sees the connection of a task, with its user, port and interpreter.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import pytest
 
 from ansible_collections.drover.compute.tests.unit.action.running import ansible
 
-#: Sends one task to a host through the way that all actions take.
+#: An action that sends one task to a host, by the function that all actions use.
 PROBE = """
 from ansible.plugins.action import ActionBase
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.delegation import Delegation
@@ -41,7 +42,7 @@ if "dead" in sys.argv:
     sys.exit(255)
 sys.exit(subprocess.run(["/bin/sh", "-c", sys.argv[-1]]).returncode)
 """
-#: Pretends to be sudo: it notes the user, and what it runs sees that it was here.
+#: A stand-in for sudo: it records the user, and sets a variable that the command sees.
 SUDO = """#!/bin/sh
 echo "sudo $*" >> {log}
 while [ "$1" != /bin/sh ]; do shift; done
@@ -52,7 +53,7 @@ FACT = {"module": "ansible.builtin.setup", "with": {"gather_subset": ["!all", "!
 
 
 class Sent:
-    """Playbooks with the probe, and what the fake programs noted."""
+    """Playbooks with the probe, and the records of the fake programs."""
 
     def __init__(self, folder):
         self.folder, self.log, self.sudo_log = folder, folder / "ssh.log", folder / "sudo.log"
@@ -71,10 +72,11 @@ class Sent:
         (self.folder / name).chmod(0o755)
 
     def __call__(self, args, hosts=("far",), options=(), variables=None, settings="", play=None, block=None, **keywords):
-        """Send one task; return (exit code, the results of the hosts, all that was written).
+        """Send one task; return (exit code, the results of the hosts, the whole output).
 
-        :param variables: {host: its variables in the inventory}, beside those that all have.
-        :param play: more keywords of the play; block: of the block around the task; keywords: of the task.
+        :param variables: {host: its variables in the inventory}, beside the variables of all hosts.
+        :param play: more keywords of the play; block: of the block around the task; keywords: of
+            the task.
         """
         members = {host: (variables or {}).get(host, {}) for host in {*hosts, "localhost"} if host != "localhost"}
         inventory = {"all": {"children": {"far_ones": {"hosts": members, "vars": self.variables}}}}
@@ -93,7 +95,7 @@ class Sent:
         return code, found.get("found") or [each for item in found.get("results", []) for each in item["found"]], said
 
     def calls(self):
-        """The arguments of each call of ssh."""
+        """Return the arguments of each call of ssh."""
         return [json.loads(line) for line in self.log.read_text().splitlines()] if self.log.exists() else []
 
 
@@ -103,7 +105,7 @@ def send(tmp_path):
 
 
 def option(call, name):
-    """The value of an option of ssh, such as User."""
+    """Return the value of an option of ssh, such as User."""
     return next((word.partition("=")[2].strip('"') for word in call if word.startswith(f"{name}=")), None)
 
 
@@ -120,7 +122,7 @@ def option(call, name):
     ids=["none", "play", "block", "task", "template of the block", "template of the task"],
 )
 def test_no_task_for_a_host_runs_on_the_controller(send, around):
-    """The connection of the calling task is about localhost, whatever keyword gave it."""
+    """The connection of the calling task is about localhost, for any keyword that set it."""
     code, found, said = send(COMMAND, **around)
     assert code == 0 and len(found) == 1, said
     assert [call[-2] for call in send.calls()] == ["far"] * len(send.calls()) and send.calls(), said
@@ -172,7 +174,8 @@ def test_user_port_and_address_are_those_of_the_host(send):
 
 
 def test_the_task_s_own_keywords_go_on(send):
-    """Become, its user, the remote user and the environment of the calling task are true for what it delegates, as with delegate_to."""
+    """Become, its user, the remote user and the environment of the calling task apply to the
+    delegated task, as with delegate_to."""
     code, found, said = send(COMMAND, become=True, become_user="maker", remote_user="keeper", environment={"SEEN": "here"})
     sudo = send.sudo_log
     assert code in (0, 2) and found, said
@@ -211,7 +214,7 @@ def test_check_mode_is_that_of_the_task_unless_it_is_given(send):
 
 def test_an_unreachable_host_is_a_result_and_the_next_is_reached(send):
     code, found, said = send(COMMAND, ["dead", "far"])
-    # ssh may have ended before Ansible has sent it the module, and then Ansible has words of its own.
+    # ssh may end before Ansible has sent the module, and then Ansible has its own message.
     assert code == 0 and found[0].get("unreachable") and found[0]["msg"], said
     assert not found[1].get("unreachable") and "rc" in found[1], said
 
@@ -244,7 +247,8 @@ def test_keywords_about_the_result_of_the_calling_task_do_not_reach_the_delegate
 
 
 def test_module_defaults_are_those_of_the_module_that_is_sent(send):
-    """Of the calling action they would be arguments that the module does not know, as in the role rolling."""
+    """The defaults of the calling action would be arguments that the module does not know, as in
+    the role rolling."""
     defaults = {"send": {"removes": "/nowhere"}, "ansible.builtin.command": {"creates": "/"}}
     given = {"module": "ansible.builtin.command", "with": {"argv": ["true"]}}
     code, found, said = send(given, module_defaults=defaults)

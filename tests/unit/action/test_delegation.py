@@ -16,7 +16,8 @@ from ansible_collections.drover.compute.tests.unit.action.running import play
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import host
 
-#: A host of the inventory that is this machine, with libvirt's test driver for a libvirt; its variables are templates.
+#: A host of the inventory that is this machine, with libvirt's test driver as its libvirt; its
+#: variables are templates.
 KVM1 = {
     "name": "kvm1",
     "ansible_connection": "local",
@@ -24,12 +25,15 @@ KVM1 = {
     "drover_uris": ["test:///{{ 'default' }}"],
     "drover_instances_path": "/",
 }
-#: One that nobody answers for.
+#: A host without an answer.
 KVM2 = {"name": "kvm2", "ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
 
 
 def drain(folder, url, name, inventory=(KVM1, KVM2), **keywords):
-    """:param keywords: more keywords of the task."""
+    """Run the task in a play.
+
+    :param keywords: more keywords of the task.
+    """
     wanted = {"host": name, "plan_only": True, "unmovable": "skip", "store_url": url}
     return play(
         folder,
@@ -49,7 +53,7 @@ def test_a_host_is_read_with_its_own_connection_and_variables(prepared_url, tmp_
     pytest.importorskip("libvirt")
     fleets.discover(prepared_url, host("kvm1"))
     code, said = drain(tmp_path, prepared_url, "kvm1")
-    # The one domain of libvirt's test driver, which has nowhere to go.
+    # The one domain of libvirt's test driver, which has no destination.
     assert code == 0 and "Nothing was changed: this is the plan of a drain of kvm1. ['test']" in said, said
 
 
@@ -62,7 +66,8 @@ def test_a_host_that_cannot_be_reached_is_a_sentence(prepared_url, tmp_path):
 
 
 def test_the_time_limit_of_the_task_ends_it_and_is_no_fault_of_the_host(prepared_url, tmp_path):
-    """Ansible's executor catches the alarm of the calling task where a module runs; what follows must not go on."""
+    """Ansible's executor catches the alarm of the calling task while a module runs; the code after
+    it must not continue."""
     pytest.importorskip("libvirt")
     fleets.discover(prepared_url, host("kvm1"))
     path = tmp_path / "libvirt-sock"
@@ -80,7 +85,8 @@ def test_the_time_limit_of_the_task_ends_it_and_is_no_fault_of_the_host(prepared
 
 @pytest.mark.parametrize("timeout", [0, 60])
 def test_safety_09_a_call_with_a_limit_ends_and_the_task_goes_on(prepared_url, tmp_path, timeout):
-    """A libvirt that takes connections and answers nothing does not answer; the limit of the calling task goes on meanwhile."""
+    """A libvirt that accepts connections and does not answer counts as one without an answer; the
+    time limit of the calling task still runs."""
     pytest.importorskip("libvirt")
     fleets.discover(prepared_url, host("kvm1"))
     with Store.open(prepared_url).write() as connection:

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.parametrize("check", [True, False])
 
 
 def shown(module, check, **args):
-    """The differences of a task, which are the same in check mode, after a real run too."""
+    """Return the differences of a task; they are the same in check mode, and after a real run too."""
     result = run(module, check=check, diff=True, **args)
     assert "diff" not in run(module, check=True, **args)
     return result, [(each["before_header"], each["before"], each["after"]) for each in result["diff"]]
@@ -38,7 +38,8 @@ def test_nothing_new_is_no_difference(prepared_url, check):
 
 
 def test_what_a_discovery_changes(prepared_url, check):
-    """web moved to kvm2, old is gone, new was adopted, kvm1 has less memory, and nothing of kvm3 changed."""
+    """web moved to kvm2, old was removed, new was adopted, kvm1 has less memory, and kvm3 did not
+    change."""
     given = {"store_url": prepared_url, "reserved_host_memory_mb": 0}
     before = [host("kvm1", domain("web"), domain("old")), host("kvm2"), host("kvm3")]
     run("compute_node", nodes=before, **given)

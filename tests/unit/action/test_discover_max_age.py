@@ -17,7 +17,7 @@ INVENTORY = "hypervisors: {hosts: {kvm1: {}, kvm2: {}}, vars: {ansible_connectio
 
 
 def discover(url, folder, *words):
-    """(exit code, what it said); no host can be reached."""
+    """Run discover; return (exit code, its output). No host can be reached."""
     (folder / "hosts.yml").write_text(INVENTORY)
     given = ("-i", "hosts.yml", "-e", f"drover_store_url={url}", "drover.compute.discover", *words)
     return ansible(folder, "playbook", *given, environment={"ANSIBLE_DEPRECATION_WARNINGS": "false"})
@@ -31,7 +31,7 @@ def test_only_older_hosts_are_read(tmp_path, age, read):
     code, said = discover(url, tmp_path, "-e", f"drover_max_age={age}")
     assert {name for name in ("kvm1", "kvm2") if f"fatal: [{name}]" in said} == read, said
     assert (code == 0) is (not read)
-    # Those that do not answer are down by now, and are read again.
+    # Hosts without an answer are down by now, and are read again.
     if read:
         again = discover(url, tmp_path, "-e", "drover_max_age=7200")[1]
         assert all(f"fatal: [{name}]" in again for name in read), again

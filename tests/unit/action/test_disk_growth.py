@@ -89,7 +89,8 @@ def test_a_disk_grows_and_is_counted_and_the_next_discovery_says_the_same(url, t
 
 
 def test_a_disk_that_is_large_already_is_counted(url, there):
-    """A person has made it larger, or the store came back from a backup that is older than its growth."""
+    """A person has made the disk larger, or the store came back from a backup that is older than
+    its growth."""
     domain(there).blockResize("vda", 3 * 2**30, libvirt.VIR_DOMAIN_BLOCK_RESIZE_BYTES)
     before = fleets.snapshot(url)
     assert not grow(url, "3GiB", check=True)["changed"] and fleets.snapshot(url) == before

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Dry runs speak of what would be, and predict whether the run changes something."""
+"""Dry runs report the changes of a real run, and predict if it changes something."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from ansible_collections.drover.compute.tests.unit.action.running import run
 
 @pytest.fixture(name="act")
 def acting(request, fleet_url, monkeypatch):
-    """Run a module on hypervisors of libvirt's test driver; returns its result with the lines that were shown."""
+    """Run a module on hypervisors of libvirt's test driver; return its result with the lines that
+    were shown."""
     request.getfixturevalue("there")
     lines = []
     monkeypatch.setattr(terminal, "show", lines.append)
@@ -32,7 +33,7 @@ def reason(url, host):
 
 
 def test_walk_f14_a_dry_run_of_a_drain_predicts_changed(act):
-    """It said that nothing would change."""
+    """The old message was that nothing would change."""
     assert act("drain", True, host="kvm2")["changed"] is True
     # A plan is no dry run: it changes nothing, and says so.
     assert act("drain", host="kvm2", plan_only=True)["changed"] is False

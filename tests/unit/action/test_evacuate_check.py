@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The dry run of an evacuation ends as the real run would, and says why; a closed SSH port is no refused login."""
+"""The dry run of an evacuation ends as the real run would, and gives the reason; a closed SSH port
+is no refused login."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ SILENT = """#!/bin/sh
 echo 'ssh: connect to host nowhere.invalid port 22: No route to host' >&2
 exit 255
 """
-#: All rules that hold in this small fleet back what the cases are about.
+#: The rules that would stop a run in this small fleet, besides the tested ones.
 RULES = "no_witness,many_down,just_started,too_early,quiet_time,unread_hosts"
 WORD = 'drover_host_is_off="kvm1 is powered off"'
 POOL = {"name": "nfs", "path": "/nfs", "shared_id": "nfs:a:/x"}
@@ -37,7 +38,8 @@ CLOSED = {"ansible_host": "127.0.0.1", "ansible_port": 1, "ansible_ssh_executabl
 
 @pytest.fixture
 def run(tmp_path):
-    """Run the playbook evacuate for kvm1; returns (exit code, what it said, its artifact)."""
+    """Return a function that runs the playbook evacuate for kvm1 and returns (exit code, its
+    output, its artifact)."""
     url = f"sqlite:///{tmp_path / 'store.db'}"
     fleets.discover(url, host("kvm1", domain("web", **SHARED), pools=[POOL]), host("kvm2", pools=[POOL]), now=time.time())
     with Store.open(url).write() as connection:

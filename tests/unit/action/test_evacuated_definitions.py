@@ -33,7 +33,7 @@ def evacuate(url, host):
 
 
 def die(url, there, host):
-    """The power of a host goes, and a discovery of all sees it."""
+    """Cut the power of a host, and discover all hosts."""
     there.hosts[host].power_off()
     discover(url, *(each for each in HOSTS if each != host and there.hosts[each].on))
     with pytest.raises(AnsibleConnectionFailure):
@@ -56,12 +56,13 @@ def url(fleet_url, there, capsys):
 
 
 def said(capsys):
-    """What was shown, whatever the width of the terminal."""
+    """Return the output in one line, for any width of the terminal."""
     return " ".join(capsys.readouterr().out.split())
 
 
 def asked(there):
-    """The modules that looked for app on kvm2, and that removed its definition from kvm1, in their order."""
+    """Return the modules that looked for app on kvm2, and that removed its definition from kvm1, in
+    their order."""
     names = [(host, module.rpartition(".")[2]) for host, module, *_rest in there.calls]
     return [each for each in names if each in (("kvm2", "_domain_order"), ("kvm1", "_domain_restart"))]
 
@@ -92,7 +93,7 @@ def test_it_stays_while_its_new_host_does_not_answer(url, there, capsys, silent)
 
 
 def test_it_stays_where_its_new_host_does_not_show_it(url, there, capsys):
-    """Somebody has moved it back, or the store is older than that."""
+    """A person has moved it back, or the store is older than the move."""
     moved = there.hosts["kvm2"].domains()[uuid_of("app")]
     moved.destroy()
     moved.undefine()
@@ -116,7 +117,7 @@ def test_one_that_was_moved_on_by_hand_is_where_it_runs(url, there, capsys):
 
 
 def test_one_that_is_shut_off_on_a_third_host_shows_nothing(url, there):
-    """It may be an old definition too, and the one on kvm1 the only good one."""
+    """The definition on kvm2 may be old too, and the one on kvm1 the only good one."""
     there.moved(there.hosts["kvm2"], there.hosts["kvm3"], there.hosts["kvm2"].domains()[uuid_of("app")])
     there.hosts["kvm3"].domains()[uuid_of("app")].destroy()
     discover(url, "kvm2", "kvm3", "kvm1", "kvm1")
@@ -138,7 +139,8 @@ def test_one_that_runs_on_its_old_host_is_not_touched(url, there):
 
 
 def test_its_new_host_dies_before_anybody_has_read_the_old_one(url, there, capsys):
-    """The definition that the first evacuation has left keeps nothing from its restart, and goes when the newest host has shown it."""
+    """The definition that the first evacuation left does not stop a restart, and is removed when
+    the newest host has shown the instance."""
     die(url, there, "kvm2")
     evacuate(url, "kvm2")
     assert there.where()["app"] == [("kvm1", "shutoff"), ("kvm2", "shutoff"), ("kvm3", "running")] and fleets.where(url)["app"] == "kvm3"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Ansible writes the result of a failed task as JSON: it has the sentence and little more."""
+"""Ansible writes the result of a failed task as JSON: the JSON has the sentence and little more."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def fatal_of(output):
 
 
 def test_a_refused_drain(tmp_path, prepared_url):
-    """One host, of libvirt's test driver: its instance can go nowhere."""
+    """One host of libvirt's test driver; its instance has no destination."""
     common = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "drover_uris": ["test:///default"]}
     (tmp_path / "hosts.yml").write_text(yaml.safe_dump({"hypervisors": {"hosts": {"kvm1": None}, "vars": common}}), encoding="utf-8")
     words = ("-i", "hosts.yml", "-e", f"drover_store_url={prepared_url}")

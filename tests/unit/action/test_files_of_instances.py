@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What the actions tell a hypervisor of the files of other hosts' instances, and what they refuse themselves."""
+"""The facts about files of other hosts' instances that the actions give a hypervisor, and the
+refusals by the actions."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def fleet_url(prepared_url):
 
 
 def test_storage_a_deletion_is_told_what_other_hosts_need(fleet_url, monkeypatch):
-    """Of the disks that the store has seen, and of those that the hypervisor shows by now."""
+    """They cover the disks that the store has seen, and the disks that the hypervisor shows now."""
     given = []
 
     def hypervisor(hand, module, args):
@@ -47,7 +48,7 @@ def test_storage_a_deletion_is_told_what_other_hosts_need(fleet_url, monkeypatch
         monkeypatch.setattr(way, "_run", hypervisor)
     for name in ("base", "web"):
         run("instance", {"inventory_hostname": "kvm1"}, store_url=fleet_url, state="absent", instances=[name], check=False)
-    # Foretold, and done.
+    # A dry run, and the real run.
     assert given == [["/srv/base"], ["/srv/base", "/srv/clone"], [], ["/srv/clone"]]
 
 
@@ -80,5 +81,5 @@ def test_both_ways_of_a_resize_know_of_the_storage_of_both_hosts(fleet_url, monk
     monkeypatch.setattr(remote_module.Hand, "_run", hypervisor)
     given = {"instance": "base", "state": "begun", "flavor": "big", "host": "kvm2"}
     resize = run("_resize", {"inventory_hostname": "kvm1"}, store_url=fleet_url, **given)["resize"]
-    # What other hosts need is looked up when it moves.
+    # The order of the move looks up the files that other hosts need.
     assert all("used_elsewhere" not in resize[way] and resize[way]["devices_there"] == {} for way in ("order", "back"))

@@ -23,7 +23,8 @@ PREFIX = known_variables.PREFIX
 
 
 def refused(folder, name, *words, inventory="hypervisors: {hosts: {kvm1: {}, kvm2: {}}}\n"):
-    """Run a playbook that must end at its first task, with nothing done, and return its words in one line."""
+    """Run a playbook that must end at its first task without any change; return its output in one
+    line."""
     (folder / "hosts.yml").write_text(inventory, encoding="utf-8")
     status, output = ansible(folder, "playbook", "-i", "hosts.yml", name, *words)
     assert status != 0 and "changed=0" in output, output
@@ -83,7 +84,7 @@ def test_walk_f03_what_it_says_of_others(name, words, wanted):
 
 
 def test_walk_f15_a_variable_without_the_prefix_is_named():
-    """``instance_delete -e force=true`` was taken in silence, and the power was not cut."""
+    """``instance_delete -e force=true`` was accepted without a message, and the power was not cut."""
     (said,) = foreign_variables.without_prefix("instance_delete", ["force", "mine", "drover_instance"])
     assert "does not read the variable force" in said and "If you mean drover_instance_force, give that." in said
 
@@ -95,7 +96,7 @@ def test_walk_f03_from_a_file_several_at_once(tmp_path):
 
 
 def test_walk_f03_from_a_play_that_imports_the_playbook(tmp_path):
-    """It is the same trap: the whole fleet instead of one host."""
+    """The mistake is the same: the whole fleet instead of one host."""
     imported = [{"import_playbook": "drover.compute.rolling_maintenance", "vars": {"drover_host": "kvm1"}}]
     (tmp_path / "own.yml").write_text(yaml.safe_dump(imported), encoding="utf-8")
     assert "takes no drover_host (kvm1)" in refused(tmp_path, "own.yml")
@@ -109,7 +110,7 @@ def test_walk_f03_from_the_inventory(tmp_path):
 
 
 def test_walk_f03_a_file_and_a_list_of_definitions(tmp_path):
-    """The list was ignored in silence."""
+    """The list was ignored without a message."""
     (tmp_path / "hosts.yml").write_text("all: {vars: {drover_definitions: fleet.yml}}\n", encoding="utf-8")
     (tmp_path / "fleet.yml").write_text("instances: [{name: web, memory_mb: 64}]\n", encoding="utf-8")
     typed = '{"drover_instance_definitions": [{"name": "db", "memory_mb": 64}]}'
@@ -179,10 +180,10 @@ def test_what_a_host_is_may_be_said_to_whatever_reads_hosts(name):
 
 
 def test_walk_f15_an_option_that_is_missing_has_its_variable():
-    """It named the options of a module, where a person types variables."""
+    """The message named the options of a module, although a person types variables."""
     said = failure("instance_disk", {"drover_instance": "web"}, name="web", store_url="sqlite:///nowhere.db")
     assert "Set drover_disk_path (option path)." in said
     said = failure("instance_cdrom", {"drover_instance": "web"}, name="web", store_url="sqlite:///nowhere.db")
     assert "Set drover_disk_path (option path) or drover_disk (option target)." in said
-    # Somebody who uses the module alone types options.
+    # A user of the module alone types options.
     assert "drover_" not in failure("instance_disk", name="web", store_url="sqlite:///nowhere.db")

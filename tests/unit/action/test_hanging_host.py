@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A host whose libvirt takes connections and answers nothing is recorded as one that cannot be reached."""
+"""A host with a libvirt that accepts connections and does not answer is recorded as unreachable."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ansible_collections.drover.compute.tests.unit.store.fleets import host
 
 @pytest.fixture
 def hanging(tmp_path):
-    """The URI of a libvirt that answers nothing."""
+    """Return the URI of a libvirt that does not answer."""
     path = tmp_path / "libvirt-sock"
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(path))
@@ -48,7 +48,8 @@ def test_safety_09_no_answer_in_time_is_no_answer(prepared_url, tmp_path, hangin
 
 
 def test_a_name_that_is_no_host_is_not_recorded_as_one_that_is_down(prepared_url, tmp_path):
-    """It is in no inventory. Such a host could never be read, and nothing new would be placed for ever."""
+    """The host is in no inventory. It could never be read, and would block every new placement for
+    ever."""
     read = {"uris": ["qemu:///system?socket=/nowhere/libvirt-sock"], "host": "kmv1", "store_url": prepared_url}
     code, said = play(tmp_path, [{"drover.compute.compute_node": read}], vars={"ansible_python_interpreter": sys.executable})
     assert code != 0 and "/nowhere/libvirt-sock" in said

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts that leave the fleet, get another name or another machine: nothing counts twice, and nothing is forgotten that is still there."""
+"""Hosts that leave the fleet, or get another name or another machine: nothing counts twice, and
+nothing that still exists is forgotten."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def discover(url, *names, **args):
 
 @pytest.fixture
 def fleet(fleet_url, there):
-    """web and db run on kvm1. new1 and spare are names and machines that the store does not have."""
+    """Fill a store: web and db run on kvm1. new1 and spare are names and machines that the store
+    does not have."""
     for name in ("new1", "spare"):
         there.hosts[name] = hypervisors.Host(there, name, 8, 8192)
     discover(fleet_url, *HOSTS)
@@ -47,7 +49,7 @@ def hosts(url):
 
 
 def room(url):
-    """The vCPUs of the fleet, as each of those who count has them."""
+    """Return the vCPUs of the fleet, from each place that counts them."""
     listed = sum(each["vcpus_capacity"] for each in hosts(url).values())
     text = run("metrics", store_url=url)["metrics"]
     metrics = sum(
@@ -112,7 +114,7 @@ def test_b6_two_names_for_one_machine_in_one_discovery(prepared_url):
         assert not connection.execute(sa.select(tables.compute_nodes)).all()
 
 
-# F8: a host or a node that is not reported any more counts nowhere.
+# F8: a host or a node that is no longer reported does not count.
 
 
 def test_f08_a_host_that_is_not_reported_any_more_counts_nowhere_and_is_said(fleet):
@@ -133,7 +135,8 @@ def wanted(name, **place):
 
 
 def test_f08_a_host_that_is_not_reported_any_more_takes_nothing(fleet):
-    """Neither Placement nor a claim knows room there; a host whose node has another name now counts by that one alone."""
+    """Placement and claims know no room there; a host with a renamed node counts by the new name
+    only."""
     discover(fleet, "kvm1")
 
     def candidates():
@@ -146,14 +149,15 @@ def test_f08_a_host_that_is_not_reported_any_more_takes_nothing(fleet):
     run("compute_node", GROUPS, host="kvm1", nodes=[], store_url=fleet)
     assert len(before) == 3 and len(candidates()) == 2 and candidates() < before
     assert "no longer reported by its host" in refused("allocation", store_url=fleet, selections=[wanted("new", host="kvm1", node="kvm1")])
-    # It is there again, under another hostname.
+    # The node is back, with another hostname.
     fleets.discover(fleet, host("kvm1", hypervisor_hostname="kvm1.new"))
     claimed = run("allocation", store_url=fleet, selections=[wanted("new", host="kvm1")])["claims"][0]
     assert (claimed["host"], claimed["node"]) == ("kvm1", "kvm1.new")
 
 
 def test_f08_the_report_has_a_host_that_has_left_as_that_alone(fleet):
-    """However it left: here it was disabled before. What was in use there, and when it was seen, is of no machine of today."""
+    """The way of leaving does not matter: here the host was disabled before. Its old use and its
+    last report belong to no present machine."""
     discover(fleet, "kvm1")
     run("host", store_url=fleet, host="kvm1", state="disabled", reason="old")
     run("compute_node", GROUPS, host="kvm1", nodes=[], store_url=fleet)
@@ -196,7 +200,8 @@ def test_walk_f10_what_is_there_holds_it(fleet):
 
 
 def test_walk_f10_what_was_lost_with_a_dead_machine_is_released(fleet):
-    """Nobody can undefine it there. Before its host is seen to be off, and while another one shows it, it is not lost."""
+    """No host can undefine it. The instance is not lost before its host is seen to be off, or while
+    another host shows it."""
     given = {"store_url": fleet, "state": "released", "instances": [uuid_of("db"), uuid_of("web")]}
     assert "kvm1 is dead: drover.compute.evacuate" in refused("allocation", **given)
     event = run("_power_event", store_url=fleet, host="kvm1", action="fence", driver="ipmi")["event"]["uuid"]
@@ -296,7 +301,7 @@ def test_b2_another_host_of_the_store_takes_no_second_place(fleet, there):
 
 
 def test_walk_f06_a_forecast_counts_disks_that_only_the_lost_host_has(fleet, tmp_path):
-    """web and db have a file each that no other host is known to see."""
+    """Give web and db one file each that no other host is known to see."""
     sentence = "an evacuation leaves these instances: 2 on kvm1"
     assert sentence in " ".join(run("capacity_info", store_url=fleet, requests=[{"vcpus": 1, "memory_mb": 1, "disk_gb": 0}])["lines"])
     assert sentence in json.dumps(run("report", store_url=fleet, path=str(tmp_path / "fleet.html")))
@@ -308,7 +313,7 @@ def test_walk_f06_a_forecast_counts_disks_that_only_the_lost_host_has(fleet, tmp
     assert "evacuation" not in made["text"]
 
 
-# A wish that nothing reads.
+# A request that nothing reads.
 
 
 def test_b7_the_host_of_a_new_definition_is_no_wish_and_that_is_said(fleet):
@@ -330,7 +335,7 @@ def test_b7_after_a_restore_nothing_is_said_to_be_gone():
 
 
 def test_walk_f09_a_host_that_left_the_inventory_is_said_to_have(fleet, there):
-    """Its name is in no DNS either; the way out belongs to the reason."""
+    """DNS does not have its name either; the reason contains the way out."""
     there.hosts["kvm1"].reached = False
     left = {"groups": {"all": ["kvm2", "kvm3"], "hypervisors": ["kvm2", "kvm3"]}}
     for module, args in (("drain", {"host": "kvm1"}), ("instance", {"name": "web", "state": "rebooted"})):
@@ -341,7 +346,7 @@ def test_walk_f09_a_host_that_left_the_inventory_is_said_to_have(fleet, there):
 
 
 def test_c2_one_discovery_finds_what_was_moved_by_hand(fleet, there, tmp_path):
-    """Its new host was read before its old one, which then showed nothing of it."""
+    """The new host was read before the old one, and showed nothing of the instance then."""
     there.hosts["kvm2"].define("web", uuid_of("web"))
     there.hosts["kvm1"].domains()[uuid_of("web")].destroy()
     there.hosts["kvm1"].domains()[uuid_of("web")].undefine()

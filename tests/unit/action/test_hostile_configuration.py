@@ -1,9 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Settings of ansible.cfg that change what plays do: nothing of them changes what the playbooks of the collection do.
+"""Settings of ansible.cfg that change plays: none of them changes the effect of the collection's
+playbooks.
 
-place and drain with real hypervisors and the same settings: tests/lab/test_hostile_configuration.py.
+place and drain with real hypervisors and the same settings:
+tests/lab/test_hostile_configuration.py.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from ansible_collections.drover.compute.plugins.filter import _without_tags
 from ansible_collections.drover.compute.tests.unit.action.test_rolling_role import HOSTS, of_three_hosts
 
 PLAYBOOKS = sorted(_without_tags.PLAYBOOKS.glob("*.yml"))
-#: A keyword of each play, for each setting that would change what it does.
+#: The keyword of each play, for each setting that would change the play.
 KEYWORDS = {"strategy": "linear", "gather_facts": False, "any_errors_fatal": False, "timeout": 0, "debugger": "never"}
 #: More lines of [defaults] in ansible.cfg.
 HOSTILE = """\
@@ -36,7 +38,7 @@ stdout_callback = minimal
 callbacks_enabled = ansible.posix.profile_tasks
 """
 
-# Newer Ansible always has native types, and warns of the setting.
+# A newer Ansible always has native types, and warns about the setting.
 if tuple(map(int, ansible.__version__.split(".")[:2])) < (2, 19):
     HOSTILE += "jinja2_native = true\n"
 
@@ -62,9 +64,9 @@ def test_f17_rolling_under_a_hostile_configuration(fleet):
         drover_rolling_batch_size=2,
     )
     assert code == 2 and "Traceback" not in said and "HostVarsVars" not in said, said
-    # A failure of one host of the batch is none of the other; the next batch is not begun.
+    # A failure of one host of the batch does not affect the other; the next batch is not begun.
     assert fleet.stages() == {"kvm1": ("back", None), "kvm2": ("after_drain", "Refuse: the mirror is down"), "kvm3": ("waiting", None)}
-    # The hosts of a batch keep together.
+    # The hosts of a batch stay in step.
     begun = fleet.hooked()
     assert sorted(begun[:2]) == ["before_drain kvm1", "before_drain kvm2"] and sorted(begun[2:]) == ["after_drain kvm1", "after_drain kvm2"]
     code, said = fleet.roll(drover_rolling_hooks={"after_drain": fleet.hook("after_drain")})

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The roles evacuate and power with variables that make no sense: one sentence, nothing changed, nothing left behind."""
+"""The roles evacuate and power with senseless variables: one sentence, nothing changed, nothing
+left behind."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from ansible_collections.drover.compute.tests.unit.action.running import play
 pytestmark = pytest.mark.long
 
 NO_NAME = "which is no name of a host; nothing was changed"
-#: role, variables -> what the refusal says.
+#: role, variables -> words of the refusal.
 CASES = {
     **{
         f"{role} of {json.dumps(name)}": (role, {"drover_host": name}, words)
@@ -32,7 +33,7 @@ CASES = {
             (["kvm1", "kvm2"], NO_NAME),
             ({"kvm1": 1}, NO_NAME),
         )
-        # The other two have that from one file.
+        # The other two take these defaults from one file.
         if role == "evacuate" or name in ("kvm 1", None)
     },
     "no host": ("evacuate", {}, "missing required arguments: drover_host"),
@@ -84,7 +85,7 @@ INVENTORY = {
 
 @pytest.fixture(scope="module", name="refusals")
 def of_one_run(tmp_path_factory):
-    """{case: what the role failed with}; one run of ansible-playbook for all."""
+    """Return {case: message of the role's failure}; one run of ansible-playbook for all."""
     folder = tmp_path_factory.mktemp("hostile")
     url = f"sqlite:///{folder}/store.db"
     with Store.open(url).write() as connection:
@@ -115,6 +116,6 @@ def of_one_run(tmp_path_factory):
 @pytest.mark.parametrize("case", CASES)
 def test_it_is_refused_in_a_sentence(refusals, case):
     text = " ".join(refusals[case].split())
-    # Before ansible-core 2.19 Ansible itself refuses nothing for a text.
+    # Before ansible-core 2.19 Ansible itself accepts any text.
     assert CASES[case][2] in text or case.endswith("of null") and "argument 'drover_host' must be" in text
     assert "Traceback" not in text and "has no attribute" not in text and "object of type" not in text

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The image of an instance is recorded by its claim, and the filters ask it again when a move is planned (N2.1, N2.3, N2.4)."""
+"""The claim records the image of an instance, and the filters read it again when a move is planned
+(N2.1, N2.3, N2.4)."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def place(url, name, image, at, policy):
 
 
 def drained(url, at, policy):
-    """Return the hosts to which a drain would move the instances, and the names of those that stay."""
+    """Return the destinations of a drain, and the names of the instances that stay."""
     plan = run("plan_drain_info", host=at, policy=policy, store_url=url)["plan"]
     return {move["name"]: move["host"] for move in plan["moves"]}, [each["name"] for each in plan["unmovable"]]
 
@@ -46,7 +47,7 @@ def test_isolated_image_and_isolated_hosts(url, image):
     place(url, "plain", "debian", "kvm2", policy)
     assert drained(url, "kvm1", policy) == ({"hidden": "kvm3"}, [])
     assert drained(url, "kvm2", policy) == ({"plain": "kvm4"}, [])
-    # Where no host of its kind is left, it stays.
+    # Without another host of its kind, it stays.
     for name in ("kvm3", "kvm4"):
         run("host", host=name, state="disabled", store_url=url)
     assert drained(url, "kvm1", policy) == ({}, ["hidden"])

@@ -33,7 +33,8 @@ def quick(monkeypatch):
 
 @pytest.fixture
 def url(fleet_url, there, tmp_path):
-    """The store, as discoveries have read the hosts, whose disks are on storage that they share; web runs on kvm1, and so does db on kvm2."""
+    """Fill the store by discoveries of the hosts. Their disks are on storage that they share; web
+    runs on kvm1, and db on kvm2."""
     db = there.hosts["kvm1"].domains()[uuid_of("db")]
     there.moved(there.hosts["kvm1"], there.hosts["kvm2"], db)
     there.variables["drover_instances_path"] = str(tmp_path)
@@ -131,18 +132,19 @@ def test_a_disk_of_an_instance_of_another_host_is_refused(url, there, tmp_path):
     disk(url, name="db", path=path)
     link = str(tmp_path / "link.qcow2")
     os.symlink(path, link)
-    # The store knows it by its path; the host itself by all its names.
+    # The store knows the disk by its path; the host knows it by all its names.
     for each, user, verb_end in ((path, "is a file that db on kvm2", ""), (link, "the domain db", " it")):
         assert f"{user} uses{verb_end}" in refused(url, path=each)
         assert f"{user} writes to{verb_end}" in refused(url, path=each, readonly=True)
-    # kvm1 does not see the domain of kvm2, but that its image is backed by what it writes to.
+    # kvm1 does not see the domain of kvm2, but it sees that its image is backed by the file of that
+    # domain.
     subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-b", path, "-F", "qcow2", overlay], check=True)
     assert f"the image {path} is a file that db on kvm2 writes to" in refused(url, path=overlay)
     assert targets(there)[1] == 1
 
 
 def test_a_file_that_an_instance_of_another_host_uses_otherwise_is_refused(url, there, tmp_path):
-    """Discovery knows it, and a later look at that instance does not forget it."""
+    """A discovery knows it, and a later look at that instance keeps it."""
     for name in ("vars", "kernel", "log"):
         subprocess.run(["qemu-img", "create", "-q", "-f", "raw", str(tmp_path / name), "1M"], check=True)
     (tmp_path / "given").mkdir()
@@ -163,7 +165,7 @@ def test_a_file_that_an_instance_of_another_host_uses_otherwise_is_refused(url, 
 
 
 def test_of_two_runs_at_once_one_gets_the_disk(url, there, tmp_path):
-    """The other one asks when the first has its order and the hypervisor has not."""
+    """The second request comes when the first has its order and the hypervisor has not."""
     path, said = image(tmp_path / "data.qcow2"), []
 
     def other(host, module, arguments):
@@ -172,7 +174,7 @@ def test_of_two_runs_at_once_one_gets_the_disk(url, there, tmp_path):
             with pytest.raises(AnsibleActionFail) as caught:
                 disk(url, name="db", path=path)
             said.append(str(caught.value))
-            # Neither does a discovery forget what is claimed.
+            # A discovery keeps the claim too.
             discover(url)
             assert gib(url) == (3, 3) and path in files(url)
 

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Labels set by a task, and instances and hosts chosen by them, on hypervisors in this process and by the playbooks."""
+"""Labels that a task sets, and instances and hosts selected by them, on hypervisors in this process
+and by the playbooks."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ def test_labels_are_changed_on_the_host_and_in_the_store(fleet_url, there):
     assert at(there, "kvm1")["metadata"] == {"labels": "project=web,tier=db"}
     assert shown(fleet_url) == {name: {"project": "web", "tier": "db"} for name in ("web", "db")}
     assert run("instance_labels", **given)["changed"] is False
-    # A dead host's instances are started from what the store has of them.
+    # A dead host's instances are started from the store's data about them.
     with Store.open(fleet_url).read() as connection:
         row = connection.execute(sa.select(tables.domains).where(tables.domains.c.uuid == uuid_of("web"))).one()
     assert "project=web,tier=db" in row.xml and row.facts["metadata"] == {"labels": "project=web,tier=db"}
@@ -64,7 +65,8 @@ def test_labels_are_changed_on_the_host_and_in_the_store(fleet_url, there):
 
 
 def test_the_host_counts_not_the_store(fleet_url, there):
-    """Somebody has labelled the domain since the last discovery: that label stays, and the store learns of it."""
+    """A person has labelled the domain since the last discovery: that label stays, and the store
+    records it."""
     guest = there.hosts["kvm1"].domains()[uuid_of("web")]
     flags = libvirt.VIR_DOMAIN_AFFECT_LIVE | libvirt.VIR_DOMAIN_AFFECT_CONFIG
     element = "<instance><labels>by=hand</labels></instance>"
@@ -172,7 +174,7 @@ def test_a_selector_is_no_further_name(labelled):
 
 
 def test_law_nothing_is_removed_by_a_selector(labelled, there):
-    """It names the instances, and a person names those that go."""
+    """The refusal names the instances of the selector, and a person must name the ones to remove."""
     before = fleets.snapshot(labelled)
     told = run("instance", store_url=labelled, selector="tier=db", state="absent", check=True, force=True, timeout=0)
     assert [(each["name"], bool(each["removed_disks"])) for each in told["instances"]] == [("db", True)]
@@ -193,7 +195,7 @@ def test_those_of_one_name_or_an_odd_name_are_told_by_their_uuids(prepared_url):
 
 
 def test_a_domain_that_was_renamed_is_not_touched(labelled, there):
-    """It is not the instance that was shown."""
+    """The name belongs to another instance than the one that was shown."""
     with Store.open(labelled).write() as connection:
         connection.execute(sa.update(tables.instances).where(tables.instances.c.name == "db").values(name="other"))
     assert "is named 'db'" in refused("instance", labelled, selector="tier=db", state="stopped") and states(labelled)["other"] == "running"
@@ -222,7 +224,7 @@ def test_hosts_have_labels(prepared_url):
 
 @pytest.fixture
 def stored(tmp_path):
-    """A store for playbooks: what differs between databases is tested above."""
+    """Return a store for playbooks: other tests above cover the differences between databases."""
     url = f"sqlite:///{tmp_path / 'store.db'}"
     web, db = ({"labels": f"project=shop,tier={tier}"} for tier in ("front", "db"))
     fleets.discover(

@@ -23,7 +23,7 @@ from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
 @pytest.fixture
 def url(fleet_url, there, monkeypatch):
-    """The store, as discoveries have read the hosts; web and db are off."""
+    """Fill the store by discoveries of the hosts; web and db are off."""
     monkeypatch.setattr(instance_snapshots, "GRACE", 0)
     for domain in there.hosts["kvm1"].domains().values():
         domain.destroy()

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The actions instance and resize on a real store and hypervisors in this process: what is recorded, and when."""
+"""The actions instance and resize on a real store and hypervisors in this process: their records,
+and the time of each."""
 
 from __future__ import annotations
 
@@ -25,25 +26,25 @@ BIG = {"VCPU": 2, "MEMORY_MB": 128, "DISK_GB": 2}
 
 
 def at(there, host, name="web"):
-    """The domain on a host, as hypervisor_info shows it; None where it is not there."""
+    """Return the domain on a host, as hypervisor_info shows it; None if the host does not have it."""
     domains = there.hand(host).read("hypervisor_info", {})["hypervisor"]["domains"]
     return next((each for each in domains if each["name"] == name), None)
 
 
 def move(there, name, source, destination):
-    """Somebody moves it cold, by hand."""
+    """Move an instance cold, as a person would by hand."""
     found = there.hosts[source].domains()[uuid_of(name)]
     there.moved(there.hosts[source], there.hosts[destination], found)
 
 
 def refuses(monkeypatch):
-    """Guests do not heed the power button."""
+    """Let guests ignore the power button."""
     monkeypatch.setattr(libvirt.virDomain, "shutdown", lambda domain: 0)
     monkeypatch.setattr(_power, "PRESS_AGAIN", 0.1)
 
 
 def acts(there):
-    """The calls that were to change something: (host, module, state)."""
+    """Return the calls that may change something: (host, module, state)."""
     return [(host, module.rpartition(".")[2], args.get("state")) for host, module, args, check in there.calls if not check]
 
 
@@ -107,7 +108,7 @@ def test_one_that_did_not_go_down_is_whole_and_as_it_was(fleet_url, there, monke
 
 
 def killed(there, monkeypatch, when):
-    """The run ends before the module does its work, or when its result is on its way."""
+    """End the run before the module does its work, or while its result is on its way."""
 
     def hook(host, module, rest):
         if not there.calls[-1][3]:
@@ -204,7 +205,7 @@ def test_a_guest_that_does_not_shut_down_keeps_its_size_and_its_room(fleet_url, 
 
 
 def test_a_paused_guest_is_not_resized(fleet_url, there):
-    """It would come back running."""
+    """Otherwise the instance would come back running."""
     there.hosts["kvm1"].domains()[uuid_of("web")].suspend()
     before = fleets.snapshot(fleet_url)
     with pytest.raises(AnsibleActionFail, match="web on kvm1 is paused.*resume it, or shut it off, first"):
@@ -275,7 +276,7 @@ def test_nothing_to_do_for_the_size_that_it_has(fleet_url, there):
 
 
 def with_policy(url, **policy):
-    """The same fleet, in which web has this policy; kvm1 has no room for a second size of it."""
+    """Record the same fleet with this policy of web; kvm1 has no room for a second size of it."""
     web = domain("web", disk_gb=1, metadata={key: str(value) for key, value in policy.items()})
     fleets.discover(url, host("kvm1", web, domain("db", disk_gb=1), vcpus=3))
 
@@ -357,7 +358,7 @@ def test_what_is_done_by_hand_is_nothing_for_undrain(fleet_url, there, done):
 
 
 def test_c2_a_size_that_somebody_has_changed_by_hand_is_not_taken_back(fleet_url, there):
-    """The store still has 1 vCPU: what is not given would not stay as it is."""
+    """The store still has 1 vCPU: a size without a new value would change."""
     domain = there.hosts["kvm1"].domains()[uuid_of("web")]
     domain.destroy()
     for flags in (libvirt.VIR_DOMAIN_AFFECT_CONFIG | libvirt.VIR_DOMAIN_VCPU_MAXIMUM, libvirt.VIR_DOMAIN_AFFECT_CONFIG):
@@ -371,7 +372,8 @@ def test_c2_a_size_that_somebody_has_changed_by_hand_is_not_taken_back(fleet_url
 
 
 def test_b4_a_resize_goes_on_with_one_that_somebody_has_started_at_its_destination(fleet_url, there):
-    """It came there with its old size, and the run was killed: what it needs to be off for, the run does."""
+    """It was moved there with its old size, and the run was killed. The run stops it for the
+    changes that need it to be off."""
     step(fleet_url, "begun", flavor="big", host="kvm2")
     step(fleet_url, "left")
     move(there, "web", "kvm1", "kvm2")

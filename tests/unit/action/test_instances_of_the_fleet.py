@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The actions on instances wherever they are: resize, migrate, start and stop, and undrain, on hypervisors in this process."""
+"""The actions on instances of any host: resize, migrate, start and stop, and undrain, on
+hypervisors in this process."""
 
 from __future__ import annotations
 
@@ -90,7 +91,7 @@ def test_a_revert_that_was_killed_after_its_start_is_ended(fleet_url, there):
     resize(fleet_url, "web", flavor="big", host="kvm2")
     step(fleet_url, "leaving_again", "kvm2")
     move(there, "web", "kvm2", "kvm1")
-    # It got its old size before it was started.
+    # It got its old size before its start.
     there.hand("kvm1").act("domain", {"uuid": uuid_of("web"), "state": "present", "vcpus": 1, "memory_mb": 64, "flavor": ""})
     there.hosts["kvm1"].domains()[uuid_of("web")].create()
     assert resize(fleet_url, "web", ending="revert")["resizes"][0]["status"] == "reverted"
@@ -124,7 +125,7 @@ def test_instances_of_several_hosts_are_stopped_in_one_task(fleet_url, there):
     move(there, "db", "kvm1", "kvm2")
     fleets.discover(fleet_url, host("kvm1", domain("web", disk_gb=1)), host("kvm2", domain("db", disk_gb=1, state="shutoff")))
     there.hosts["kvm2"].reached = False
-    # A dry run has begun nothing of which anything could have become.
+    # A dry run has begun nothing, so there is no result to look for.
     said = refused("instance", fleet_url, "web", "db", state="stopped", check=True)
     assert said.endswith("Its instances were not checked, and nothing was changed.") and "What became of" not in said
     assert states(fleet_url)["web"] == "running"

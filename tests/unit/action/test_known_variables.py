@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The list of known variables, against everything that names one; and what is said about the others."""
+"""The list of known variables, compared with all files that name one; and the messages about
+unknown ones."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from ansible_collections.drover.compute.tests.unit.action.running import failure
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PACKAGE = "ansible_collections.drover.compute.plugins"
-# Neither part of a path, a URL or a longer word, nor a function or the beginning of a name.
+# The match is no part of a path, a URL or a longer word, and no function or beginning of a name.
 NAME = re.compile(r"(?<![\w./-])drover_[a-z][a-z0-9_]*[a-z0-9](?![\w(])")
 # Groups of a play, roles of a database, a key of a file: no variables.
 OTHERS = {
@@ -32,22 +33,22 @@ OTHERS = {
     "drover_awx",
     "drover_notice",
     "drover_libvirt_restart",
-    # Of rulebooks.
+    # Variables of rulebooks.
     "drover_eda_uri",
 }
 
 
 def named():
-    """Every such name in the code, the playbooks and the pages."""
+    """Return every such name in the code, the playbooks and the pages."""
     folders = ("plugins", "roles", "playbooks", "extensions", "docs", "inventory")
     files = [path for folder in folders for path in (ROOT / folder).rglob("*") if path.suffix in (".py", ".yml", ".j2", ".md")]
     found = {name for path in (*files, ROOT / "README.md") for name in NAME.findall(path.read_text(encoding="utf-8"))} - OTHERS
-    # Metrics have the prefix too; test_metrics.py sees that their page has all of them.
+    # Metrics have the prefix too; test_metrics.py checks that their page has all of them.
     return found - set(NAME.findall((ROOT / "docs" / "metrics.md").read_text(encoding="utf-8").partition("## The figures")[2]))
 
 
 def of_options():
-    """The variables that plugins and roles take options from."""
+    """Return the variables that plugins and roles take options from."""
     found = set()
     for kind in ("action", "lookup"):
         for path in (ROOT / "plugins" / kind).glob("*.py"):
@@ -82,7 +83,7 @@ def test_an_unknown_variable_is_named_with_the_nearest(prepared_url, warned):
     assert warned[1].startswith("drover.compute has no variable drover_xyzzy, so that it changes nothing.")
 
 
-# What variables were called before their names said what they belong to.
+# The former names of variables, before the names had their topic.
 FORMER = {
     "all_hosts": "rolling_all_hosts", "apply": "plan_only", "bandwidth_mib": "migration", "batch_size": "rolling_batch_size",
     "blocked": "rolling_blocked", "bring_back": "rolling_bring_back", "cold": "migrate_cold", "cooldown": "rebalance_cooldown",
@@ -97,7 +98,7 @@ FORMER = {
 def test_a_former_name_leads_to_the_new_one(former, now):
     (said,) = known_variables.unknown([f"drover_{former}"])
     assert f"drover_{now}" in re.search(r"\(did you mean (.+?)\?\)", said).group(1).split(" or ")
-    # Where there is one variable of that kind, no other name is offered.
+    # If there is only one variable of that kind, the message offers no other name.
     if former not in ("force", "timeout"):
         assert said.startswith(f"drover.compute has no variable drover_{former} (did you mean drover_{now}?), so")
 
@@ -125,7 +126,8 @@ def test_known_variables_are_not_named(prepared_url, warned):
 
 
 def yes_or_no():
-    """What the roles declare as true or false, what playbooks and roles read as that, and such options of plugins."""
+    """Return the boolean options of roles, the variables that playbooks and roles read as booleans,
+    and the boolean options of plugins."""
     found = set()
     for path in ROOT.glob("roles/*/meta/argument_specs.yml"):
         for entry in yaml.safe_load(path.read_text(encoding="utf-8"))["argument_specs"].values():
@@ -149,7 +151,7 @@ def test_all_variables_that_are_true_or_false_are_known_as_that():
 @pytest.mark.parametrize("value", ["maybe", "ture", "", None, 2, [], ["true"], {"a": 1}])
 @pytest.mark.parametrize("name", ["drover_plan_only", "drover_audit_heal"])
 def test_what_is_neither_true_nor_false_stops_a_task(prepared_url, name, value):
-    """Ansible's filter bool takes it for false: ``drover_plan_only=ture`` began a real drain."""
+    """Ansible's filter bool reads it as false: ``drover_plan_only=ture`` began a real drain."""
     said = failure("host_info", {name: value}, store_url=prepared_url)
     assert said == (
         f"Nothing was done. {name} is {value!r}, which is neither true nor false. Write true, yes, on or 1, or false, no, off or 0."
@@ -162,11 +164,11 @@ def test_what_is_true_or_false_is_taken(prepared_url, value):
 
 
 def test_a_run_says_it_once(tmp_path, prepared_url):
-    """However many tasks and hosts have the variable."""
+    """The message comes once for any number of tasks and hosts."""
     tasks = [{"drover.compute.host_info": {"store_url": prepared_url}, "delegate_to": "localhost"}] * 2
     status, output = play(tmp_path, tasks, hosts="all", options=("-i", "kvm1,kvm2,"), vars={"drover_uri": "x"})
     assert status == 0, output
-    # Of more hosts and tasks than one.
+    # The variable belongs to more than one host and task.
     assert output.count("ok: [kvm") == 4, output
     assert " ".join(output.split()).count("(did you mean drover_uris?)") == 1, output
 

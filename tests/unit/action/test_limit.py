@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``--limit`` with each playbook: it does what is meant, or fails with a sentence; no green run that did nothing."""
+"""``--limit`` with each playbook: it has its effect, or fails with a sentence; no successful run
+that did nothing."""
 
 from __future__ import annotations
 
@@ -16,9 +17,9 @@ from ansible_collections.drover.compute.plugins.filter._some_host import some_ho
 from ansible_collections.drover.compute.tests.unit.action.running import ansible
 
 PLAYBOOKS = sorted((pathlib.Path(__file__).resolve().parents[3] / "playbooks").glob("*.yml"))
-#: Those that read or stop the hosts that the limit names.
+#: Playbooks that read or stop the hosts of the limit.
 OF_HOSTS = {"check", "discover", "image_cache_clean", "migration_abort"}
-#: Those that need all hypervisors.
+#: Playbooks that need all hypervisors.
 OF_ALL_HOSTS = {"migration_trust"}
 GROUPS = {"all": ["kvm1", "kvm2"], "hypervisors": ["kvm1", "kvm2"]}
 WITH_LOCALHOST = {"all": ["kvm1", "localhost"], "controllers": ["localhost"], "hypervisors": ["kvm1"]}
@@ -40,7 +41,7 @@ def test_a_limit_without_localhost_is_refused(path, tmp_path):
             and "without --limit" in said
         )
     else:
-        # The one that takes a limit (AWX, row 6).
+        # The playbook that takes a limit (AWX, row 6).
         advice = "Add it: --limit localhost,kvm1." if path.stem == "rolling_maintenance" else "Run it without --limit"
         assert f"Nothing was done: --limit kvm1 leaves out localhost, where this playbook works. {advice}" in said
 
@@ -89,7 +90,7 @@ def test_which_limits_have_localhost(limit, groups, works):
     ],
 )
 def test_f17_a_limit_that_leaves_out_a_later_play_is_refused_before_anything_is_done(limit, later, works):
-    """place claimed the room, and built nothing."""
+    """place claimed the room and built nothing."""
     if works:
         assert on_localhost(limit, GROUPS, later=later) == "localhost"
     else:
@@ -132,7 +133,8 @@ def test_a_play_that_must_have_hosts(pattern, limit, sentence):
     ],
 )
 def test_walk_f18_a_run_without_hosts_is_no_success(tmp_path, words, sentence):
-    """``migration_abort -e drover_host=kmv1`` ended with success, and the moves of kvm1 went on. The group of migration_trust is walk F18."""
+    """``migration_abort -e drover_host=kmv1`` ended with success, and the moves of kvm1 continued.
+    The group of migration_trust is walk F18."""
     (tmp_path / "hosts.yml").write_text("hypervisors: {hosts: {kvm1: {}, kvm2: {}}}\nothers: {hosts: {db1: {}}}\n", encoding="utf-8")
     name, *options = words
     status, output = ansible(tmp_path, "playbook", "-i", "hosts.yml", f"drover.compute.{name}", *options)

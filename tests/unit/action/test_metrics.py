@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The module metrics, its playbook, the alert rules and the dashboard; where Prometheus is installed, as node_exporter and Prometheus read them."""
+"""The module metrics, its playbook, the alert rules and the dashboard. If Prometheus is installed,
+node_exporter and Prometheus read them."""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ def url(tmp_path):
 
 
 def samples(text):
-    """{(name, labels): value}, as Prometheus would read them."""
+    """Return {(name, labels): value}, as Prometheus would read them."""
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)
@@ -81,14 +82,14 @@ def test_figures_are_those_of_the_store(url, tmp_path):
     assert value(found, "resource_capacity", zone="a", resource_class="MEMORY_MB") == 8192
     assert value(found, "resource_used", zone="a", resource_class="MEMORY_MB") == 7500
     assert value(found, "resource_free", zone="a", resource_class="MEMORY_MB") == 692
-    # What a disabled host has free is for nobody.
+    # No instance can use the free resources of a disabled host.
     assert value(found, "resource_capacity", zone="", resource_class="MEMORY_MB") == 4096
     assert value(found, "resource_free", zone="", resource_class="MEMORY_MB") == 0
     print([key for key in found if key[0] == "drover_instances"])
     assert value(found, "instances", zone="a", state="running") == 2 and value(found, "instances", zone="a", state="shutoff") == 1
     assert value(found, "project_limit", project="shop", resource="cores") == 4
     assert ("drover_project_limit", (("project", "shop"), ("resource", "ram"))) not in found
-    # Neither takes the instances of the other, and the third is disabled.
+    # Neither host can take the instances of the other, and the third is disabled.
     assert value(found, "unbearable_losses", zone="a") == 2
     assert time.time() - value(found, "host_seen_timestamp_seconds", host="kvm1") < 60
 
@@ -185,7 +186,7 @@ def test_promtool_takes_metrics_and_rules(url):
 
 @contextlib.contextmanager
 def server(log, *command):
-    """A program that runs meanwhile; what it says is in a file."""
+    """Run a program during the block; its output is in a file."""
     with open(log, "wb") as file:
         program = subprocess.Popen(command, stdout=file, stderr=file)
     try:
@@ -270,7 +271,7 @@ def test_rules_and_dashboard_name_metrics_that_there_are(url):
 
 
 def test_each_loss_is_judged_as_by_capacity(url):
-    """The host that capacity names is one that cannot be lost."""
+    """The host in capacity's answer is one that the fleet cannot lose."""
     with Store.open(url).read() as connection:
         figures = metrics_data.read(connection, Policy.from_mapping(), time.time())
         (plan,) = capacity.count(connection, [{"vcpus": 1, "memory_mb": 64}], Policy.from_mapping(), True)

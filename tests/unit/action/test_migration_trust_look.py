@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The other hypervisors that a discovery looks at: by the URIs in the store, without the variables of each host."""
+"""A discovery examines the other hypervisors: by the URIs in the store, without the variables of
+each host."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ exit 1
 
 @pytest.fixture
 def asked(tmp_path):
-    """``asked(host, names)`` discovers a host in a fleet of these and returns the words of each call of ssh."""
+    """``asked(host, names)`` discovers a host in a fleet of these and returns the arguments of each
+    call of ssh."""
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "ssh").write_text(SSH.format(asked=tmp_path / "asked"))
     (tmp_path / "bin" / "ssh").chmod(0o755)
@@ -57,7 +59,7 @@ def asked(tmp_path):
 
 
 def test_the_peers_are_those_that_the_store_has(asked):
-    # The libvirt of this host is no QEMU: hosts without a URI in the store are not looked at.
+    # The libvirt of this host is no QEMU: hosts without a URI in the store are not examined.
     assert asked("kvm1", ["kvm1", "kvm2", "kvm3"]) == []
     assert asked("kvm2", ["kvm1", "kvm2", "kvm3"], kvm2={"drover_migration_uri": "qemu+ssh://drover@10.0.0.2:2222/system"}) == []
     assert asked("kvm1", ["kvm1", "kvm2", "kvm3"]) == [
@@ -67,6 +69,6 @@ def test_the_peers_are_those_that_the_store_has(asked):
 
 @pytest.mark.parametrize("wanted", [["kvm1", "kvm2"], ["hypervisors"], "kvm1,kvm2"])
 def test_hypervisors_that_are_a_list(asked, wanted):
-    """The discovery works; with a limit the play has no other host to look at."""
+    """The discovery works; with a limit the play has no other host to examine."""
     words = ("-e", json.dumps({"drover_hypervisors": wanted}))
     assert asked("kvm2", ["kvm1", "kvm2"], *words, kvm2={"drover_migration_uri": "qemu+ssh://drover@10.0.0.2:2222/system"}) == []

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The playbook migration_trust: which lines it removes, and what it says of names and connections."""
+"""The playbook migration_trust: the lines that it removes, and its messages about names and
+connections."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import pytest
 from ansible_collections.drover.compute.plugins.module_utils._migration_trust import mark
 from ansible_collections.drover.compute.tests.unit.action.running import ansible
 
-#: Each host has a home of its own in place of that of root on this machine.
+#: Each host has its own home in place of root's home on this machine.
 HOME = """import collections, os, pwd
 Entry = collections.namedtuple("Entry", "pw_name pw_dir")
 if "HOME_OF_HOST" in os.environ:

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The task file of drover_notify: when it runs, what it gets, and that it stops nothing."""
+"""The task file of drover_notify: the time of its run, its variables, and the proof that it stops
+nothing."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ all:
 
 @pytest.fixture
 def run(tmp_path):
-    """Run a playbook; returns (exit code, what it said, the notices)."""
+    """Return a function that runs a playbook and returns (exit code, its output, the notices)."""
     url = f"sqlite:///{tmp_path / 'store.db'}"
     fleets.discover(url, host("kvm1", domain("web")), host("kvm2"), now=time.time())
     (tmp_path / "hosts.yml").write_text(INVENTORY.replace("PYTHON", sys.executable))
@@ -68,7 +69,7 @@ def test_a_drain_that_fails(run):
 
 
 def test_a_notice_that_fails_hides_nothing(run):
-    """The run fails for its own reason, and ends well where it would have."""
+    """The run fails for its own reason, or succeeds as it would without the task file."""
     code, said, _notices = run("drain", "-e", "drover_host=kvm1", tasks=FAIL)
     assert code != 0 and "No notice was given that the drain began: the mail server is down" in said and "failed=1" in said, said
     code, said, _notices = run("audit", tasks=FAIL)
@@ -104,7 +105,7 @@ def test_a_path_that_is_none_stops_nothing(run, path):
 
 
 def test_a_host_of_the_file_that_cannot_be_reached_stops_nothing(run):
-    """No rescue is run for it."""
+    """The failure starts no rescue."""
     there = "- ansible.builtin.ping:\n  delegate_to: kvm2\n"
     code, said, _notices = run("drain", "-e", "drover_host=kvm1", tasks=there)
     assert code != 0 and "Host kvm1 cannot be reached" in said, said

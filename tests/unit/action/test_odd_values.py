@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Values on which Python, Ansible's check of arguments or a database fails by itself: each is a sentence, and nothing is done."""
+"""Values that Python, Ansible's check of arguments or a database cannot take: each gives a
+sentence, and nothing is done."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""An address that leads to another machine: that machine is never taken for the host, and nothing is done there."""
+"""An address that leads to another machine: that machine never counts as the host, and nothing is
+done there."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ def discover(url, *hosts):
 
 @pytest.fixture
 def swapped(fleet_url, there):
-    """app runs on kvm1; since the last discovery the addresses of kvm1 and kvm2 are exchanged, and both machines have a domain of its uuid."""
+    """Exchange the addresses of kvm1 and kvm2 since the last discovery; app runs on kvm1, and both
+    machines have a domain with its uuid."""
     there.hosts["kvm1"].define("app", uuid_of("app"))
     discover(fleet_url, *HOSTS)
     there.hosts["kvm2"].define("app", uuid_of("app"), state="shutoff")
@@ -75,7 +77,7 @@ def test_a_machine_that_was_exchanged_is_accepted_when_the_old_one_is_taken_out(
 
 
 def test_the_controller_refuses_an_answer_of_another_machine_by_itself(swapped, there, monkeypatch):
-    """The module was not given an expectation, as where a shell drops the environment."""
+    """The module got no expectation, for example because a shell drops the environment."""
     from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.machines import Machines
 
     monkeypatch.setattr(Machines, "environment", lambda self, host: {})
@@ -85,7 +87,8 @@ def test_the_controller_refuses_an_answer_of_another_machine_by_itself(swapped, 
 
 @pytest.mark.parametrize("module, arguments", [("_boot_info", {}), ("hypervisor_info", {})])
 def test_b2_tasks_of_roles_compare_the_machine_too(swapped, there, module, arguments):
-    """Not unreachable: the role power waits for a silent host, and a decision to fence would take that for silence."""
+    """The result is not "unreachable": the role power waits for a silent host, and a decision to
+    fence would count that as silence."""
     variables = {"inventory_hostname": "kvm1", "drover_store_url": swapped, **GROUPS}
     found = run("_on_host", variables, module=module, arguments=arguments)
     assert found["failed"] and found["not_this_host"] and not found.get("unreachable") and "not kvm1" in found["msg"]
@@ -106,7 +109,7 @@ def test_b2_a_module_of_ansible_runs_on_this_host_only(swapped, there):
 
 
 def test_the_machines_of_a_look_are_one_query(swapped):
-    """The brother of one query for each host."""
+    """The same rule for one query on each host."""
     from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border.machines import Machines
 
     opened = []
@@ -129,7 +132,7 @@ def test_the_machines_of_a_look_are_one_query(swapped):
     ],
 )
 def test_b2_a_destination_whose_uri_leads_to_another_machine_gets_nothing(fleet_url, there, module, more):
-    """The source reaches the destination by a name of its own, which the controller does not see."""
+    """The source reaches the destination by another name, which the controller does not see."""
     discover(fleet_url, *HOSTS)
     for name, leads_to in (("kvm2", "kvm3"), ("kvm3", "kvm2")):
         run(
@@ -146,14 +149,14 @@ def test_b2_a_destination_whose_uri_leads_to_another_machine_gets_nothing(fleet_
         text = f"{caught.value} {json.dumps(caught.value.result)}"
     assert "leads to another machine than kvm2: to kvm3" in text and "drover_migration_uri" in text, text
     assert there.where() == before and fleets.where(fleet_url)["web"] == "kvm1"
-    # With the right address it goes on.
+    # With the right address it continues.
     discover(fleet_url, *HOSTS)
     run(module, GROUPS, store_url=fleet_url, **more)
     assert fleets.where(fleet_url)["web"] != "kvm1"
 
 
 def test_b2_a_uri_that_leads_to_another_machine_is_refused(fleet_url, there):
-    """The module runs on kvm1, and libvirt behind drover_uris is that of kvm2."""
+    """The module runs on kvm1, and the libvirt behind drover_uris belongs to kvm2."""
     discover(fleet_url, *HOSTS)
     before = fleets.where(fleet_url)
     uris = {"drover_uris": ["qemu+ssh://root@kvm2/system"]}
@@ -165,7 +168,7 @@ def test_b2_a_uri_that_leads_to_another_machine_is_refused(fleet_url, there):
 
 
 def test_b6_a_uri_to_a_machine_that_has_another_name_counts_once(fleet_url, there, monkeypatch):
-    """The same with a host that the store has never read."""
+    """The rule also covers a host that the store has never read."""
     discover(fleet_url, *HOSTS)
     monkeypatch.setattr(there, "hosts", {**there.hosts, "kvm9": there.hosts["kvm3"]})
     with pytest.raises(AnsibleActionFail, match="kvm9 is the same machine as kvm2"):
@@ -174,7 +177,7 @@ def test_b6_a_uri_to_a_machine_that_has_another_name_counts_once(fleet_url, ther
 
 
 def test_c2_a_dry_run_of_a_drain_leaves_nothing_out_that_its_host_shows(fleet_url, there):
-    """It reads the host and records nothing, and its plan is of what the store has."""
+    """The dry run reads the host and records nothing, and its plan uses the store."""
     discover(fleet_url, *HOSTS)
     there.hosts["kvm3"].define("new", uuid_of("new"))
     with pytest.raises(AnsibleActionFail, match="kvm3 shows new, which the store does not have there.*drover.compute.discover"):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The playbook power does not take the power of the controller's own host, whatever rules are lifted."""
+"""The playbook power does not cut the power of the controller's own host, for any lifted rules."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ DRIVER = {"drover_power_driver": "libvirt", "drover_power_domain": "test", "drov
 
 @pytest.fixture
 def run(tmp_path):
-    """Run the playbook power; returns (exit code, what it said, the last power event of the host)."""
+    """Return a function that runs the playbook power and returns (exit code, its output, the last
+    power event of the host)."""
     pytest.importorskip("libvirt")
     url = f"sqlite:///{tmp_path / 'store.db'}"
     fleets.discover(url, host("kvm1"), host("kvm2"), now=time.time())

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Hostile C2: what is new to this store may be on a host already, as another store has placed it there since the last discovery."""
+"""Hostile C2: an instance that is new to this store may be on a host already, because another store
+has placed it there since the last discovery."""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ def test_c2_in_a_large_fleet_old_looks_of_the_cell_are_made_anew(fleet_url, ther
 
 
 def test_an_instance_of_the_store_may_have_the_name(fleet_url, there):
-    """Of another project: the store knows it."""
+    """The store knows the instance of the other project."""
     found = run("_schedule", None, store_url=fleet_url, requests=[{**NEW, "name": "web"}])
     assert found["selections"] and found["looked_at"]
 
@@ -66,7 +67,7 @@ def network(host, name):
 
 
 def test_walk_f11_a_network_that_no_host_has(fleet_url, there):
-    """The dry run was green, and each host failed in libvirt's words."""
+    """The dry run succeeded, and each host failed with a message of libvirt."""
     needs = {"requests": [NEW], "networks": [[{"network": "lan"}]], "store_url": fleet_url}
     said = failure("_schedule", None, **needs)
     assert said == (
@@ -76,7 +77,7 @@ def test_walk_f11_a_network_that_no_host_has(fleet_url, there):
     network(there.hosts["kvm2"], "lan")
     (selection,) = run("_schedule", None, **needs)["selections"]
     assert selection["host"] == "kvm2" and selection["alternates"] == []
-    # Of two, the second is on another host.
+    # The second of two instances is on another host.
     network(there.hosts["kvm3"], "dmz")
     said = failure("_schedule", None, **{**needs, "networks": [[{"network": "lan"}, {"network": "dmz"}]]})
     assert "the network lan does not exist on" in said and "the network dmz does not exist on" in said
@@ -93,7 +94,7 @@ def test_what_plugs_into_nothing_is_on_any_host(fleet_url, there):
 
 
 def kinds(url, **of_hosts):
-    """Set the types of domain that hosts offer."""
+    """Set the domain types that hosts offer."""
     with Store.open(url).write() as connection:
         for host, offered in of_hosts.items():
             table = tables.compute_nodes
@@ -118,7 +119,7 @@ def test_walk_f11_kvm_where_hosts_have_none(fleet_url, there, guest):
         and "kvm2, kvm3" in said
     )
     assert said.endswith("Nothing was placed.")
-    # What the host would have without a wish is built there.
+    # A host's default type is built there.
     assert run("_schedule", None, store_url=fleet_url, requests=[NEW], guests=[{}])["selections"]
 
 

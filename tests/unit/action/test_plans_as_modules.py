@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The plans as modules: what the lookups answer, with one clean sentence where there is no answer; and the playbooks that show it."""
+"""The plans as modules: the answers of the lookups, one clear sentence if there is no answer, and
+the playbooks that show them."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 
 SMALL = {"name": "new", "vcpus": 1, "memory_mb": "1GiB", "disk_gb": 1}
-# What the module copy runs with; localhost is in the inventory of these tests.
+# The settings of the module copy; localhost is in the inventory of these tests.
 LOCAL = ("-c", "local", "-e", f"ansible_python_interpreter={sys.executable}")
 HOMES = [{"uuid": uuid_of("web"), "host": "kvm2", "node": "kvm2"}]
 
@@ -188,7 +189,7 @@ def test_a_saved_plan_is_compared(url, tmp_path):
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(plan))
     assert run("plan_rebalance_info", store_url=url, plan_file=str(path))["same"] is True
-    # What a move costs by now is another matter.
+    # A new duration of a move is no difference.
     plan["moves"][0]["seconds"] += 1
     path.write_text(json.dumps(plan))
     assert run("plan_rebalance_info", store_url=url, plan_file=str(path))["same"] is True
@@ -206,7 +207,7 @@ def test_where_instances_would_go(url, tmp_path):
     status, output = playbook("schedule", url, *words, folder=tmp_path)
     assert status == 0, output
     assert "\nINSTANCE  HOST" in output and "\nnew-1     kvm10  kvm2" in output and "\nnew-2     kvm2   kvm10" in output, output
-    # Why, in a few words.
+    # The reason in a few words.
     assert "\nnew-1 on kvm10: most free " in output and "\nnew-2 on kvm2: " in output, output
     assert "\nNothing was claimed:" in output and '"' not in output.partition("TASK [Pick hosts]")[2], output
 

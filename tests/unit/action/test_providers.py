@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The modules over resource providers, in this process and by ansible-playbook."""
+"""The modules for resource providers, in this process and by ansible-playbook."""
 
 from __future__ import annotations
 
@@ -141,7 +141,8 @@ def test_allocation_info(url):
 
 
 def ran(folder, tasks, *options, **keywords):
-    """Run a play with the store in a file of ``folder``; returns (exit code, output) without line breaks."""
+    """Run a play with the store in a file of ``folder``; return (exit code, output) without line
+    breaks."""
     code, output = play(folder, tasks, f"[drover]\nstore_url = sqlite:///{folder}/store.db\n", None, options, **keywords)
     assert "Traceback" not in output, output
     return code, re.sub(r"\s+", " ", output)

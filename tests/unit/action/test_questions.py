@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Everyday questions: which instances there are, where one is and how to reach it; hosts that are disabled and enabled."""
+"""Everyday questions: the list of instances, the host of one and the way to reach it; hosts that
+are disabled and enabled."""
 
 from __future__ import annotations
 
@@ -106,7 +107,7 @@ def test_where_an_instance_is(url):
     variables = {"hostvars": {"kvm1": {"ansible_user": "root", "ansible_host": "198.51.100.1"}}}
     found = run("instance_info", variables, instances=["web"], store_url=url)
     (instance,) = found["instances"]
-    # The newest five.
+    # The newest five events.
     assert [each["created_at"] for each in instance["migrations"]] == [NOW + number for number in (5, 4, 3, 2, 1)]
     text = "\n".join(found["lines"])
     assert text.startswith(f"web ({uuid_of('web')})\n")
@@ -125,7 +126,7 @@ def test_one_that_is_not_in_the_store(url):
     [
         ("web1", {}, "ssh -t kvm1 'virsh -c qemu:///system console web1'"),
         ("web1", {"ansible_port": 2222, "ansible_user": "ops"}, "ssh -t -p 2222 ops@kvm1 'virsh -c qemu:///system console web1'"),
-        # virsh takes a number for an id, and a shell takes more for more.
+        # virsh reads a number as an id, and a shell reads special characters.
         ("7", {}, "ssh -t kvm1 'virsh -c qemu:///system console the-uuid'"),
         ("a; reboot", {}, "ssh -t kvm1 'virsh -c qemu:///system console the-uuid'"),
     ],
@@ -196,7 +197,7 @@ def test_a_host_is_disabled_and_enabled(url, tmp_path):
 
 @pytest.mark.long
 def test_what_a_drain_did_is_not_undone(url, tmp_path):
-    """The drain remembers what it shut down, and maintenance is more than disabled."""
+    """The drain records the instances that it shut down, and maintenance is more than disabled."""
     with Store.open(url).write() as connection:
         host_state.change(connection, "kvm1", "draining", "new kernel")
     for name in ("host_disable", "host_enable"):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The modules quota and quota_info, and where a quota is refused and shown."""
+"""The modules quota and quota_info, and the places where a quota refuses and is shown."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_a_resize_is_refused_before_anything_is_done(fleet_of_one):
 
 @pytest.fixture
 def fleet_of_one(fleet_url, there):
-    """A fleet whose instance web is one of the project shop."""
+    """Return a fleet with the instance web in the project shop."""
     fleets.discover(fleet_url, host("kvm1", domain("web", disk_gb=1, metadata={"project": "shop"}), domain("db", disk_gb=1)))
     there.calls.clear()
     return fleet_url, there

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Hostile B3: no file goes before the other hosts were read for it. Here somebody has defined domains since the last discovery.
+"""Hostile B3: no file is removed before the other hosts were read for it. Here a person has defined
+domains since the last discovery.
 
 The hosts share the file system of this machine.
 """
@@ -31,7 +32,7 @@ HOSTS = ("kvm1", "kvm2", "kvm3")
 
 @pytest.fixture
 def prepared_url(prepared_sqlite, tmp_path):
-    """One database: what differs here is on the hosts."""
+    """One database is enough: the tests differ by the hosts."""
     path = tmp_path / "store.db"
     shutil.copyfile(prepared_sqlite, path)
     return f"sqlite:///{path}"
@@ -39,7 +40,8 @@ def prepared_url(prepared_sqlite, tmp_path):
 
 @pytest.fixture
 def url(fleet_url, there, tmp_path):
-    """web and db are shut off on kvm1, as the store has them. Their folder is that of the instances on all hosts."""
+    """Return a store with web and db shut off on kvm1. Their folder is the folder of the instances
+    on all hosts."""
     for each in there.hosts["kvm1"].domains().values():
         each.destroy()
     discover(fleet_url, tmp_path)
@@ -57,14 +59,14 @@ def path_of(there, name="web"):
 
 
 def delete(url, check=False, variables=None, **more):
-    """Delete web; the result of it."""
+    """Delete web; return the result."""
     given = {"inventory_hostname": "kvm1", **(variables or {})}
     result = run("instance", given, store_url=url, state="absent", instances=["web"], timeout=2, check=check, **more)
     return result["instances"][0]
 
 
 def kept(result, path):
-    """The reason for which a file was kept."""
+    """Return the reason why a file was kept."""
     assert os.path.exists(path) and result["removed_disks"] == []
     (reason,) = [each["reason"] for each in result["kept_disks"] if each["path"] == path]
     return reason
@@ -78,7 +80,7 @@ def image(path, base=None):
 
 
 def define(there, host, name, devices="", disks=(), more=""):
-    """Define a domain that is off; devices and more as XML."""
+    """Define a domain that is off; devices and other elements as XML."""
     text = hypervisors.xml(name, uuid_of(name), disks).replace("</devices>", f"{devices}</devices>").replace("</os>", f"{more}</os>")
     return there.hosts[host].connection.defineXML(text)
 
@@ -119,19 +121,19 @@ def as_variables(there, path, tmp_path):
 
 
 def as_next_start(there, path, tmp_path):
-    """It runs without the disk, and has it from its next start on."""
+    """The domain runs without the disk, and has it from its next start."""
     define(there, "kvm2", "other").create()
     define(there, "kvm2", "other", disks=[path])
 
 
 def as_running(there, path, tmp_path):
-    """It runs with the disk, and does not have it from its next start on."""
+    """The domain runs with the disk, and does not have it from its next start."""
     define(there, "kvm2", "other", disks=[path]).create()
     define(there, "kvm2", "other")
 
 
 def as_twin(there, path, tmp_path):
-    """The same instance, carried there by hand."""
+    """The same instance, moved there by hand."""
     define(there, "kvm2", "web", disks=[path])
 
 
@@ -207,7 +209,7 @@ def test_b3_the_old_file_of_a_disk_move_that_another_host_needs_stays(url, there
 
 @pytest.mark.parametrize("way", ["instance_resize", "instance_migrate"])
 def test_b3_a_move_with_its_disks_knows_what_another_host_has_come_to_need(url, there, way):
-    """The source removes what it has copied."""
+    """The source removes the files that it has copied."""
     path = path_of(there)
     define(there, "kvm3", "other", disks=[path])
     more = {"flavor": "big", "host": "kvm2"} if way == "instance_resize" else {"host": "kvm2"}
@@ -228,7 +230,7 @@ SOURCE = (
 
 
 def build(url, path, variables=None, check=False):
-    """Build thief on kvm3 with a file that is there already; why it is refused, or None."""
+    """Build thief on kvm3 with a file that exists already; return the reason of a refusal, or None."""
     fleets.claim(url, fleets.selection("thief", "kvm3"))
     text = hypervisors.xml("thief", uuid_of("thief")).replace("</devices>", f"{SOURCE.format(path, SOURCE_ALIAS)}</devices>")
     given = {"uuid": uuid_of("thief"), "name": "thief", "xml": text, "uri": "test:///default"}
@@ -240,7 +242,7 @@ def build(url, path, variables=None, check=False):
 
 
 def attach(url, path, variables=None, **more):
-    """Attach a file to web on kvm1; why it is refused, or None."""
+    """Attach a file to web on kvm1; return the reason of a refusal, or None."""
     try:
         run("instance_disk", variables, store_url=url, name="web", state="present", path=path, timeout=0, **more)
     except AnsibleActionFail as problem:
@@ -300,7 +302,8 @@ def test_b5_a_medium_that_another_host_writes_to_is_not_read(url, there, tmp_pat
 
 
 def test_b5_the_names_of_a_file_are_one_and_a_copy_is_another(url, there, tmp_path):
-    """What a bind mount is to a host: another path, with the same number in the same file system."""
+    """A bind mount looks like this to a host: another path, with the same number in the same file
+    system."""
     path, link, copy = image(tmp_path / "other.qcow2"), str(tmp_path / "link.qcow2"), str(tmp_path / "copy.qcow2")
     os.link(path, link)
     shutil.copyfile(path, copy)
@@ -311,7 +314,7 @@ def test_b5_the_names_of_a_file_are_one_and_a_copy_is_another(url, there, tmp_pa
 
 
 def test_b3_the_images_of_the_instance_itself_do_not_keep_its_files(url, there):
-    """Its snapshot lies in a folder that other hosts see too, and nobody there needs it."""
+    """Its snapshot is in a folder that other hosts see too, and no instance there needs it."""
     path = path_of(there)
     run("instance_snapshot", None, store_url=url, name="web", snapshot="s1", state="present")
     assert run("instance_snapshot", None, store_url=url, name="web", snapshot="s1", state="absent")["changed"] is True

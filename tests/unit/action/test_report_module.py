@@ -23,7 +23,7 @@ def url(tmp_path):
 
 
 def report(url, *options, **more):
-    """Run the playbook by its name; returns (exit code, what it said)."""
+    """Run the playbook by its name; return (exit code, its output)."""
     return playbook("report", url, *options, settings="callback_result_format=yaml\n", **more)
 
 
@@ -32,7 +32,7 @@ def written(path):
 
 
 def test_its_time_is_always_that_of_the_last_run(url, tmp_path, monkeypatch):
-    """New times alone are no change."""
+    """A page that differs only in its times counts as unchanged."""
     path = tmp_path / "fleet.html"
     first = run("report", path=str(path), store_url=url)
     assert first["changed"] and first["path"] == str(path) and is_plain(first)
@@ -148,7 +148,7 @@ def test_the_playbook_draws_a_plan_of_a_lookup(url, tmp_path):
     [("kvm2", ["kvm2"]), ("kvm2, kvm6", ["kvm2, kvm6"]), (["kvm6"], ["kvm6"]), ("", [])],
 )
 def test_the_playbook_plans_a_drain_by_a_short_word(url, tmp_path, value, titles):
-    """As ``-e drover_plan_drain=kvm2``, beside a plan that is given as before."""
+    """The option is ``-e drover_plan_drain=kvm2``, beside a plan that is given as before."""
     variables = {"drover_plan_drain": value, "drover_plan": "{{ lookup('drover.compute.rebalance_plan') }}", "drover_fleet": "prod"}
     code, said = report(url, folder=tmp_path, variables=variables)
     assert code == 0, said
@@ -175,6 +175,6 @@ def test_a_long_discovery_tells_where_it_is(tmp_path, count, lines):
     told = [line for line in said.splitlines() if " is done: about " in line]
     assert len(told) == lines, said
     if lines:
-        # One that failed is done, too.
+        # A failed host counts as done too.
         assert any("kvm030 is done: about 30 of 60 hosts (50 %)" in line for line in told), said
         assert f"kvm{count:03} is done: about {count} of {count} hosts (100 %)" in said

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""A pinned instance is resized: what its definitions say of CPUs at each moment, and what the audit says of that."""
+"""A resize of a pinned instance: the CPUs in its definitions at each moment, and the audit's
+findings about them."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ from ansible_collections.drover.compute.tests.unit.action.running import run
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import uuid_of
 
-#: Each host has the CPUs 0 and 2 for pinned guests. web has CPU 0 of kvm1; CPU 0 of kvm2 is that of db, so that it gets CPU 2 there.
+#: Each host has the CPUs 0 and 2 for pinned guests. web has CPU 0 of kvm1. db has CPU 0 of kvm2, so
+#: web gets CPU 2 there.
 CPUS = {"kvm1": {0}, "kvm2": {2}}
 FLAVORS = {"small": (1, 64), "large": (1, 128), "wide": (2, 128)}
 METADATA = f"<drover:instance xmlns:drover='{METADATA_NAMESPACE}'><drover:flavor>small</drover:flavor></drover:instance>"
@@ -27,7 +29,8 @@ METADATA = f"<drover:instance xmlns:drover='{METADATA_NAMESPACE}'><drover:flavor
 
 @pytest.fixture
 def there(prepared_url, tmp_path, monkeypatch):
-    """The hypervisors: web and beside on kvm1, db on kvm2, each pinned to a CPU of its own."""
+    """Return the hypervisors: web and beside on kvm1, db on kvm2, each pinned to another CPU of its
+    host."""
     fleet = hypervisors.Fleet(tmp_path / "hosts", monkeypatch)
     hypervisors.connect_actions(fleet, monkeypatch)
     fleet.variables.update(drover_cpu_dedicated_set="0,2", drover_cpu_shared_set="4", drover_reserved_host_cpus=0)
@@ -60,7 +63,8 @@ def resize(there, url, **more):
 
 
 def pinned(there, host, name="web"):
-    """The CPUs that the definition of a domain names, and those that it runs on; None where it is not there."""
+    """Return the CPUs in the definition of a domain, and the CPUs on which it runs; None if the
+    host does not have it."""
     domain = there.hosts[host].domains().get(uuid_of(name))
     if domain is None:
         return None
@@ -73,7 +77,7 @@ def pinned(there, host, name="web"):
 
 
 def watch(there):
-    """Look at both hosts when libvirt has changed anything: what web has of CPUs, wherever it is."""
+    """After each change by libvirt, record the CPUs of web on both hosts."""
     seen = set()
 
     def look(*dummy):
@@ -84,7 +88,8 @@ def watch(there):
 
 
 def killed(there, monkeypatch, moment, work):
-    """Carry out the work until its run is killed: before or after a call of a module that changes something, counted from 1."""
+    """Carry out the work until its run is killed: before or after one call of a module that changes
+    something. The calls count from 1."""
     when, number = moment
     calls = []
 

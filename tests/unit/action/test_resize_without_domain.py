@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Somebody undefines the domain of an instance whose resize is open: what ends that, and what may be removed then."""
+"""A person undefines the domain of an instance with an open resize: the ways to end the resize, and
+the files that may be removed then."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ def discover(url, *hosts):
 
 
 def undefine(there, host):
-    """Somebody removes the domain, and leaves its files."""
+    """Undefine the domain as a person would, and leave its files."""
     domain = there.hosts[host].domains()[uuid_of("web")]
     if domain.isActive():
         domain.destroy()
@@ -50,7 +51,8 @@ def undefine(there, host):
 
 
 def resized(there, url, place):
-    """web waits for its resize to be confirmed, and its host was read since; kvm1 is its host of before."""
+    """Return a store with web waiting for the confirmation of its resize. Its host was read since;
+    kvm1 is its former host."""
     discover(url, *there.hosts)
     resize(url, flavor="big", host=place)
     discover(url, *there.hosts)
@@ -77,7 +79,7 @@ def test_an_instance_without_a_domain_can_be_removed(fleet_url, there, tmp_path,
     assert fleets.snapshot(fleet_url) == before
     (outcome,) = delete(fleet_url)["instances"]
     assert outcome["changed"] is True and outcome["status"] == "done"
-    # Nothing proves any more whose it is.
+    # Nothing proves the owner of the file now.
     disk = str(tmp_path / "web.qcow2")
     assert os.path.exists(disk) and outcome["removed_disks"] == []
     assert [each["path"] for each in outcome["kept_disks"]] == [disk]
@@ -126,7 +128,7 @@ def test_a_host_that_does_not_answer_may_have_it(fleet_url, there):
 
 
 def test_one_that_is_at_its_source_again_is_reverted(fleet_url, there):
-    """As after a revert that was killed, or where somebody defined the old one again."""
+    """A revert was killed, or a person defined the old domain again."""
     resized(there, fleet_url, "kvm2")
     there.hosts["kvm2"].domains()[uuid_of("web")].destroy()
     there.moved(there.hosts["kvm2"], there.hosts["kvm1"], there.hosts["kvm2"].domains()[uuid_of("web")])

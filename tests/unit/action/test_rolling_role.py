@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The playbook rolling_maintenance on hypervisors of libvirt's test driver, without a reboot: what the role makes of the steps."""
+"""The playbook rolling_maintenance on hypervisors of libvirt's test driver, without a reboot: the
+role's use of the steps."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ HOSTS = ("kvm1", "kvm2", "kvm3")
 
 
 class Maintenance:
-    """Its inventory and store."""
+    """Write its inventory and store."""
 
     def __init__(self, folder, url):
         self.folder, self.url = folder, url
@@ -35,18 +36,21 @@ class Maintenance:
         (folder / "ansible.cfg").write_text("[defaults]\nlocalhost_warning = false\nshow_custom_stats = true\n")
 
     def hook(self, name, *tasks):
-        """A hook file; it notes the host first."""
+        """Write a hook file; it records the host first."""
         path = self.folder / f"{name}.yml"
         note = {"name": "Note it", "ansible.builtin.shell": f"echo {name} {{{{ drover_host }}}} >> {self.log}"}
         path.write_text(json.dumps([note, *tasks]))
         return str(path)
 
     def hooked(self):
-        """What the hooks have noted, in the order of the stages."""
+        """Return the records of the hooks, in the order of the stages."""
         return self.log.read_text().splitlines() if self.log.exists() else []
 
     def roll(self, *words, **variables):
-        """:returns: (exit code, all that it wrote)."""
+        """Run the playbook.
+
+        :returns: (exit code, its whole output).
+        """
         given = {"drover_store_url": self.url, "drover_rolling_reboot": "never", **variables}
         (self.folder / "vars.json").write_text(json.dumps(given))
         play = ("playbook", "-i", "inventory.json", "-e", "@vars.json", "drover.compute.rolling_maintenance", *words)
@@ -57,7 +61,7 @@ class Maintenance:
             return {each["host"]: (each["stage"], each["message"]) for each in rolling.read(connection)}
 
     def states(self):
-        """{host: whether it is disabled}, and no lease is left."""
+        """Return {host: True if it is disabled}, and check that no lease is left."""
         with Store.open(self.url).read() as connection:
             assert leases.read(connection) == []
             return {name: services.get(connection, name).disabled for name in HOSTS}
@@ -88,7 +92,7 @@ def test_a_hook_that_fails_ends_the_run_after_its_batch_and_the_next_one_goes_on
     ) and "The rolling maintenance is not finished: kvm1, kvm2, kvm3" in flat(said)
     assert fleet.stages() == {"kvm1": ("back", None), "kvm2": ("after_drain", "Refuse: the mirror is down"), "kvm3": ("waiting", None)}
     assert fleet.states() == {"kvm1": False, "kvm2": True, "kvm3": False}
-    # Nothing was rebooted; the hosts of a batch keep together.
+    # No host was rebooted; the hosts of a batch stay in step.
     begun = sorted(f"before_drain {host}" for host in ("kvm1", "kvm2")) + sorted(f"after_drain {host}" for host in ("kvm1", "kvm2"))
     assert sorted(fleet.hooked()[:2]) + sorted(fleet.hooked()[2:4]) + fleet.hooked()[4:] == [*begun, "after_enable kvm1"]
 
@@ -101,5 +105,5 @@ def test_a_hook_that_fails_ends_the_run_after_its_batch_and_the_next_one_goes_on
     for host in HOSTS:
         assert f"{host}: done, up, enabled, 0 instances" in said
     assert fleet.stages() == {} and fleet.states() == dict.fromkeys(HOSTS, False)
-    # The job's artifact, which ansible-playbook shows where it is told to.
+    # The job's artifact; ansible-playbook shows it by a setting.
     assert '"finished": true' in flat(said), said

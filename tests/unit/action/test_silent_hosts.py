@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""silent_host: whom to ask about a host that does not answer, and what becomes of what they say."""
+"""silent_host: the peers of a host that does not answer, and the use of their answers."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_whom_to_ask(url):
 
 
 def test_images_of_ceph_are_asked_for_unless_the_host_is_to_be_shut_out_of_them(url):
-    """Whom Ceph will shut out has them open until then."""
+    """The host has them open until Ceph cuts it off."""
     images = [
         {
             "target": f"vd{at}",
@@ -87,7 +87,7 @@ def test_what_they_say(url):
     assert decide(url, seen=[*SILENT, {"item": "kvm4", "reached": True}]) == ("nothing", "peers_reach")
     assert decide(url, seen=[{"item": "kvm2", "unreachable": True, "msg": "no"}], force=["many_down"])[1] == "no_witness"
     assert decide(url, seen=[{**SILENT[0], "storage": "active"}, SILENT[1]]) == ("wait", "storage_active")
-    # Hosts that this controller cannot ask look dead as well.
+    # Hosts that this controller cannot call look dead as well.
     lost = [{"item": "kvm4", "unreachable": True}]
     assert decide(url, seen=SILENT + lost) == ("wait", "many_down")
     assert decide(url, seen=SILENT + lost, force=["many_down"]) == ("hard_fence", None)
@@ -122,7 +122,8 @@ def test_mistakes(url):
 
 
 def test_addresses_are_what_the_operator_says(url):
-    """Not the name that the host has for itself: another machine may have that one, localhost for one."""
+    """The host's own name for itself does not count: another machine may have that name, for
+    example localhost."""
     node = fleets.host(
         "kvm1", hypervisor_hostname="localhost", migration_uri="qemu+tls://m1.example.com/system", migration_address="10.0.0.1"
     )
@@ -143,7 +144,7 @@ def answered(address, port, words=SILENT_WORDS):
 
 
 def test_safety_14_this_controller_looks_whether_tcp_answers():
-    """Whatever SSH's words are. A closed port is an answer too."""
+    """SSH's words do not matter. A closed port is an answer too."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert answered("127.0.0.1", port)[:2] == ("refused", True)
@@ -172,15 +173,15 @@ def test_safety_14_what_tcp_says(monkeypatch, error, answer):
     assert answered("127.0.0.1", 22)[0] == answer
 
 
-#: host -> its variables, and what the role makes of it.
+#: host -> its variables, and the role's result for it.
 TRIED = {
     "here": ({"ansible_connection": "local"}, "login True"),
-    # Its Python is broken, which only a host that lives can say.
+    # Its Python is broken; only a living host can answer that.
     "broken": ({"ansible_connection": "local", "ansible_python_interpreter": "/nonexistent/python"}, "login True"),
-    # A port that is closed is an answer: until now it was silence.
+    # A closed port is an answer; an older version called it silence.
     "closed": ({"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}, "refused True"),
     "unknown": ({"ansible_connection": "ssh", "ansible_host": "nowhere.invalid"}, "unclear False"),
-    # Nothing of it left this machine.
+    # The connection did not leave this machine.
     "unused": (
         {"ansible_connection": "ssh", "ansible_host": "nowhere.invalid", "ansible_ssh_executable": "/nonexistent/ssh"},
         "unclear False",

@@ -99,7 +99,7 @@ def test_the_playbook_shows_the_answer(url, tmp_path):
     given = {"drover_changes": changes, "drover_simulation_page": str(tmp_path / "page.html")}
     code, said = playbook("simulate", url, folder=tmp_path, variables=given)
     assert code == 0 and "kvm1 is lost" in said and f"The page is {tmp_path}/page.html" in said, said
-    # As a survey of AWX gives it.
+    # A survey of AWX gives it like this.
     code, said = playbook("simulate", url, folder=tmp_path, variables={"drover_changes": json.dumps(changes)})
     assert code == 0 and "kvm1 is lost" in said, said
     code, said = playbook("simulate", url, folder=tmp_path)

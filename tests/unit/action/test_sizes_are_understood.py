@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sizes such as 4GiB wherever an operator types one; the store has whole MiB and GiB."""
+"""Sizes such as 4GiB in every place for an operator's input; the store has whole MiB and GiB."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The store was brought back and has not read kvm2, where web runs; kvm1 still has its old definition, which is the one that the store knows."""
+"""The store came back from a backup and has not read kvm2, where web runs; kvm1 still has web's old
+definition, and the store knows that one."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ def domain(there, host="kvm1"):
 
 
 def stale(there):
-    """Somebody took web to kvm2, and left its definition."""
+    """Move web to kvm2 as a person would, and leave its definition."""
     disks = hypervisors.disks_of(domain(there))
     domain(there).destroy()
     there.hosts["kvm2"].define("web", uuid_of("web"), disks=disks)
@@ -83,7 +84,7 @@ def test_a_drain_leaves_a_stale_definition_where_it_is(url, there, check):
     stale(there)
     brought_back(url, "kvm1", "kvm3")
     before = there.where()
-    # It reads its host, so that the store has a newer look at that.
+    # The call reads its host, so the store has a newer report about it.
     with pytest.raises(AnsibleActionFail) as caught:
         run("drain", store_url=url, host=["kvm1"], check=check)
     said = str(caught.value)
@@ -112,7 +113,7 @@ def test_a_resize_that_may_have_ended_since_is_left_as_it_is(url, there, ending,
 
 
 def test_one_that_is_shut_down_for_its_move_or_its_size_is_refused_too(url, there):
-    """It would be started again, as by a hard reboot."""
+    """The domain would be started again, as by a hard reboot."""
     brought_back(url, "kvm1", "kvm3")
     for module, given, not_done in ((MIGRATE[0], {**MIGRATE[1], "cold": True}, MIGRATE[2]), RESIZE):
         assert refused(url, module, **given).startswith(f"Instance web: {not_done}: {UNKNOWN}")
@@ -128,7 +129,7 @@ def test_one_that_runs_where_it_is_recorded_moves_live_and_its_disk_grows(url, t
 
 @pytest.mark.parametrize("check", [True, False])
 def test_a_disk_that_a_guest_there_may_write_to_is_not_attached(url, there, check):
-    """One that is made is nobody's, and one that is only read may be read by two."""
+    """A new disk belongs to no guest, and two guests may read a read-only one."""
     folder = os.path.dirname(hypervisors.disks_of(domain(there))[0])
     theirs = os.path.join(folder, "data.img")
     with open(theirs, "wb") as file:
@@ -147,7 +148,7 @@ def test_a_disk_that_a_guest_there_may_write_to_is_not_attached(url, there, chec
 
 
 def test_an_old_definition_of_one_that_ran_does_not_move_live(url, there):
-    """The store says that it runs, as when it was exported, and its host has not been read since."""
+    """The store has it as running since its export, and its host has not been read since."""
     stale(there)
     brought_back(url)
     before = there.where()
@@ -157,7 +158,7 @@ def test_an_old_definition_of_one_that_ran_does_not_move_live(url, there):
 
 
 def test_a_missing_instance_is_not_removed_even_if_its_disks_are_kept(url, there):
-    """Its room would be free, and its record gone, while it may run on kvm2."""
+    """Its room would be free, and its record removed, while it may run on kvm2."""
     disks = hypervisors.disks_of(domain(there))
     domain(there).destroy()
     domain(there).undefine()

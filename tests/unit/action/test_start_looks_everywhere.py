@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""Hostile B1: nothing starts before the other hosts were read for it. Here a guest was carried to kvm2 by hand after the last discovery."""
+"""Hostile B1: nothing starts before the other hosts were read for it. Here a person moved a guest
+to kvm2 by hand after the last discovery."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ HOSTS = ("kvm1", "kvm2", "kvm3")
 
 @pytest.fixture
 def url(fleet_url, there):
-    """web and db are shut off on kvm1, as the store has them."""
+    """Return a store with web and db shut off on kvm1."""
     for each in there.hosts["kvm1"].domains().values():
         each.destroy()
     discover(fleet_url)
@@ -37,7 +38,7 @@ def discover(url):
 
 
 def carry(there, name="web", to="kvm2", state="running"):
-    """Somebody defines it on another host, and leaves the old definition where it is."""
+    """Define it on another host as a person would, and leave the old definition."""
     there.hosts[to].define(name, uuid_of(name), state)
 
 
@@ -136,7 +137,7 @@ def test_a_host_that_was_seen_to_be_off_holds_nothing_back(url, there):
 
 
 def test_a_look_while_libvirtd_restarts_is_repeated(url, there, monkeypatch):
-    """Hostile C5: one look in the second in which libvirt is away decides nothing."""
+    """Hostile C5: a look at the second without libvirtd decides nothing."""
     carry(there)
     tries, open_it = [], libvirt.open
 
@@ -151,7 +152,8 @@ def test_a_look_while_libvirtd_restarts_is_repeated(url, there, monkeypatch):
 
 
 def test_in_a_fleet_of_thousands_only_old_looks_of_the_cell_are_made_anew(url, there):
-    """105 hosts that do not exist: what was read lately is not asked, nor are those of another cell."""
+    """105 hosts that do not exist: hosts that were read lately are not read again, and hosts of
+    another cell neither."""
     with Store.open(url).write() as connection:
         now = connection.execute(sa.select(tables.services.c.last_seen_up).where(tables.services.c.host == "kvm1")).scalar()
         services.heartbeat(connection, [f"far{number}" for number in range(105)], now)
@@ -163,7 +165,7 @@ def test_in_a_fleet_of_thousands_only_old_looks_of_the_cell_are_made_anew(url, t
     assert start(url, "db")["changed"] is True
     _read_at(url, "kvm2", now - 1000)
     assert "kvm2 (running)" in refused(url, "web")
-    # The clock of the machine that has read it was ahead, so nobody knows how old that look is.
+    # The clock of the machine that read it was ahead, so the age of that report is not known.
     _read_at(url, "kvm2", now + 1000)
     assert "kvm2 (running)" in refused(url, "web")
     there.hosts["kvm2"].domains()[uuid_of("web")].destroy()

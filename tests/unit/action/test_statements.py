@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many statements a command sends to the database: as many in a large fleet as in a small one."""
+"""The number of statements that a command sends to the database: equal in a large fleet and a small
+one."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ SIZE = {"vcpus": 1, "memory_mb": 64}
 
 
 def nodes(hosts):
-    """Hosts with three instances each, in two zones."""
+    """Return hosts with three instances each, in two zones."""
     return [
         host(
             f"kvm{number}",
@@ -38,7 +39,8 @@ def nodes(hosts):
 
 @pytest.fixture(name="fleet_of", scope="module")
 def stores(tmp_path_factory):
-    """A function: number of hosts -> a folder with its store, which the commands here leave as it is."""
+    """Return a function: number of hosts -> a folder with its store, which the commands here do not
+    change."""
     folders = {}
     for hosts in (SMALL, LARGE):
         folders[hosts] = folder = tmp_path_factory.mktemp(f"of{hosts}")
@@ -60,7 +62,7 @@ def stores(tmp_path_factory):
 
 
 def rows_of_the_past(hosts):
-    """Decisions and moves of the fleet."""
+    """Record decisions and moves of the fleet."""
     for number in range(hosts):
         why = {"hosts": 3, "filters": []}
         yield (
@@ -84,7 +86,7 @@ def rows_of_the_past(hosts):
 
 
 def statements(function, *arguments):
-    """The statements of a call, each with its values left out."""
+    """Return the statements of a call without their values."""
     sent = []
 
     def note(*details):
@@ -99,7 +101,7 @@ def statements(function, *arguments):
 
 
 def without_blocks(sent):
-    """The statements but for those that write a block of the rows of an export."""
+    """Return the statements except for the ones that write a block of rows of an export."""
     return [each for each in sent if not (each.startswith("INSERT") and "), (" in each)]
 
 
@@ -120,14 +122,14 @@ def of_the_inventory(instances):
 
 
 def discovery(folder, hosts):
-    """What is there already is recorded again, in a transaction that comes to nothing."""
+    """Record the same hosts again, in a transaction that is rolled back."""
     with contextlib.suppress(Undone), Store.open(f"sqlite:///{folder / 'store.db'}").write() as connection:
         fleets.record.record(connection, fleets.node_data.reports(nodes(hosts), "unused", {}), clock.now(connection))
         raise Undone
 
 
 class Undone(Exception):
-    """Ends a transaction without its changes."""
+    """The end of a transaction without its changes."""
 
 
 COMMANDS = {

@@ -23,7 +23,7 @@ LONG = "{{ 1 + 1 }}" + "w" * 200
 
 @pytest.fixture
 def broken_url(prepared_url):
-    """web lost its allocation, and a domain with a long name is on two hosts."""
+    """Return a store: web lost its allocation, and a domain with a long name is on two hosts."""
     fleets.discover(prepared_url, host("kvm1", domain("web"), domain(LONG)))
     fleets.discover(prepared_url, host("kvm2", domain(LONG)))
     with Store.open(prepared_url).write() as connection:
@@ -32,7 +32,7 @@ def broken_url(prepared_url):
 
 
 def audit(url, *options, **more):
-    """Run the playbook by its name; returns (exit code, what it said)."""
+    """Run the playbook by its name; return (exit code, its output)."""
     return playbook("audit", url, *options, settings="show_custom_stats=true\n", **more)
 
 

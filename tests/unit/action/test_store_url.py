@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where the store's URL comes from, in real plays, and that its password is never shown."""
+"""The source of the store's URL in real plays; its password is never shown."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def stores(folder):
 
 
 def url(name):
-    # A relative path is one of the current folder.
+    # A relative path starts at the current folder.
     return f"sqlite:///{name}.db"
 
 
@@ -47,7 +47,7 @@ def test_ansible_cfg_and_its_comments(tmp_path, monkeypatch):
     monkeypatch.setattr(options.C, "CONFIG_FILE", str(cfg))
     monkeypatch.delenv("DROVER_STORE_URL", raising=False)
     monkeypatch.setenv("ANSIBLE_HOME", str(tmp_path / "home"))
-    # A percent sign means nothing to Ansible, unlike to other readers of such files.
+    # Ansible gives a percent sign no meaning, unlike other readers of such files.
     cfg.write_text("[drover]\n# ours\nstore_url = postgresql://u:a%40b%s@h/d ; the one\n")
     assert options.store_url({}, {}, None) == "postgresql://u:a%40b%s@h/d"
     for text in ("", "[defaults]\nforks = 5\n", "[drover]\nother = 1\n"):
@@ -73,7 +73,7 @@ def test_the_environment_in_this_process(tmp_path, monkeypatch):
 
 
 def test_no_play_shows_the_password(tmp_path):
-    """Failures of all kinds, as loud as Ansible gets."""
+    """Failures of all kinds, with Ansible's highest verbosity."""
     bad = [
         f"postgresql://user:{SECRET}@127.0.0.1:1/db",
         f"postgresql://127.0.0.1:1/db?user=u&password={SECRET}",
@@ -84,7 +84,8 @@ def test_no_play_shows_the_password(tmp_path):
     ]
     (tmp_path / "urls.json").write_text(json.dumps({"urls": bad}))
     tasks = [
-        # From a file, as the variables of a play are the user's own to hide.
+        # The variables come from a file, because the user is responsible for the variables of a
+        # play.
         {"ansible.builtin.include_vars": "urls.json", "no_log": True},
         *(
             {

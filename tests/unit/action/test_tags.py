@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""``--tags`` and ``--skip-tags`` with each playbook: a sentence; no green run that did nothing, no step that was to be skipped."""
+"""``--tags`` and ``--skip-tags`` with each playbook: a sentence; no successful run that did
+nothing, and no run of a step that should be skipped."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def test_tags_are_refused(path, folder):
 
 @pytest.mark.parametrize("path", PLAYBOOKS, ids=lambda path: path.stem)
 def test_every_first_play_refuses_them(path):
-    """Of discover and of what works on a limit the first play may be left out: each of its first two refuses."""
+    """The first play of discover, and of playbooks that use a limit, may be skipped: each of the
+    first two plays refuses."""
     plays = [play for play in yaml.safe_load(path.read_text(encoding="utf-8")) if "hosts" in play]
     assert all("_without_tags" in play["hosts"] for play in plays[: 2 if path.stem == "discover" else 1])
 

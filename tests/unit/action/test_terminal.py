@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a person sees of ordinary runs with a plain ansible.cfg: tables without quotes, and no line wider than the terminal."""
+"""The output of ordinary runs with a plain ansible.cfg: tables without quotes, and no line wider
+than the terminal."""
 
 from __future__ import annotations
 
@@ -30,13 +31,13 @@ GUEST = """<domain type='test' xmlns:test='http://libvirt.org/schemas/domain/tes
 <memory unit='MiB'>1024</memory><vcpu>1</vcpu><os><type>hvm</type></os></domain>"""
 CPU = "<cpu><mhz>2000</mhz><model>x86_64</model><active>4</active><nodes>1</nodes><sockets>1</sockets><cores>4</cores><threads>1</threads></cpu>"
 LONG = "a-web-server-of-the-shop-with-a-name-that-is-much-longer-than-it-ought-to-be"
-# A list or text of a result as the default callback shows it.
+# A list or text of a result in the form of the default callback.
 QUOTED = re.compile(r'^\s*(\S+ => )?[{\[]?\s*"', re.MULTILINE)
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A fleet on libvirt's test driver: kvm1 has three guests."""
+    """Return a fleet on libvirt's test driver: kvm1 has three guests."""
     pytest.importorskip("libvirt")
     folder = tmp_path_factory.mktemp("seen")
     hosts = {}
@@ -64,12 +65,12 @@ def see(folder, *words, status=0, columns=WIDE):
 
 @pytest.fixture(scope="module")
 def discovered(folder):
-    """What discover shows, as the first of all runs."""
+    """Return the output of discover, the first of all runs."""
     return see(folder, "drover.compute.discover")
 
 
 def widest(output):
-    """The width of the widest line that is not of Ansible itself."""
+    """Return the width of the widest line that does not come from Ansible itself."""
     ours = (line for line in output.splitlines() if not re.match(r"(PLAY|TASK) (\[|RECAP)|\S+ +: ok=|\[WARNING\]: |included: ", line))
     return max(map(len, ours))
 
@@ -116,7 +117,8 @@ def test_one_host(discovered, folder):
 
 
 def test_the_plan_of_a_drain(discovered, folder):
-    """Without the checks of drain: to these all hosts of the test driver are one machine."""
+    """Return the environment without the checks of drain: for these all hosts of the test driver
+    are one machine."""
     show = {"drover.compute.plan_drain_info": {"host": "kvm1", "show": True}}
     (folder / "plan.yml").write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": [show]}]))
     output = see(folder, "plan.yml")
@@ -143,7 +145,7 @@ def test_an_empty_store_says_what_to_run(tmp_path):
 
 
 def watch(folder, *words, columns, status=0, **environment):
-    """What a terminal with so many columns gets from a run of ansible-playbook."""
+    """Return the output of ansible-playbook on a terminal with this number of columns."""
     leader, follower = pty.openpty()
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     kept = {name: os.environ[name] for name in ("PATH", "ANSIBLE_COLLECTIONS_PATH") if name in os.environ}
@@ -171,7 +173,8 @@ def plain(text):
 
 NARROW = 64
 SIZE = ("-e", "drover_vcpus=1", "-e", "drover_memory_mb=64")
-# What is too wide for this terminal, and so is folded or cut; a pattern of a line that the run shows all the same.
+# Output that is too wide for this terminal, and is folded or cut; a pattern of a line that the run
+# shows all the same.
 TABLES = {
     "hosts": ((), r"^kvm1 +up "),
     "instances": ((), rf"^{LONG[:14]}\S*\.\.\.\S*{LONG[-14:]} +running +kvm1"),
@@ -203,7 +206,7 @@ def test_a_table_leaves_columns_out_in_a_narrow_terminal(discovered, folder):
 
 @pytest.fixture
 def troubled(discovered, folder, tmp_path):
-    """The same fleet, with kvm2 down and kvm3 disabled."""
+    """Return the same fleet, with kvm2 down and kvm3 disabled."""
     for name in ("store.db", "inventory.yml", "ansible.cfg"):
         shutil.copyfile(folder / name, tmp_path / name)
     with Store.open(f"sqlite:///{tmp_path / 'store.db'}").write() as connection:
@@ -213,7 +216,7 @@ def troubled(discovered, folder, tmp_path):
 
 
 def coloured(text, host):
-    """The colour of the row of a host, and of what follows of it on further lines; None for none."""
+    """Return the colour of the row of a host, and of its continuation lines; None for none."""
     row = next(line for line in text.splitlines() if plain(line).startswith(f"{host} "))
     found = re.fullmatch(r"\x1b\[([\d;]+)m.*\x1b\[0m", row)
     assert found or "\x1b" not in row, row
@@ -255,7 +258,8 @@ def test_results_are_plain_whatever_a_terminal_shows(troubled):
 
 @pytest.mark.parametrize("runner", [False, True])
 def test_without_a_terminal_lines_are_whole(troubled, runner):
-    """ansible-runner, and so AWX, has a terminal whose width says nothing of the page that shows the job."""
+    """ansible-runner, and with it AWX, has a terminal with a width that differs from the job's
+    page."""
     if runner:
         text = plain(watch(troubled, "drover.compute.hosts", columns=80, AWX_ISOLATED_DATA_DIR=str(troubled)))
     else:
@@ -267,7 +271,7 @@ def test_without_a_terminal_lines_are_whole(troubled, runner):
     assert "FREE VCPU, MEMORY, DISK" in text and widest(text) > 160, text
 
 
-#: As ansible.posix.json: nothing but one document on the standard output.
+#: The callback ansible.posix.json writes nothing but one document to the standard output.
 JSON_CALLBACK = """
 from ansible.plugins.callback import CallbackBase
 import json
@@ -284,7 +288,7 @@ class CallbackModule(CallbackBase):
 
 @pytest.mark.parametrize("words", [["hosts"], ["drain", "-e", "drover_host=kvm1", "--check"], ["drain", "-e", "drover_host=nowhere"]])
 def test_an_output_of_json_is_json(folder, discovered, tmp_path, words):
-    """Programs that read it ended at the first line of a table."""
+    """Programs that read the document ended at the first line of a table."""
     (tmp_path / "json.py").write_text(JSON_CALLBACK)
     done = subprocess.run(
         [os.path.join(os.path.dirname(sys.executable), "ansible-playbook"), f"drover.compute.{words[0]}", *words[1:]],
@@ -300,5 +304,5 @@ def test_an_output_of_json_is_json(folder, discovered, tmp_path, words):
         check=False,
     )
     assert "localhost" in json.loads(done.stdout)["stats"], done.stderr
-    # Tables and plans are seen all the same; refusals are in the document.
+    # Tables and plans are visible all the same; refusals are in the document.
     assert ("kvm1" in done.stderr) == ("nowhere" not in words[-1])

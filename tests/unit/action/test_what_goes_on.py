@@ -1,7 +1,8 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What goes on by itself is said: where a run is interrupted or loses its store, and in the list of instances."""
+"""Operations that continue without the run are named: in the message of an interrupted run or of a
+run that lost its store, and in the list of instances."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from ansible_collections.drover.compute.tests.unit.action.running import failure
 from ansible_collections.drover.compute.tests.unit.store import fleets
 from ansible_collections.drover.compute.tests.unit.store.fleets import domain, host, uuid_of
 
-#: A task, the child of ansible-playbook, whose own output nobody shows any more.
+#: A task, the child of ansible-playbook; its own output is not shown now.
 TASK = """
 import os, sys, time
 from ansible_collections.drover.compute.plugins.plugin_utils._ansible_border import interruption
@@ -38,7 +39,8 @@ print("ended by", os.WTERMSIG(status), flush=True)
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_walk_f17_an_interrupted_run_says_what_goes_on(number):
-    """Ansible ends the process of the task, and shows nothing of it any more; so it writes where ansible-playbook writes."""
+    """Ansible ends the process of the task, and shows no more output of it; so the process writes
+    to the output of ansible-playbook."""
     code = (
         TASK
         if number == signal.SIGTERM

@@ -42,7 +42,7 @@ def url(tmp_path):
 
 
 def told(url, **chosen):
-    """What is written down, oldest first."""
+    """Return the records, oldest first."""
     with Store.open(url).read() as connection:
         return actions.read(connection, 1000, **chosen)[::-1]
 
@@ -73,7 +73,8 @@ def test_a_claim_and_its_decision_and_a_refusal(url, tmp_path):
 
 
 def test_secrets_that_ansible_vault_has_encrypted(url, tmp_path):
-    """Each playbook failed with "cannot turn EncryptedString into plain data", whatever the name of the variable was."""
+    """Each playbook failed with "cannot turn EncryptedString into plain data", for any name of the
+    variable."""
     (tmp_path / "key").write_text("key", encoding="utf-8")
     encrypted = VaultLib([("default", VaultSecret(b"key"))]).encrypt(SECRET).decode()
     lines = "".join(f"  {line}\n" for line in encrypted.splitlines())
@@ -111,7 +112,7 @@ def test_power_events_hosts_and_leases(url, tmp_path):
         ("power", "shutdown by ssh: begun", None, "kvm1", None),
         ("power", "shutdown by ssh: failed, power on (https://***@bmc1?password=***&x=1 says no)", None, "kvm1", None),
     ]
-    # The option of a task is a reason too.
+    # The option of a task counts as a reason too.
     assert [each["reason"] for each in told(url)] == ["", "fans", "", ""]
 
 
@@ -145,7 +146,7 @@ def test_the_job_of_awx_and_its_user(url, tmp_path):
         "workflow": "drover-rolling-approved",
     }
     assert row["job"] == job and row["command"] == "ansible-playbook play.json"
-    # Older releases give the other prefix alone; a schedule has no user.
+    # Older releases give only the other prefix; a schedule has no user.
     tower = {"tower_job_id": 43, "tower_schedule_name": "nightly"}
     assert (
         play(

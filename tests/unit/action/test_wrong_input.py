@@ -1,10 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What an operator types wrongly, and the sentence that it is answered with.
+"""Mistakes of an operator at the command line, and the sentence that answers each.
 
-Each case is a command as an operator types it. It fails, has no traceback, and ends in one sentence: what, where, what to do; a misspelt
-name brings the nearest right one.
+Each case is a command as an operator types it. It fails, has no traceback, and ends in one
+sentence: the mistake, its place, the remedy; a misspelt name brings the nearest right one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ansible_collections.drover.compute.tests.unit.store.fleets import domain, h
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 HOSTS = [f"kvm{number}" for number in range(1, 13)]
-#: More than this is no sentence.
+#: A longer text is no sentence.
 LONGEST = 1300
 
 DEFINITIONS = {
@@ -46,7 +46,7 @@ DEFINITIONS = {
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A store with twelve hosts, of which kvm2 has an instance."""
+    """Return a store with twelve hosts; kvm2 has an instance."""
     path = tmp_path_factory.mktemp("made") / "store.db"
     url = f"sqlite:///{path}"
     Store.open(url).upgrade()
@@ -76,14 +76,14 @@ def folder(made, tmp_path):
 def said(folder, name, *words, url=None, environment=None):
     """Return the sentence that a playbook of the collection fails with.
 
-    :param words: of the command line; without a URL the store is that of the folder.
+    :param words: words of the command line; without a URL the store is in the folder.
     """
     store = f"sqlite:///{folder}/store.db" if url is None else url
     environment = {"DROVER_STORE_URL": store, "ANSIBLE_NOCOLOR": "1", **(environment or {})}
     status, output = ansible(folder, "playbook", f"drover.compute.{name}", *words, environment=environment)
     assert status not in (0, 250), output
     assert "Traceback" not in output and "argument_spec" not in output, output
-    # Ansible's own words about where a template or a task failed.
+    # Ansible's own words about the place of a failed template or task.
     assert "Error while resolving value" not in output and "Finalization of task args" not in output, output
     found = re.findall(r"(?:fatal: .*?|failed: .*?)=> (\{.*\})$", output, re.MULTILINE)
     sentence = json.loads(found[-1])["msg"] if found else " ".join(output.split())
@@ -278,7 +278,7 @@ def test_the_answer_of_a_playbook(folder, case):
     ],
 )
 def test_the_answer_of_the_most_frequent(folder, case):
-    """What is in no make test otherwise, as the others are too many."""
+    """Run a case that make test leaves out otherwise, because there are too many others."""
     test_the_answer_of_a_playbook(folder, case)
 
 
@@ -370,7 +370,7 @@ def test_a_folder(tmp_path):
 
 @pytest.fixture
 def as_nobody(tmp_path):
-    """The rest of the test is not root, who may read and write everything."""
+    """The rest of the test runs as another user, because root may read and write everything."""
     for parent in (tmp_path, *tmp_path.parents):
         if parent.stat().st_uid == os.geteuid() and parent != pathlib.Path("/") and not parent.stat().st_mode & 0o001:
             parent.chmod(parent.stat().st_mode | 0o011)
@@ -456,7 +456,7 @@ def test_an_unknown_option_of_the_inventory(folder):
         ("drain", {"drover_unmovable": "maybe"}, {"unmovable": "maybe"}, "value of drover_unmovable must be one of: fail, skip, shutdown"),
         ("drain", {"drover_drain_rounds": "few"}, {"rounds": "few"}, "argument 'drover_drain_rounds' must be a whole number"),
         ("host_info", {"drover_service_down_time": "soon"}, {}, "argument 'drover_service_down_time' must be a whole number"),
-        # Written into the task itself, with another value or without a variable.
+        # The value is in the task itself: another value, or one without a variable.
         ("drain", {"drover_unmovable": "skip"}, {"unmovable": "maybe"}, "value of unmovable must be one of"),
         ("drain", {}, {"unmovable": "maybe"}, "value of unmovable must be one of"),
     ],

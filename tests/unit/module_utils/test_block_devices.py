@@ -21,8 +21,8 @@ LVM = "LVM-" + "q3pXWQeUCBRsKFvBTtGrMOfCvvGm0Ssc" + "0tUJVVBjSTzE8GEYPQ1cAdCZWLy
 
 
 class Sysfs:
-    """Block devices below a folder. Each device has the folder in which the kernel describes it,
-    and a link by its number."""
+    """Block devices below a folder. Each device has a folder with the kernel's
+    facts about it, and a link by its number."""
 
     def __init__(self, folder):
         self.folder = folder

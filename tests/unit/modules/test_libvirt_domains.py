@@ -61,7 +61,7 @@ BOUND = {
         for kind in ("dev", "file", "pipe")
     },
 }
-#: Sockets on which a guest waits for connections; the destination resolves their address.
+#: A guest waits for connections on these sockets; the destination resolves their addresses.
 BINDS = ".//devices/*/source[@mode='bind']"
 OF_LIBVIRT = ("/var/lib/libvirt/", "/run/libvirt/", "/var/run/libvirt/")
 
