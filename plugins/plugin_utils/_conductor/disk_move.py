@@ -31,7 +31,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._tracker import rec
 #: Seconds that one call waits for the copy; that a call waits for one of another run; that a run
 #: holds its lease beyond the time limit of the move.
 STEP, PATIENCE, SPARE = 10, 60, 300
-#: Seconds for which a look at other hosts is valid. The old file is removed after the copy, so
+#: Seconds that a look at other hosts stays valid. The old file is removed after the copy, so
 #: the look must be recent at its end.
 COUNTS = 60
 #: The answers of the module _domain_disk_move: during the copy, when the guest can be switched to

@@ -1,11 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Empty living hosts: the order of things, from the first look to maintenance.
+"""The drain of living hosts: its order, from the first look to maintenance.
 
-A Drain has the whole state of its run. Each step is in the store before it is done. If a drain is killed, the next one settles
-what is open and goes on. Several hosts have one plan, and none of them is a destination. A host that cannot be drained does not keep
-the others from it, unless nothing has been begun and the operator wants all or nothing (FAIL).
+A Drain has the whole state of its run. Each step is in the store before it is done. If a drain is
+killed, the next one settles the open steps and continues. Several hosts have one plan, and none of
+them is a destination. A host that cannot be drained does not stop the drain of the others, unless
+nothing was begun and the operator wants all hosts or none (FAIL).
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ from ansible_collections.drover.compute.plugins.plugin_utils._report import drai
 from ansible_collections.drover.compute.plugins.plugin_utils._store import instances, occupancy, services
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import host_names
 
-#: What may be done about instances that cannot move.
+#: The choices of the operator for instances that cannot move.
 FAIL, SKIP, SHUTDOWN = "fail", "skip", "shutdown"
 
 
 @dataclasses.dataclass(frozen=True)
 class DrainRequest:
-    """What the operator wants.
+    """The request of the operator.
 
-    - hosts: their names; a name that stands twice counts once.
-    - reason: why, in words; the hosts keep it.
+    - hosts: their names; a name that occurs twice counts once.
+    - reason: the reason of the drain, in words; the hosts keep it.
     - unmovable: FAIL, SKIP or SHUTDOWN.
     - plan_only: change nothing.
-    - rounds: how many times to plan and move at most.
+    - rounds: the maximum number of times to plan and move.
     """
 
     hosts: Sequence[str]
@@ -56,7 +57,7 @@ class DrainRequest:
 class Drain:
     """One run of a drain."""
 
-    #: The last plan; there is none before the hosts were read.
+    #: The last plan; it is not set before the hosts are read.
     plan: DrainPlan
 
     def __init__(self, ports: Ports, request: DrainRequest) -> None:
@@ -65,30 +66,32 @@ class Drain:
         self.named = ", ".join(self.hosts)
         self._store, self._hosts, self._leasing, self._say = ports.store, ports.hosts, ports.leasing, ports.say
         self._moves, self._own = StagedMoves(ports, request.moves), ports.own
-        #: Where an instance cannot go, as a host refused it or its move there failed: dict uuid -> {provider: why in words}.
+        #: The destinations that an instance cannot have, because a host refused it or its move
+        #: there failed: dict uuid -> {provider: the reason}.
         self.excluded: dict[str, dict[str, str]] = {}
-        #: Where nothing of a host can go, as it does not reach it: dict host -> {provider: why in words}.
+        #: The destinations that a host does not reach: dict host -> {provider: the reason}.
         self.unreached: dict[str, dict[str, str]] = {}
-        #: What their hosts have found to bind instances, whatever the destination: dict uuid -> bindings.
+        #: The bindings that hosts found, valid for every destination: dict uuid of an instance ->
+        #: bindings.
         self.held: dict[str, list[Binding]] = {}
-        #: Uuids of instances whose move somebody aborted: they stay.
+        #: Uuids of instances with an aborted move: they stay.
         self.aborted: set[str] = set()
-        #: Sentences on what did not go well, each with the host that it is about; None for all.
+        #: Sentences on failures, each with the name of its host; None for all hosts.
         self.messages: list[tuple[str | None, str]] = []
-        #: Hosts that cannot be drained, and why: nothing more is done there.
+        #: Hosts that cannot be drained, with the error. The drain does nothing more there.
         self.problems: dict[str, DroverError] = {}
-        #: The hosts that are done.
+        #: The hosts with a finished drain.
         self.done: dict[str, DrainedHost] = {}
-        #: Hosts whose instances may make room, and that were read for it.
+        #: The hosts that were read because their instances may move to make room.
         self._read: set[str] = set()
-        #: Of all moves, those of an earlier run included.
+        #: All moves, also the moves of an earlier run.
         self.migrations: list[MoveOutcome] = []
-        #: What hosts have shown since they were disabled, while the run has done nothing there.
+        #: The occupants of disabled hosts, as long as the run has changed nothing there.
         self._shown: dict[str, Occupants] = {}
-        #: Whether all hosts are disabled, and instances may move.
+        #: True when all hosts are disabled and instances may move.
         self._begun = False
         self.changed = False
-        #: What a plan foresees for ``changed``.
+        #: The value of ``changed`` that a plan foresees.
         self.would_change = False
         self.round = 1
         self.staying: list[UnmovableInstance] = []
@@ -96,9 +99,10 @@ class Drain:
         self.shut_down: list[InstanceSummary] = []
 
     def run(self) -> DrainResult:
-        """Carry it out.
+        """Drain the hosts.
 
-        :raises DroverError: a host could not be drained; what is done stays done. Its details have ``hosts`` as the result has them.
+        :raises DroverError: a host could not be drained; finished steps stay. Its details have
+            ``hosts`` in the form of the result.
         """
         try:
             return self._run()
@@ -122,7 +126,8 @@ class Drain:
             with self._disabled_if_empty():
                 self._make_plan()
                 self._refuse_unmovable()
-            # All of them, before anything moves: none of them is to receive what leaves another one, or what another run moves.
+            # Disable all hosts before the first move. Otherwise one of them could receive an
+            # instance that leaves another one, or that another run moves.
             self._set_state("draining", self.hosts)
             self._begun = True
             self._move()
@@ -133,7 +138,7 @@ class Drain:
         return self.changed or bool(self.migrations or self.shut_down)
 
     def _would_change(self) -> bool:
-        """Tell if the drain would change a host or an instance."""
+        """Return True if the drain would change a host or an instance."""
         with self._store.read() as connection:
             is_drained = all(services.get(connection, host).maintenance for host in self._left())
         return bool(self.plan["moves"] or self.stopping or not is_drained)
@@ -141,12 +146,12 @@ class Drain:
     # Hosts that cannot be drained
 
     def _left(self) -> list[str]:
-        """Return the hosts that are being drained."""
+        """Return the hosts that the run still drains."""
         return [host for host in self.hosts if host not in self.problems]
 
     @contextlib.contextmanager
     def _apart(self, host: str) -> Iterator[None]:
-        """Go on without a host that is to be drained if what is inside fails there."""
+        """Continue without a host of the request if the block fails there."""
         try:
             yield
         except RunOver:
@@ -157,9 +162,10 @@ class Drain:
             self._give_up(host, problem)
 
     def _give_up(self, host: str, problem: DroverError) -> None:
-        """Go on without a host.
+        """Continue without a host.
 
-        :raises DroverError: it is the last one; or nothing was begun, and the operator wants all hosts or none.
+        :raises DroverError: it is the only host; or nothing was begun, and the operator wants all
+            hosts or none; or no host is left.
         """
         if len(self.hosts) == 1:
             raise problem
@@ -178,14 +184,14 @@ class Drain:
 
     def _failed(self, host: str, problem: DroverError) -> DrainedHost:
         if len(self.hosts) == 1:
-            # The error has the words already.
+            # The error itself has the message.
             return {"host": host, "status": "failed", "message": ""}
         why = str(self.problems.get(host, problem))
         stays = ", and stays disabled" if self._begun else ""
         return {"host": host, "status": "failed", "message": f"{host} is not drained{stays}: {why}"}
 
     def _failure(self) -> DroverError:
-        """Return the error of a drain of several hosts of which some could not be drained."""
+        """Return the error of a drain of several hosts that failed for some of them."""
         ended = [self.done.get(host) or self._failed(host, self.problems[host]) for host in self.hosts]
         return DroverError(
             " ".join(each["message"] for each in ended), migrations=self.migrations, shut_down=self.shut_down, staying=self.staying
@@ -193,9 +199,10 @@ class Drain:
 
     @contextlib.contextmanager
     def _disabled_if_empty(self) -> Iterator[None]:
-        """Disable hosts on which the store has nothing before they are read: nothing can come any more, so they are read once.
+        """Disable hosts before they are read, if the store has no instance on them.
 
-        Where the drain ends before it has begun, they are given back the state they had.
+        No instance can arrive then, so one look at them is enough. If the drain ends before it has
+        begun, they get their old state again.
         """
         with self._store.read() as connection:
             empty = [
@@ -212,7 +219,7 @@ class Drain:
         except DroverError:
             if new:
                 self._set_state("restored", new)
-            # They are as they were.
+            # The hosts have their old state again.
             self.changed = changed
             raise
         self._shown = {host: seen for host, seen in self._shown.items() if host in empty}
@@ -226,7 +233,10 @@ class Drain:
         self.staying, self.stopping = self.plan["unmovable"], self.plan["shutdowns"]
 
     def _look_and_plan(self) -> None:
-        """Settle what is open, read the hosts, and plan; plan anew without the destinations that a hypervisor refuses."""
+        """Settle open moves, read the hosts, and plan.
+
+        Repeat the plan without the destinations that a hypervisor refuses.
+        """
         for host in self._left() if not self.request.plan_only else ():
             with self._apart(host):
                 self.migrations += self._moves.settle(host)
@@ -247,7 +257,7 @@ class Drain:
                 continue
             refused = [each for each in reports if not each["ok"]]
             if not refused:
-                # The hypervisors have seen the disks; the store has what they showed last.
+                # The hypervisors have read the disks now; the store has only their last report.
                 with self._store.read() as connection:
                     count_disks(connection, self.plan, reports)
                 return
@@ -260,9 +270,11 @@ class Drain:
                     self._leasing.renew(connection, self.hosts[0])
 
     def _refuse_unrecorded(self, host: str) -> None:
-        """Refuse a plan without what a host shows and the store does not have there: a dry run records nothing of what it reads.
+        """Refuse a plan for a host that shows an instance which the store does not have there.
 
-        :raises DroverError: there is something.
+        A dry run records nothing, so its plan would lack that instance.
+
+        :raises DroverError: the host shows such an instance.
         """
         with self._store.read() as connection:
             known = occupancy.occupants(connection, host)
@@ -276,7 +288,7 @@ class Drain:
             )
 
     def _check(self) -> list[PrecheckReport]:
-        """Have the hypervisors check the moves of the plan."""
+        """Let the hypervisors check the moves of the plan, and return their reports."""
         reports: list[PrecheckReport] = []
         for source in dict.fromkeys(move["from_host"] for move in self.plan["moves"]):
             with self._apart(source):
@@ -297,10 +309,11 @@ class Drain:
             )
 
     def _helpers(self, settled: set[str]) -> set[str] | None:
-        """Settle and read the hosts whose instances make room, or did for an earlier run.
+        """Settle and read the hosts with instances that make room, or did so for an earlier run.
 
         :param settled: hosts that were settled already for this plan.
-        :returns: the hosts that were settled now; None where there was no host to settle or read, so that the plan stands.
+        :returns: the hosts that were settled now; None if no host was settled or read, so that the
+            plan is valid.
         """
         unsettled = set() if self.request.plan_only else set(self.plan["unsettled"]).difference(self.hosts, settled)
         unread = {move["from_host"] for move in self.plan["moves"]}.difference(self.hosts, self._read)
@@ -313,7 +326,7 @@ class Drain:
             except RunOver:
                 raise
             except DroverError as problem:
-                # It is recorded as down, and the plan does without it.
+                # It is recorded as down, and the next plan does not use it.
                 self._say(str(problem))
         self._read |= unread
         return unsettled
@@ -324,15 +337,19 @@ class Drain:
                 self.migrations += self._moves.settle(name)
 
     def _exclude(self, move: PrecheckReport | MoveOutcome, why: str, reached: bool = True) -> None:
-        """Note that an instance cannot go to its destination; or no instance of its host, where that does not reach it."""
+        """Note that an instance cannot go to its destination.
+
+        If the host does not reach the destination, note that for all instances of the host.
+        """
         provider = move["provider"]
         if provider is None:
-            # The move was not begun, and the destination may be tried again.
+            # The move was not begun; the destination may be tried again.
             return
         if not reached and move["source"] in self.hosts:
             known = self.unreached.setdefault(move["source"], {})
             if provider not in known:
-                # The look there may have taken long, and the plan that is shown has other destinations.
+                # The look there may have taken long, and the operator sees a plan with other
+                # destinations.
                 self._say(f"Nothing of {move['source']} goes to {move['destination']}: {why}")
             known[provider] = why
         else:
@@ -346,16 +363,18 @@ class Drain:
             return
         raise DroverError(report.cannot_move(self.hosts, self.staying, self._said()), staying=self.staying)
 
-    # Carrying out
+    # The moves
 
     def _move(self) -> None:
-        """Move the instances, and plan anew for those that did not move, until all did or the rounds are over."""
+        """Move the instances, and plan again for those left, until all have moved or no round is
+        left.
+        """
         while True:
             moves = self._wanted()
             if not moves or self.round > self.request.rounds:
                 return
             self._shown = {}
-            # What fails at the only host fails the run; at one of several, that host's part of it.
+            # A failure at the only host fails the run. With several hosts it fails one host.
             apart = self._left() if len(self.hosts) > 1 else ()
             moved = self._moves.run(moves, f"making room for the drain of {self.named}", apart)
             self.migrations += moved.migrations
@@ -363,7 +382,7 @@ class Drain:
                 self._give_up(host, problem)
             for each in moved.failed:
                 if each["status"] == "cancelled":
-                    # Somebody wants it to stay.
+                    # An operator aborted the move, so the instance stays.
                     self.aborted.add(each["uuid"])
                 else:
                     self._exclude(each, each["message"])
@@ -377,7 +396,7 @@ class Drain:
         return [move for move in self.plan["moves"] if move["uuid"] not in self.aborted]
 
     def _shut_down(self) -> None:
-        """Shut down the instances that their policy, or the operator, wants to be shut down instead of moved."""
+        """Shut down the instances that do not move, if their policy or the operator wants that."""
         unmovable = self.staying if self.request.unmovable == SHUTDOWN else []
         for instance in [*self.stopping, *(each for each in unmovable if not each["keep_running"])]:
             if instance["host"] not in self.problems:
@@ -389,7 +408,7 @@ class Drain:
         self._shown = {}
         for each in self.hosts:
             self._leasing.extend(each, timeout + 300)
-        # Before it is done: undrain starts what ran.
+        # Record it first: undrain starts the instances that ran.
         self._set_state("draining", [host], shuts_down=[instance["uuid"]])
         self._say(f"{instance['name']}: shutting down on {host}, {instance.get('reason') or 'as its policy wants'}")
         given = {"uuid": instance["uuid"], "state": "stopped", "timeout": timeout}
@@ -403,7 +422,9 @@ class Drain:
             self.shut_down.append(instance)
 
     def _verify(self) -> DrainResult:
-        """See that the hosts are empty, by what they show; move the instances that came meanwhile."""
+        """Check that the hosts show no instance, and move the instances that arrived during the
+        drain.
+        """
         seen = self._look_at_all()
         came = [
             each
@@ -424,7 +445,7 @@ class Drain:
         return self._result(" ".join(each["message"] for each in self.done.values()))
 
     def _look_at_all(self) -> dict[str, Occupants]:
-        """Return what the hosts show; those that cannot be read are given up."""
+        """Return the occupants of the hosts; give up hosts that cannot be read."""
         seen: dict[str, Occupants] = {}
         for host in self._left():
             shown = self._shown.get(host)
@@ -433,9 +454,9 @@ class Drain:
         return seen
 
     def _close(self, host: str, seen: Occupants) -> None:
-        """Set a host on which nothing runs to maintenance.
+        """Set a host to maintenance if no instance runs there.
 
-        :raises DroverError: something is there that should not be.
+        :raises DroverError: the host shows an instance that should not be there.
         """
         surprising = self._surprising(host, seen)
         if surprising or seen["arriving"]:
@@ -446,7 +467,7 @@ class Drain:
         self.done[host] = {"host": host, "status": "disabled" if seen["running"] else "maintenance", "message": report.ending(host, seen)}
 
     def _look(self, host: str) -> Occupants:
-        """Read a host; where moves to it are open, settle them and read it again."""
+        """Read a host. If moves to it are open, settle them and read it again."""
         seen = self._hosts.discover(host)["occupants"]
         sources = sorted({each["source"] for each in seen["arriving"] if each["source"] is not None})
         if not sources:
@@ -460,16 +481,18 @@ class Drain:
         return self._hosts.discover(host)["occupants"]
 
     def _surprising(self, host: str, seen: Occupants) -> list[Occupant]:
-        """Return what a host shows and should not have, wherever the store has it."""
+        """Return the instances that a host shows and should not have, wherever the store records
+        them.
+        """
         expected = {each["uuid"] for each in [*self.staying, *self.stopping] if each["host"] == host}
         return [each for each in seen["running"] + seen["shut_off"] if each["uuid"] not in expected]
 
     def _said(self, host: str | None = None) -> list[str]:
-        """Return the sentences about a host, each once; None for all hosts."""
+        """Return the messages about a host, each once; with None, those about all hosts."""
         return list(dict.fromkeys(message for about, message in self.messages if host is None or about in (None, host)))
 
     def _set_state(self, state: str, hosts: Sequence[str], shuts_down: Sequence[str] = ()) -> None:
-        """Change the state of hosts, of all or of none."""
+        """Change the state of all given hosts in one transaction."""
         with self._store.write() as connection:
             for host in hosts:
                 self._leasing.renew(connection, host)

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A storage pool that is drained, as the store has it: on which hosts it is, what is in it, and which other pools these hosts have."""
+"""A storage pool of a drain, from the store: its hosts, its contents, and the other pools of these
+hosts.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,11 @@ _RUNNING = ("running", "degraded")
 
 
 class HostPool(NamedTuple):
-    """The pool on one node. places: where it may be counted; a pool of instances' storage by its origin, or by its node."""
+    """The pool on one node.
+
+    - places: the places where it may be counted. A pool of the instances' own storage is counted by
+      its origin, or by its node.
+    """
 
     node: NodeFacts
     name: str
@@ -37,12 +43,15 @@ class HostPool(NamedTuple):
 
     @property
     def uri(self) -> str:
-        """Return that of libvirt there."""
+        """Return the URI of libvirt on the node."""
         return self.node.uri or DEFAULT_URI
 
 
 class Other(NamedTuple):
-    """What a domain needs in the pool, and no move takes away. disk: the target of the disk or drive that needs it, None for another file."""
+    """A file in the pool that a domain needs and that no move takes away.
+
+    disk: the target of the disk or drive that needs the file; None for another file.
+    """
 
     uuid: str
     name: str
@@ -54,10 +63,11 @@ class Other(NamedTuple):
 
 
 def find(connection: Connection, name: str, hosts: Sequence[str]) -> list[HostPool]:
-    """Find a pool on hosts.
+    """Return a pool on its hosts.
 
-    :param hosts: their names; none for all that have a pool of that name.
-    :raises DroverError: there is none, it is not counted, or hosts are named for one that others share.
+    :param hosts: their names; if empty, all hosts that have a pool of that name.
+    :raises DroverError: there is no such pool, it is not counted, or only some hosts of a shared
+        pool are named.
     """
     every = pool_domains.nodes(connection)
     having = [each for node in every for each in _counted(node) if each.name == name]
@@ -84,13 +94,13 @@ def find(connection: Connection, name: str, hosts: Sequence[str]) -> list[HostPo
             "is emptied for all of them or not at all. Nothing was done: leave drover_host out."
         )
     known = pool_drains.read(connection, [place for each in chosen for place in each.places])
-    # Hosts that know the storage by another name have disks there too.
+    # Hosts with another name for the same storage have disks in it too.
     chosen += [pool for node in every for pool in _counted(node) if pool.shared_id in shared and pool.name != name]
     return [each._replace(places=tuple(place for place in each.places if place in known)[:1]) for each in chosen]
 
 
 def refuse_stopped(pools: Iterable[HostPool]) -> None:
-    """Refuse a pool that does not run: neither what is in it nor its size is known then."""
+    """Refuse a pool that does not run, because its contents and its size are unknown."""
     stopped = []
     for each in pools:
         facts: Mapping[str, Any] = next((pool for pool in each.node.facts.get("pools") or () if pool["name"] == each.name), {})
@@ -103,7 +113,10 @@ def refuse_stopped(pools: Iterable[HostPool]) -> None:
 
 
 def _refuse_uncounted(name: str, nodes: Iterable[NodeFacts], shared: Collection[str]) -> None:
-    """Refuse a shared pool that a host has and does not count: its instances have disks there that the plan would not see."""
+    """Refuse a shared pool that a host has but does not count.
+
+    The plan would not see the disks of its instances in that pool.
+    """
     found = set()
     for node in nodes:
         counted = {each.shared_id for each in _counted(node)}
@@ -117,7 +130,7 @@ def _refuse_uncounted(name: str, nodes: Iterable[NodeFacts], shared: Collection[
 
 
 def _counted(node: NodeFacts) -> list[HostPool]:
-    """Return the pools of a node that are counted."""
+    """Return the counted pools of a node."""
     facts = node.facts
     found = [
         HostPool(node, pool["name"], ((record_pools.provider_uuid(node.uuid, pool), str(pool["resource_class"])),), pool["shared_id"])
@@ -138,19 +151,19 @@ def _path(facts: Mapping[str, Any]) -> str | None:
 
 
 class Contents:
-    """What is in the pool, and where it can go, by what the hosts showed last."""
+    """The contents of the pool and their possible destinations, from the last report of the hosts."""
 
     def __init__(self, connection: Connection, pools: Sequence[HostPool]) -> None:
         self._pools = {each.node.id: each for each in pools}
         self.nodes = {
             node.id: node for node in pool_domains.nodes(connection, {each.node.host for each in pools}) if node.id in self._pools
         }
-        #: By node, the names of the pool and of all others that have the same folder.
+        #: By node, the names of the pool and of all pools with the same folder.
         self._names = {node.id: _names_of(node, self._pools[node.id].name) for node in self.nodes.values()}
         self.domains = pool_domains.domains(connection, self.nodes)
-        #: The disks that may move.
+        #: The disks that can move.
         self.disks: list[PoolDisk] = []
-        #: What else domains have there.
+        #: The other files of domains in the pool.
         self.others: list[Other] = []
         for domain in self.domains:
             self._sort(domain)
@@ -197,7 +210,8 @@ class Contents:
             node.host,
             str(drive["source"]),
             size,
-            # Of an image that is copied with what is behind it, only the most is known.
+            # The exact size of an image that is copied with its backing images is not known. Use
+            # the maximum.
             size if whole or allocated is None else allocated,
             _traits(domain.extra_specs or {}, pool.places[0][1]) if pool.places else frozenset(),
             whole,
@@ -254,7 +268,7 @@ class Contents:
         return None
 
     def _taken(self, connection: Connection) -> Taken:
-        """Return what the instances of the disks have in the pools where these can go."""
+        """Return the amounts that the instances of the disks already have in the destination pools."""
         uuids = {each.uuid for each in self.disks}
         ids = providers.ids(connection, {space.place[0] for space in self.spaces})
         by_id = {key: uuid for uuid, key in ids.items()}
@@ -272,7 +286,7 @@ class Contents:
                 continue
             for disk in domain.facts.get("disks") or ():
                 name = storage_pools.counted_as(disk, self.nodes[domain.node_id].facts)
-                # A disk on the network is in no pool but one that counts it.
+                # A disk on the network is only in a pool that counts it.
                 of_host = None if disk.get("type") == "network" else DISK
                 place = classes.get((domain.node_id, name or of_host))
                 if place is not None:
@@ -281,7 +295,7 @@ class Contents:
 
 
 def _folders(pool: Mapping[str, Any]) -> set[str]:
-    """Return the folder of a pool, as it is named and as it really is."""
+    """Return the paths of the folder of a pool: its name and its real path."""
     return {posixpath.normpath(path) for path in (pool.get("path"), pool.get("real_path")) if path}
 
 
@@ -292,7 +306,7 @@ def _names_of(node: NodeFacts, name: str) -> set[str]:
 
 
 def _traits(extra_specs: Mapping[str, str], name: str) -> frozenset[str]:
-    """Return the traits that extra specs ask of the pools of a resource class."""
+    """Return the traits that extra specs require of the pools of a resource class."""
     groups: Iterable[str] = [
         key.partition(":")[0][len("resources") :] for key in extra_specs if key.endswith(f":{name}") and key.startswith("resources_")
     ]
@@ -304,5 +318,5 @@ def _traits(extra_specs: Mapping[str, str], name: str) -> frozenset[str]:
 
 
 def places_of(pools: Collection[HostPool]) -> list[Place]:
-    """Return where pools are counted, each once."""
+    """Return the places where pools are counted, each once."""
     return list(dict.fromkeys(place for each in pools for place in each.places))

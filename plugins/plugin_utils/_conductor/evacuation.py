@@ -1,11 +1,12 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Evacuate a dead host: the order of things, from the first look to the last restart.
+"""The evacuation of a dead host: its order, from the first look to the last restart.
 
-Power drivers are tasks of the role power, so the order has two halves: judge() before the power is cut, restart() after it.
-The lease of the host stays with the run between them. Each step is in the store before it is done. If an evacuation is killed, the
-next one settles what is open and goes on.
+Power drivers are tasks of the role power, so the run has two halves: judge() before the power is
+cut, restart() after it. The lease of the host stays with the run between them. Each step is in the
+store before it is done. If an evacuation is killed, the next one settles the open steps and
+continues.
 """
 
 from __future__ import annotations
@@ -38,20 +39,23 @@ from ansible_collections.drover.compute.plugins.plugin_utils._report.plans impor
 from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, evacuations, leases, power, services, storage_fences
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
-#: Seconds for which the lease is held: as long as reading the whole fleet may take. A run that ends or is killed holds nothing.
+#: Seconds of the lease: the time that a look at the whole fleet may take. A run that ends or is
+#: killed holds no lease.
 LEASE = 3600
 #: Seconds that the service manager of the host may take to restart libvirt.
 SERVICE = 120
-#: The socket of the modular daemon; virtproxyd has that of libvirtd.
+#: The socket of the modular daemon. virtproxyd has the socket of libvirtd, so that one proves
+#: nothing.
 VIRTQEMUD = "/run/libvirt/virtqemud-sock"
-#: Seconds for which the last probe of the dead host counts. A start that comes later probes it again.
+#: Seconds that the last probe of the dead host stays valid. A later start probes it again.
 SILENCE = 15
-#: Seconds in which libvirt gives up what comes from a dead host, by its keepalives (half a minute unless set); and between two looks.
+#: Seconds until libvirt gives up a move from a dead host, by its keepalives (half a minute unless
+#: set); and seconds between two looks.
 INCOMING, LOOK_AGAIN = 60, 5
-#: How often, and how many seconds apart, a libvirt that was restarted is asked.
+#: Number of times that a restarted libvirt is read, and seconds between them.
 TRIES, DELAY = 6, 2
 
-#: The way out of a run that fails because instances are left.
+#: The advice in the error of a run that leaves instances.
 SKIPS = "With drover_unmovable=skip a run ends without an error here."
 
 
@@ -65,31 +69,32 @@ class Evacuation:
         self.request, self.host, self._ports = request, request.host, ports
         self._store, self._hosts, self._leasing, self._clock = ports.store, ports.hosts, ports.leasing, ports.clock
         self._show = ports.say
-        #: Its instances, and the hosts that were read and not lost since.
+        #: The instances of the host, and the hosts that were read and still answer.
         self._dead = DeadHost(ports.store, self.host, (), self._keep, request.lifted, ports.clock)
         self._settling = EvacuationSettling(self._dead)
         self._restarts, self._proofs = EvacuationRestarts(self._dead), Starting(ports, lambda: self._dead.read)
-        #: Where a start has failed: dict uuid -> {provider: why, in words}.
+        #: The destinations of failed starts: dict uuid of an instance -> {provider: the reason}.
         self.failed: dict[str, dict[str, str]] = {}
-        #: What is at its destination now.
+        #: The instances that are at their destination now.
         self.restarted: list[RestartOutcome] = []
-        #: Sentences on what did not go well.
+        #: Sentences on failures.
         self.messages: list[str] = []
         self.changed = False
-        #: When the host was silent last, by the clock of the run.
+        #: The time of the last look that found the host silent, by the clock of the run.
         self._silent_at: float | None = None
-        #: The fences of its storage, where they are the proof.
+        #: The fences of its storage, if they are the proof.
         self._fences: list[dict[str, Any]] = []
 
     # Before its power is cut
 
     def judge(self, power_state: str) -> dict[str, Any]:
-        """See that the host is dead, and whether its power is to be cut. The lease of the host stays with the run.
+        """Check that the host is dead, and decide if its power must be cut. The run keeps the
+        lease.
 
-        :param power_state: on, off, unknown or none, as its power driver says.
-        :returns: a dict: changed, fence (its power is to be cut and seen to be off), message, and refused: of a plan, why the real run would
-            restart nothing now.
-        :raises DroverError: it is not to be evacuated now; the lease is given back.
+        :param power_state: on, off, unknown or none, the answer of its power driver.
+        :returns: a dict: changed, fence (True if its power must be cut and confirmed to be off),
+            message, and refused: in a plan, the reason why the real run would restart nothing now.
+        :raises DroverError: the host cannot be evacuated now; the lease is given back.
         """
         self._refuse_request()
         if self.request.plan_only:
@@ -118,7 +123,9 @@ class Evacuation:
             raise DroverError(f"{decision.sentence} Nothing was started elsewhere.")
         if self.request.said:
             self._take_word()
-        # Whatever the driver has said: it confirms it, or a person says it in so many words, which are recorded (rule S1).
+        # With the word of a person no fence is needed: the exact words are recorded (rule S1).
+        # Without it, the power driver must confirm that the host is off, whatever it answered
+        # before.
         return self._judged(not self.request.said, decision.sentence)
 
     def _judged(self, fence: bool, sentence: str, refused: str = "") -> dict[str, Any]:
@@ -135,7 +142,8 @@ class Evacuation:
                 f"drover.compute.host -a 'host={self.host} forced_down=true'"
             )
         if service.last_seen_up is None:
-            # Uncertain is never empty: as after the loss of the store, its power is not cut for instances that nobody could restart.
+            # An unread host is not empty. Do not cut its power for instances that the run could not
+            # restart, for example after the loss of the store.
             raise DroverError(
                 f"The store has never read {self.host}, so it does not know which instances are there, and could restart none; nothing was "
                 f"changed. If the store was made anew, restore its backup or an export (docs/backup.md) and run this again. Else get {self.host} to "
@@ -148,9 +156,10 @@ class Evacuation:
             )
 
     def _answers(self) -> bool:
-        """Read the host: whether its libvirt answers. One whose answer cannot be used answers all the same.
+        """Read the host. Return True if its libvirt answers, even with an answer that cannot be
+        used.
 
-        A host of which only libvirt is dead may still run its guests; the evidence covers that.
+        A host with a dead libvirt may still run its guests; the evidence covers that case.
         """
         try:
             self._hosts.discover(self.host, self.request.call_timeout)
@@ -161,7 +170,7 @@ class Evacuation:
         return True
 
     def _close_open(self) -> None:
-        """The host came back before a run that was killed had been run again: close what that run left open."""
+        """Close the open steps of a killed run, because the host came back before the next run."""
         said, left = returned_host.settle(self._ports, self.host, self.request.start_timeout, self.request.call_timeout)
         self._say(said)
         self.messages += [*said, *(f"{each['name']}: {each['reason']}." for each in left)]
@@ -184,7 +193,7 @@ class Evacuation:
         return decision
 
     def _restart_libvirt(self) -> None:
-        """Guests do not need libvirt to run: restarting it harms none of them."""
+        """Restart libvirt on the host. Guests run without libvirt, so the restart harms no guest."""
         hand = self._hosts.hand(self.host, SERVICE)
         service = self._hosts.variables(self.host).get("drover_libvirt_service")
         if not service:
@@ -204,7 +213,7 @@ class Evacuation:
             self._clock.sleep(DELAY)
 
     def _take_word(self) -> None:
-        """Write down that a person says that the host is off."""
+        """Record that a person says that the host is off."""
         message = f"{self.request.operator} says: {self.request.said}"
         with self._dead.step() as (connection, _dummy):
             now = clock.now(connection)
@@ -215,11 +224,12 @@ class Evacuation:
     # After its power is off
 
     def restart(self, read: list[str] | None = None, refused: str = "") -> EvacuationResult:
-        """Restart its instances elsewhere. The lease of the host is given back, whatever comes of it.
+        """Restart its instances elsewhere. Give the lease back in every case.
 
         :param read: names of hosts that were read since judge(); None to read the others now.
-        :param refused: of a plan, as judge() has returned it.
-        :raises DroverError: something is left, or could not be done; what is done stays done. A plan ends as the real run would.
+        :param refused: for a plan, the field of the result of judge().
+        :raises DroverError: an instance is left, or a step failed; finished steps stay. A plan ends
+            like the real run.
         """
         if self.request.plan_only:
             self._read_others(self.request.others, read)
@@ -250,7 +260,7 @@ class Evacuation:
             self._leasing.release([self.host])
 
     def _foreseen(self, refused: str) -> EvacuationResult:
-        """Return what the real run would come to.
+        """Return the result that the real run would have.
 
         :raises DroverError: the real run would fail.
         """
@@ -264,13 +274,14 @@ class Evacuation:
         raise DroverError(result["message"], plan=result["plan"], restarted=[], remaining=result["remaining"])
 
     def _keep_off(self) -> None:
-        """Keep everything off the host.
+        """Close the host for every instance.
 
-        :raises DroverError: it is not proven to be off: this run has not seen that, or the host was seen up since.
+        :raises DroverError: no proof that it is off: this run has not seen that, or the host was up
+            again later.
         """
         with self._dead.step() as (connection, _dummy):
             service, event = services.get(connection, self.host), power.last(connection, self.host) or {}
-            # What was seen before the run had the lease is old: somebody may have switched the host on since.
+            # An event from before the lease is too old: the host may have been switched on since.
             begun = leases.begun(connection, self.host)
             off = (event.get("status"), event.get("power_state")) == ("completed", "off")
             proven = off and begun is not None and event["updated_at"] >= begun
@@ -279,7 +290,7 @@ class Evacuation:
                     each for each in storage_fences.read(connection, self.host) if begun is not None and (each["verified_at"] or 0) >= begun
                 ]
                 self._fences, self._dead.cut = fences, {text for each in fences for text in each["cut"]}
-                # Where nothing is left nothing is started, and no proof is required.
+                # If no instance is left, the run starts none and needs no proof.
                 proven = bool(fences) or storage_fencing.is_done(connection, self.host)
             if not service.last_error or not proven:
                 raise DroverError(
@@ -290,7 +301,7 @@ class Evacuation:
         self.changed = self.changed or before != after
 
     def _read_others(self, others: list[str], read: list[str] | None = None) -> None:
-        """Look at every other host (rule S9), unless that was done."""
+        """Look at every other host (rule S9), unless that was done already."""
         if read is None:
             read = [name for name in others if self._is_read(name)]
         self._dead.read = set(read)
@@ -299,7 +310,10 @@ class Evacuation:
             self._show(f"Not read, as they do not answer: {', '.join(silent)}. What they were last seen to have is left alone.")
 
     def _await_given_up(self) -> None:
-        """Wait for the hosts that have a part of an instance, as its live move was under way: nothing starts while that is there."""
+        """Wait while a host has a part of an instance from an unfinished live move.
+
+        No start is safe while such a part exists.
+        """
         deadline, shown = self._clock.monotonic() + INCOMING, False
         while places := sorted({place["host"] for place in self._dead.incoming()}):
             if not shown:
@@ -316,7 +330,11 @@ class Evacuation:
         return asking.is_read(self._hosts, name, self.request.call_timeout)
 
     def _withdraw(self) -> None:
-        """Find out at destinations what became of the starts that an earlier run ordered there, before anything is begun elsewhere."""
+        """Withdraw the starts that an earlier run ordered, and find out their results at the
+        destinations.
+
+        That happens before anything is begun elsewhere.
+        """
         with self._store.read() as connection:
             begun = evacuations.begun_destinations(connection, self.host)
         patience = self.request.start_timeout
@@ -332,7 +350,7 @@ class Evacuation:
         self.plan = self._planned(self._restarts)
         self.changed = self.changed or bool(self.plan["restarts"])
         if self.restarted and not self.plan["restarts"]:
-            # The lines above name the restarted instances, the last one all others.
+            # The lines above name the restarted instances, and the last line all others.
             return
         self._show_plan()
 
@@ -344,7 +362,11 @@ class Evacuation:
         return restarts.plan(self.request.policy, self.request.service_down_time, self.failed)
 
     def _rehearsed(self) -> tuple[EvacuationPlan, list[str]]:
-        """Foresee what the next round would settle and claim, by the same steps; also return what it would say of that."""
+        """Return the plan of the next round, and the sentences on the steps that it would settle
+        first.
+
+        It makes the same steps in a copy of the store.
+        """
         with self._store.rehearsal() as store:
             dead = self._dead.rehearsed(store)
             restarts = EvacuationRestarts(dead)
@@ -357,15 +379,18 @@ class Evacuation:
         return {**plan, "found": [*found, *plan["found"]]}, said
 
     def _restart_all(self) -> None:
-        """Start what is claimed, one destination after the other; where a start fails, the next round tries another."""
-        # Once more, as somebody may have started one meanwhile.
+        """Start the claimed instances, one destination after the other.
+
+        If a start fails, the next round tries another destination.
+        """
+        # Look again: an instance may have been started elsewhere since the plan.
         instances = {each["uuid"]: each["name"] for each in self.plan["restarts"]}
         self._proofs.look(instances, {each["host"] for each in self.plan["restarts"]})
         for place in dict.fromkeys(each["host"] for each in self.plan["restarts"]):
             self._refuse_returned()
             self._refuse_let_in()
             wanted = [each["migration"] for each in self.plan["restarts"] if each["host"] == place and each["migration"] is not None]
-            # No start takes so long that all one after the other would take longer.
+            # One call contains all starts of the destination; allow each its full time.
             timeout = self.request.start_timeout
             hand = self._hosts.hand(place, self.request.call_timeout + timeout * len(wanted))
             done = self._restarts.start(place, wanted, hand, self.request.at_once, timeout, self._proofs)
@@ -379,17 +404,22 @@ class Evacuation:
                 self._show(f"{each['name']}: {self.host} -> {place}, it is not known what became of it: {each['message']}")
                 self.messages.append(f"It is not known what became of {each['name']} on {place}: {each['message'].rstrip('.')}.")
             if done["uncertain"]:
-                # The request may be carried out all the same: it stays open in the store, and nothing more is begun there.
+                # The hypervisor may still obey the order. It stays open in the store, and the run
+                # begins nothing more there.
                 self._dead.read.discard(place)
             self.restarted += done["restarted"]
         for name in sorted(self._restarts.elsewhere & self._dead.read):
-            # The next plan knows what it shows now.
+            # Read these hosts again, so that the next plan knows their present domains.
             if not self._is_read(name):
                 self._dead.read.discard(name)
         self._restarts.elsewhere.clear()
 
     def _start_again(self) -> list[StayingInstance]:
-        """Start the instances of living hosts again that were shut down for a move to the dead one; return those that stay off."""
+        """Start the instances again that were shut down on living hosts for a move to the dead
+        host.
+
+        :returns: the instances that stay off.
+        """
         stay: list[StayingInstance] = []
         for move in self._settling.shut_down.values():
             uuid, name, host = move["instance_uuid"], move["name"], move["source"]
@@ -412,9 +442,10 @@ class Evacuation:
         return stay
 
     def _refuse_returned(self) -> None:
-        """Ask the host itself right before a start: somebody may have switched it on since, and its instances with it.
+        """Probe the host right before a start: it may have been switched on, and its instances with
+        it.
 
-        :raises DroverError: it answers, or it is not known whether it does.
+        :raises DroverError: the host answers, or its answer is unclear.
         """
         if self._silent_at is not None and self._clock.monotonic() - self._silent_at < SILENCE:
             return
@@ -428,14 +459,15 @@ class Evacuation:
                 "Run drover.compute.evacuate again, which begins with that."
             )
         before = f"{self.host} has come back while its instances were to be started elsewhere. {self._started_before()}"
-        # What is claimed and was not started is given back, if its libvirt tells what runs.
+        # If its libvirt reports its domains, the claims without a start are given back.
         self._answers()
         self._refuse_alive(True, before)
 
     def _refuse_let_in(self) -> None:
-        """Ask its storage right before a start, where that is the proof: somebody may have let the host in again since.
+        """Check the fences right before a start, if they are the proof: they may have been lifted
+        since.
 
-        :raises DroverError: it is not seen to be shut out any more.
+        :raises DroverError: the fences are no longer proven.
         """
         why = storage_fencing.why_open(self._ports, self.host, self._fences)
         if why is not None:
@@ -450,7 +482,7 @@ class Evacuation:
         return f"Started before that: {started}. See that none of them runs on {self.host} too. " if started else ""
 
     def _report(self, off: list[StayingInstance]) -> EvacuationResult:
-        """Report what was done; the plan says what would be left to do."""
+        """Return the report of the run. The plan in it has the restarts that are left."""
         self.plan, _said = self._rehearsed()
         remaining = self.plan["left"] + self.plan["lost"] + off
         for each in self.plan["restarts"]:
@@ -506,7 +538,10 @@ def _reasons(remaining: Iterable[StayingInstance]) -> list[str]:
 
 
 def _has_no_service(hand: Hand, service: str) -> bool:
-    """Whether systemd of a host says, by a property and not in words, that it has no such service."""
+    """Return True if systemd of a host has no such service.
+
+    It reads a property, because words depend on the language of the host.
+    """
     words = ["systemctl", "show", "--property=LoadState", "--value", "--", service]
     try:
         said = hand.read("ansible.builtin.command", {"argv": words})

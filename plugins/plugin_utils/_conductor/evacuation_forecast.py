@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The verdict of a dry run: why the real run would restart nothing of a host now."""
+"""The verdict of a dry run: the reason why the real run would restart nothing of a host now."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from ansible_collections.drover.compute.plugins.plugin_utils._conductor.storage_
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing
 
-#: The decisions after which a run goes on.
+#: The decisions that let a run continue.
 GOES_ON = (fencing.HARD_FENCE, fencing.RESTART, fencing.WORD)
 
 
 def why_not(ports: Ports, host: str, decision: fencing.Decision, power_state: str) -> str:
-    """Say why the real run would restart nothing after a decision; empty where it would go on.
+    """Return why the real run would restart nothing after a decision; empty if it would continue.
 
-    What is not certain counts as a refusal: a libvirt that is restarted first, a power driver that does not answer now.
+    An uncertain step counts as a refusal: a libvirt that must be restarted first, or a power driver
+    that does not answer now.
 
-    :param power_state: on, off, unknown or none, as its power driver says.
+    :param power_state: on, off, unknown or none, the answer of its power driver.
     """
     if decision.act == fencing.SOFT_FENCE:
         return f"{decision.sentence} If it answers then, the run ends there; else it decides again."

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the operator wants of an evacuation."""
+"""The request of an operator for an evacuation."""
 
 from __future__ import annotations
 
@@ -10,22 +10,26 @@ import dataclasses
 from ansible_collections.drover.compute.plugins.plugin_utils._planner import fencing
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy
 
-#: What may be done about instances that could not be restarted.
+#: The choices of the operator for instances that could not be restarted.
 FAIL, SKIP = "fail", "skip"
 
 
 @dataclasses.dataclass(frozen=True)
 class EvacuationRequest:
-    """What the operator wants.
+    """The request of the operator.
 
     - others: the other hypervisors of the inventory.
     - service_down_time: seconds, see store.services.down_reason().
-    - said: the words with which a person says that the host is off; empty for none. operator: the name of that person.
-    - reason: why, in words; the host keeps it.
+    - said: the words of a person who confirms that the host is off; empty without such words.
+    - operator: the name of that person.
+    - reason: the reason in words; the host keeps it.
     - lifted: names of rules to lift, of fencing.LIFTABLE.
-    - unmovable: FAIL or SKIP. plan_only: change nothing.
-    - rounds: how many destinations to try for an instance. at_once: how many instances start at the same time at one.
-    - start_timeout: seconds that a start may take. call_timeout: seconds that a hypervisor may take to answer.
+    - unmovable: FAIL or SKIP.
+    - plan_only: change nothing.
+    - rounds: the number of destinations to try for an instance.
+    - at_once: the number of instances that start at the same time on one destination.
+    - start_timeout: seconds that a start may take.
+    - call_timeout: seconds that a hypervisor may take to answer.
     """
 
     host: str

@@ -1,9 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Find destinations for the instances of a dead host, claim the room, and start them there.
+"""The restarts of the instances of a dead host: find destinations, claim the room, start them
+there.
 
-Each restart is claimed in the store before anything is defined, and closed once the destination has shown the instance.
+Each restart is claimed in the store before a domain is defined. It is closed after the destination
+has shown the instance.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import bulk,
 
 
 class Starts(TypedDict):
-    """What starts came to: what runs, what does not, and what is not certain."""
+    """The results of starts: the instances that run, that do not run, and that are uncertain."""
 
     restarted: list[RestartOutcome]
     failed: list[RestartOutcome]
@@ -50,9 +52,10 @@ class Starts(TypedDict):
 
 
 class EvacuationRestarts:
-    """Plans and carries out the restarts of one dead host's instances.
+    """The planner and executor of the restarts of one dead host's instances.
 
-    :ivar elsewhere: hosts that showed an instance right before its start; their reports are old.
+    :ivar elsewhere: hosts that showed an instance right before its start; their recorded reports
+        are old.
     """
 
     def __init__(self, dead: DeadHost) -> None:
@@ -62,7 +65,7 @@ class EvacuationRestarts:
     def plan(self, policy: Policy, service_down_time: int, failed: dict[str, dict[str, str]]) -> EvacuationPlan:
         """Find destinations and claim them.
 
-        :param failed: dict instance uuid -> {provider where its start has failed: why, in words}.
+        :param failed: dict instance uuid -> {provider of a failed start: the reason}.
         """
         with self._store.read() as connection:
             found = self._dead.verdicts(connection)
@@ -84,13 +87,16 @@ class EvacuationRestarts:
                 result["found"].append(_found(instance, place))
             else:
                 kept[act].append({"uuid": uuid, "name": name, "reason": why})
-        # The important ones get their places before the others are looked at.
+        # Place the instances of high priority before the others are considered.
         for _priority, instances in sorted(waiting.items(), reverse=True):
             self._place(instances, policy, service_down_time, nodes, failed, result)
         return result
 
     def open_orders(self) -> list[str]:
-        """Say what was under way of the instances when their host died, and what they had that their definitions do not have."""
+        """Return sentences on open orders of the instances, and on disks that their restart loses.
+
+        Such a disk was only in the running guest and is not in the definition.
+        """
         with self._store.read() as connection:
             found = evacuations.instances(connection, self._host)
         said = [
@@ -113,7 +119,7 @@ class EvacuationRestarts:
         return said
 
     def found(self) -> list[FoundInstance]:
-        """Return the instances that other hosts show already."""
+        """Return the instances that other hosts already show."""
         with self._store.read() as connection:
             return [_found(each.instance, each.place) for each in self._dead.verdicts(connection) if each.place is not None]
 
@@ -126,7 +132,7 @@ class EvacuationRestarts:
         failed: Mapping[str, Mapping[str, str]],
         result: EvacuationPlan,
     ) -> None:
-        """Find destinations for instances of one priority and claim them; add that to the result."""
+        """Find and claim destinations for instances of one priority; add them to the result."""
         with self._store.read() as connection:
             columns = read_all_columns(connection, clock.now(connection), service_down_time, columns_for_moves(instances, policy))
         wanted, stuck = plan_evacuation(columns, instances, self._host, policy, nodes, failed)
@@ -155,12 +161,12 @@ class EvacuationRestarts:
         result["restarts"].append(restart)
 
     def start(self, destination: str, migrations: Sequence[str], hand: Hand, at_once: int, timeout: int, looked: Starting) -> Starts:
-        """Start claimed instances at one destination and record what became of them.
+        """Start claimed instances at one destination and record the results.
 
-        :param migrations: uuids of evacuations to it, in the order to start them.
-        :param at_once: how many start at the same time.
-        :param timeout: seconds that the start of one may take.
-        :param looked: makes the proofs. Hosts that do not answer were judged before, with the plan.
+        :param migrations: uuids of evacuations to it, in the order of their starts.
+        :param at_once: the number of instances that start at the same time.
+        :param timeout: seconds that one start may take.
+        :param looked: makes the proofs. The plan has already judged the hosts that do not answer.
         """
         result: Starts = {"restarted": [], "failed": [], "uncertain": []}
         with self._store.read() as connection:
@@ -199,14 +205,16 @@ class EvacuationRestarts:
     def _proven(
         self, destination: str, wanted: Sequence[RestartOrder], looked: Starting, result: Starts
     ) -> tuple[list[RestartOrder], list[certainty.StartProof]]:
-        """Return the orders of which no other host shows the instance now, with the proofs; end the others."""
+        """Return the orders of instances that no other host shows now, with the proofs; end the
+        others.
+        """
         instances = {order["uuid"]: order["name"] for order in wanted}
         proofs, stay = looked.prove_each(destination, instances, lambda name: "it is not started", silent=False)
         for order in wanted:
             if order["uuid"] in stay:
                 places = looked.places(order["uuid"])
                 self.elsewhere |= places - {destination}
-                # What an earlier run has defined there holds its room there.
+                # A domain that an earlier run defined there keeps its room there.
                 status = "uncertain" if destination in places else "failed"
                 answer: RestartAnswer = {"uuid": order["uuid"], "status": status, "message": stay[order["uuid"]]}
                 self._record(destination, order, answer, result)
@@ -215,7 +223,9 @@ class EvacuationRestarts:
     def _first(
         self, destination: str, wanted: Iterable[RestartOrder], found: Mapping[str, DomainLook | None], result: Starts
     ) -> list[RestartOrder]:
-        """Return the orders that no earlier call can begin there any more; leave the others to the next run."""
+        """Return the orders without an earlier call that could still begin; leave the others to the
+        next run.
+        """
         first = []
         for order in wanted:
             seen = found.get(order["uuid"])
@@ -255,7 +265,7 @@ def _found(instance: EvacuatedInstance, place: Sighting) -> FoundInstance:
 
 
 def _each(answer: certainty.Answer, uuids: Collection[str]) -> list[RestartAnswer]:
-    """Return what the module _domain_restart answered about each instance."""
+    """Return the answers of the module _domain_restart, one for each instance."""
     if answer.outcome == certainty.DONE:
         return answer.result["instances"]
     status = "failed" if answer.outcome == certainty.NOTHING else "uncertain"
@@ -265,7 +275,7 @@ def _each(answer: certainty.Answer, uuids: Collection[str]) -> list[RestartAnswe
 def _instance(order: RestartOrder, numa: Mapping[str, Any] | None, devices: Mapping[str, Any]) -> dict[str, Any]:
     """Return an instance as the module _domain_restart takes it.
 
-    :param numa: what was claimed for it there; its domain was bound to CPUs and cells of the dead host.
+    :param numa: the CPUs and cells of its claim there. The old domain has CPUs and cells of the dead host.
     :param devices: the fact ``devices`` of its move.
     """
     return {
@@ -289,5 +299,5 @@ def _xml_there(text: str | None, numa: Mapping[str, Any] | None, devices: Mappin
     try:
         return passthrough.with_devices_there(text if numa is None else rebound(text, numa), devices)
     except ValueError:
-        # The destination refuses it, and says why.
+        # The destination refuses such XML and gives the reason.
         return text

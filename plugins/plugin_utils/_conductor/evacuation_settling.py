@@ -1,10 +1,11 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Close what an evacuation, or a migration from or to a dead host, has left open: by what the living hosts show.
+"""The end of open evacuations, and of open migrations from or to a dead host.
 
-Each restart is in the store before its destination is given the order. So a run that is killed leaves open evacuations, and the
-next run finds out from the destinations what became of them.
+The living hosts decide the end by the domains that they show. Each restart is in the store before
+its destination gets the order. A killed run thus leaves open evacuations, and the next run finds
+out their results at the destinations.
 """
 
 from __future__ import annotations
@@ -26,19 +27,20 @@ from ansible_collections.drover.compute.plugins.plugin_utils._store import evacu
 
 
 class EvacuationSettling:
-    """Closes what is open of one host."""
+    """The run that closes the open steps of one host."""
 
     def __init__(self, dead: DeadHost) -> None:
         self._dead, self._host, self._store = dead, dead.host, dead.store
-        #: The moves to the dead host that came to nothing, of instances that were shut down for them and are off at their sources, by their uuids.
-        #: They stay open until end_shut_down(), so that a run that is killed before it has started these leaves that to the next one.
+        #: By uuid, failed moves to the dead host: their instances were shut down for the move and
+        #: are off at their sources. They stay open until end_shut_down(). If the run is killed
+        #: before it starts these instances, the next run does it.
         self.shut_down: dict[str, HostMigration] = {}
 
     def withdraw(self, destination: str, hand: Hand, patience: int) -> list[str]:
-        """Withdraw the starts that a destination was given, find out there what became of them, and close those.
+        """Withdraw the starts that a destination has, and close the starts with a known result.
 
-        :param patience: seconds to wait for a call that works on one of them.
-        :returns: sentences on what was closed, and on what is not certain.
+        :param patience: seconds to wait for a call that works on one of the instances.
+        :returns: sentences on the closed starts and on the uncertain ones.
         """
         with self._store.read() as connection:
             begun = evacuations.begun_at(connection, self._host, destination)
@@ -61,16 +63,17 @@ class EvacuationSettling:
         return f"{name}: its start on {destination} was begun, and what became of it {state}: left as it is."
 
     def settle(self) -> list[str]:
-        """Close what can be closed by what the living hosts show.
+        """Close the migrations that the reports of the living hosts decide.
 
-        :returns: sentences on what was closed, and on what is not certain.
+        :returns: sentences on the closed migrations and on the uncertain ones.
         """
         said = self._settle_arrivals()
         with self._store.read() as connection:
             found = self._dead.verdicts(connection)
             resized = {each["instance_uuid"]: each for each in evacuations.finished_resizes(connection, self._host)}
         for instance, migration, act, place, _why in found:
-            # Of one that is lost nobody else could end it either, and it could not be released.
+            # End also the resize of a lost instance: no other run could end it, and the instance
+            # could not be released.
             if act in (RESTART, FOUND, LOST) and instance["uuid"] in resized:
                 said.append(self._end_resize(instance["name"], resized[instance["uuid"]]))
             if act == ARRIVED and migration is not None and place is not None:
@@ -89,7 +92,9 @@ class EvacuationSettling:
         return said
 
     def _end_resize(self, name: str, resize: HostMigration) -> str:
-        """End a resize that waited to be confirmed: only the dead host could revert it."""
+        """End a resize that waited for its confirmation, because only the dead host could revert
+        it.
+        """
         with self._dead.step() as (connection, now):
             kept = migration_claims.end_at_dead(connection, resize["uuid"], certainty.is_off(self._host), f"{self._host} died", now)
         more = ""
@@ -98,7 +103,7 @@ class EvacuationSettling:
         return f"{name}: its resize waited to be confirmed; it is ended, and the instance keeps its {kept or 'new'} size.{more}"
 
     def _take_over(self, instance: EvacuatedInstance, place: Sighting, migration: HostMigration) -> str:
-        """Make the restart of an instance out of its cold move, which has taken it to its destination, where it is off."""
+        """Replace the cold move of an instance by a restart at its destination, where it is off."""
         name, host, message = instance["name"], place["host"], f"{self._host} died when it had arrived"
         try:
             with self._dead.step() as (connection, now):
@@ -111,7 +116,9 @@ class EvacuationSettling:
         return f"{name}: its {migration['type']} had taken it to {host}, where it is off; it is started there."
 
     def _release(self, instance: EvacuatedInstance) -> str:
-        """Give back the claim of an instance that was only being built: nothing of it runs, and its disks are new."""
+        """Give back the claim of an instance with an unfinished build. Its disks are new and it
+        does not run.
+        """
         proof = certainty.is_off(self._host)
         with self._dead.step() as (connection, now):
             row = orders.read(connection, instance["uuid"])
@@ -120,7 +127,7 @@ class EvacuationSettling:
         return f"{instance['name']}: it was only being built; its claim is given back, so that it can be placed again."
 
     def _is_over(self, migration: HostMigration) -> certainty.Proof | None:
-        """Return the Proof that a migration off the dead host is not carried on, or None."""
+        """Return the Proof that a migration off the dead host has ended; None without a proof."""
         if migration["type"] != migration_claims.EVACUATION:
             return certainty.is_off(self._host)
         if migration["status"] == "accepted":
@@ -128,9 +135,9 @@ class EvacuationSettling:
         return None
 
     def settle_returned(self) -> tuple[list[str], list[StayingInstance]]:
-        """Close what an evacuation that was cut short has left open of a host that answers again.
+        """Close the open evacuations of an interrupted run from a host that answers again.
 
-        :returns: (sentences on what was closed, the instances of which it is not certain where they are).
+        :returns: (sentences on the closed evacuations, the instances with an uncertain place).
         """
         said: list[str] = []
         left: list[StayingInstance] = []
@@ -168,7 +175,7 @@ class EvacuationSettling:
         return said, left
 
     def _settle_arrivals(self) -> list[str]:
-        """Close the migrations to the dead host, by what their living source shows."""
+        """Close the migrations to the dead host, by the domains that their living sources show."""
         said = []
         with self._store.read() as connection:
             coming = [each for each in evacuations.open_migrations(connection, self._host) if each["source"] != self._host]
@@ -194,12 +201,12 @@ class EvacuationSettling:
         return said
 
     def end_shut_down(self, move: HostMigration) -> None:
-        """Close one of shut_down: its instance was started again, or a person is to do that."""
+        """Close a move of shut_down. Its instance was started again, or a person must start it."""
         with self._dead.step() as (connection, now):
             migration_claims.undo(connection, move["uuid"], certainty.is_off(self._host), f"{self._host} died", now)
 
     def _record_found(self, instance: EvacuatedInstance, place: Sighting, migration: HostMigration | None) -> str:
-        """Record an instance where another host has it already, as one that was evacuated."""
+        """Record an evacuation for an instance that another host already has."""
         uuid, name, host, state = instance["uuid"], instance["name"], place["host"], place["state"]
         opened, proof = None, None
         if migration is not None and migration["type"] == migration_claims.EVACUATION and migration["provider"] == place["provider"]:
@@ -230,10 +237,10 @@ class EvacuationSettling:
 
 
 def looked_at(begun: Sequence[BegunRestart], hand: Hand, patience: int) -> Mapping[str, DomainLook | None]:
-    """Look what a destination has of instances, after their earlier orders are withdrawn.
+    """Look at instances on a destination, after the withdrawal of their earlier orders.
 
     :param hand, patience: see EvacuationSettling.withdraw().
-    :returns: dict uuid -> what the destination shows, None where it did not answer.
+    :returns: dict uuid -> the answer of the destination; None without an answer.
     """
     found: dict[str, DomainLook | None] = {}
     for uri in sorted({each["uri"] for each in begun}):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What is known of a host that does not answer, from other hypervisors and from the store."""
+"""The evidence on a host that does not answer, from other hypervisors and from the store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._planner import fen
 from ansible_collections.drover.compute.plugins.plugin_utils._store import clock, evacuations, power, services, storage_fences
 from ansible_collections.drover.compute.plugins.plugin_utils._store.engine import Connection
 
-#: Enough to see that it is not just one link; each may cost the time of a timeout.
+#: The number of hypervisors that look, and of disks that they look at. Three show that not only one
+#: link is broken; each look may last until its timeout.
 WITNESSES = 3
 DISKS = 32
 #: Seconds that another hypervisor may take to look at the host.
@@ -26,7 +27,10 @@ PROBE = 60
 
 
 class Witnesses(NamedTuple):
-    """The hypervisors that look at a host: at which addresses, and at which disks, which nothing else should use."""
+    """The hypervisors that look at a host, and the addresses and disks of that look.
+
+    - disks: disks that nothing but the host should use.
+    """
 
     peers: list[str]
     addresses: list[str]
@@ -36,17 +40,17 @@ class Witnesses(NamedTuple):
 def collect(
     ports: Ports, host: str, others: Iterable[str], power_state: str, said: bool, answer: host_answer.Answer | None = None
 ) -> fencing.Evidence:
-    """Look at a host from here and from other hypervisors (rules S2 and S3).
+    """Look at a host from this controller and from other hypervisors (rules S2 and S3).
 
     :param others, power_state, said: see witnesses() and gather().
-    :param answer: how it answers this controller; None to find that out.
+    :param answer: the answer of the host to this controller; None to find it out.
     """
     answer, variables = answer or ports.hosts.answer(host), ports.hosts.variables(host)
     with ports.store.read() as connection:
         asked = witnesses(connection, host, others, variables)
     question = {"addresses": asked.addresses, "port": int(variables.get("ansible_port") or 22), "disks": asked.disks}
     found = ports.hosts.at_once({peer: lambda hand: _seen_by(hand, question) for peer in asked.peers}, PROBE)
-    # One whose process was ended has said nothing.
+    # A peer with a killed process gives no answer.
     seen = [{**({} if isinstance(said, DroverError) else said), "item": peer} for peer, said in found.items()]
     with ports.store.read() as connection:
         return gather(connection, host, answer, seen, power_state, said, uptime(ports.clock), inventory=others)
@@ -62,20 +66,21 @@ def _seen_by(hand: Hand, question: dict[str, Any]) -> dict[str, Any]:
 
 
 def witnesses(connection: Connection, host: str, others: Iterable[str], variables: Mapping[str, Any]) -> Witnesses:
-    """Find hypervisors that can look at a host: those that were up when they were last read, where there are any.
+    """Find hypervisors that can look at a host, see peers().
 
     :param others: the other hypervisors of the inventory.
-    :param variables: those of the host in the inventory.
+    :param variables: the variables of the host in the inventory.
     :raises DroverError: the store does not know the host.
     """
     services.get(connection, host)
-    # Whom its storage shuts out is known from the storage, and has its images open until then.
+    # With a storage fence, the storage itself shows if the host is shut out. Until then the host
+    # has its images in Ceph open, so they prove nothing.
     disks = _disks(connection, host, with_images=not variables.get("drover_storage_fence"))
     return Witnesses(peers(connection, host, others), _addresses(connection, host, variables), disks[:DISKS])
 
 
 def peers(connection: Connection, host: str, others: Iterable[str]) -> list[str]:
-    """Return some of the other hypervisors: those that were up when they were last read, where there are any."""
+    """Return some of the other hypervisors, if possible only hosts that were up at their last look."""
     others = sorted(set(others) - {host})
     up = sorted(services.up_hosts(connection, others, clock.now(connection)))
     return (up or others)[:WITNESSES]
@@ -92,20 +97,22 @@ def gather(
     soft_fenced: bool = False,
     inventory: Iterable[str] = (),
 ) -> fencing.Evidence:
-    """Put together the Evidence on a host.
+    """Return the Evidence on a host.
 
-    :param answer: how it answers this controller.
-    :param seen: for each hypervisor item (its name), and reached and storage of the module _host_probe; or unreachable.
-    :param power_state: on, off, unknown or none, as its power driver says.
-    :param said: a person says that it is off.
+    :param answer: the answer of the host to this controller.
+    :param seen: for each hypervisor item (its name), and reached and storage of the module
+        _host_probe; or unreachable.
+    :param power_state: on, off, unknown or none, the answer of its power driver.
+    :param said: True if a person says that the host is off.
     :param started: seconds since this controller started, or None.
-    :param soft_fenced: its libvirt was restarted in this run, and does not answer.
-    :param inventory: the other hypervisors of the inventory; others have left the fleet, and do not count.
+    :param soft_fenced: True if its libvirt was restarted in this run and does not answer.
+    :param inventory: the other hypervisors of the inventory; hosts that have left the fleet do not
+        count.
     :raises DroverError: the store does not know the host.
     """
     service, now = services.get(connection, host), clock.now(connection)
     counted, down = power.looking_dead(connection, host, set(inventory))
-    # A hypervisor that is not reached looks dead from here as well.
+    # A hypervisor that this controller does not reach looks dead too.
     lost = {str(each.get("item")) for each in seen if each.get("unreachable")}
     storages = {each.get("storage") for each in seen}
     fencings = [power.last_fencing(connection), storage_fences.last(connection, but=host)]
@@ -131,9 +138,9 @@ def gather(
 
 
 def uptime(seconds: Any = time) -> float | None:
-    """Return the seconds since this controller started, None where its clock does not have them.
+    """Return the seconds since this controller started; None if its clock cannot give them.
 
-    :param seconds: the module time, or a clock that need not have clock_gettime().
+    :param seconds: the module time, or a clock, possibly without clock_gettime().
     """
     try:
         return seconds.clock_gettime(seconds.CLOCK_BOOTTIME)
@@ -142,13 +149,14 @@ def uptime(seconds: Any = time) -> float | None:
 
 
 def _addresses(connection: Connection, host: str, variables: Mapping[str, Any]) -> list[str]:
-    """Return where other hypervisors may reach a host, the way they migrate to it first.
+    """Return the addresses of a host for other hypervisors, the address of migrations first.
 
-    Only as its operator says: the name that it gives itself may be another host's.
+    Use only addresses from the operator: the name that a host gives itself may belong to another
+    host.
     """
     found: list[Any] = []
     for each in evacuations.addresses(connection, host):
-        # Of an earlier version there may be a text that is no URI.
+        # An earlier version may have recorded a text that is no URI.
         with contextlib.suppress(ValueError):
             found.append(urllib.parse.urlsplit(each["migration_uri"] or "").hostname)
         found.append(each["migration_address"])
@@ -156,9 +164,9 @@ def _addresses(connection: Connection, host: str, variables: Mapping[str, Any]) 
 
 
 def _disks(connection: Connection, host: str, with_images: bool) -> list[str]:
-    """Return the disks that nothing but an instance on this host may have in use.
+    """Return the disks that only instances on this host may have in use.
 
-    :param with_images: images of Ceph too, as rbd:SERVERS:/POOL/IMAGE.
+    :param with_images: include images of Ceph, as rbd:SERVERS:/POOL/IMAGE.
     """
     instances = evacuations.instances(connection, host)
     elsewhere = set(evacuations.shown(connection, [each["uuid"] for each in instances], host))
@@ -177,7 +185,7 @@ def _disks(connection: Connection, host: str, with_images: bool) -> list[str]:
 
 
 def _place(disk: Mapping[str, Any]) -> str | None:
-    """Return where other hosts find a disk, None where that is not known."""
+    """Return the place of a disk for other hosts; None if it is not known."""
     if disk.get("type") in ("file", "block"):
         return disk.get("source")
     origin = str(disk.get("origin") or "")
