@@ -27,15 +27,15 @@ KIB = 1024
 
 @dataclass
 class CellColumns:
-    """What the fit looks at: [hosts, cells] each, unless it says otherwise. Memory is MiB.
+    """The inputs of the fit, each [hosts, cells] unless noted otherwise. Memory is MiB.
 
     A host with fewer cells than another has columns without a cell at its end (``exists`` false).
     """
 
     exists: BoolArray
-    #: The host's number of the cell; -1 without a cell.
+    #: The number of the cell on the host; -1 without a cell.
     ids: IntArray
-    #: -1: not known.
+    #: The number of the socket; -1 if unknown.
     sockets: IntArray
     memory: IntArray
     memory_used: IntArray
@@ -44,9 +44,10 @@ class CellColumns:
     shared_used: IntArray
     threads: IntArray
     is_legacy: BoolArray
-    #: [hosts, cells, t]: cores with at least t free dedicated CPUs; of t = 0 nothing is said.
+    #: [hosts, cells, t]: the number of cores with at least t free dedicated CPUs; the entry t = 0
+    #: has no meaning.
     cores: IntArray
-    #: Cores to no CPU of which anybody is pinned.
+    #: The number of cores without any pinned CPU.
     whole_cores: IntArray
     #: [hosts, cells, sizes].
     has_pages: BoolArray
@@ -69,7 +70,7 @@ class CellColumns:
 
 
 class CellTable:
-    """The columns with what they are counted from.
+    """The columns with their sources.
 
     sizes: page sizes of all hosts in KiB, the smallest first; the last axis of the columns of pages.
     cpus: the dedicated CPUs of each cell of each host.
@@ -109,7 +110,7 @@ class CellTable:
         self.count_cores(*place)
 
     def count_cores(self, host: int, column: int) -> None:
-        """Count the free CPUs of the cores of a cell anew."""
+        """Count the free CPUs of the cores of a cell again."""
         cpus = self.cpus[host][column]
         sizes = [len(core) for core in cpus.free()]
         row = self.columns.cores[host, column]
@@ -117,7 +118,9 @@ class CellTable:
         self.columns.whole_cores[host, column] = len(cpus.whole())
 
     def size_at(self, host: int, column: int, page_kb: int | None) -> int | None:
-        """Return the place of a page size, or of the smallest one of a cell; None where the cell has no such pages."""
+        """Return the place of a page size, or of the smallest one of a cell; None if the cell has
+        no such pages.
+        """
         if page_kb is None:
             found = np.flatnonzero(self.columns.is_smallest[host, column])
             return int(found[0]) if len(found) else None
@@ -125,9 +128,9 @@ class CellTable:
         return place if place is not None and self.columns.has_pages[host, column, place] else None
 
     def fits(self, columns: CellColumns, cell: GuestCell, topology: GuestTopology, emulator: int, with_limits: bool) -> BoolArray:
-        """Return [hosts, cells]: whether a guest cell fits a host cell by itself.
+        """Return [hosts, cells]: True if a guest cell by itself fits a host cell.
 
-        :param emulator: host CPUs for the emulator beside it.
+        :param emulator: the number of host CPUs for the emulator beside it.
         :param with_limits: False for a host that is forced: its allocation ratios do not count.
         """
         found: BoolArray = columns.exists & self._fits_memory(columns, cell, topology)
@@ -145,7 +148,7 @@ class CellTable:
         if topology.page_size is not None:
             found = np.any(self.fitting_sizes(columns, cell, topology.page_size), axis=2)
             return found
-        # Shared guests may use more memory together than there is, but none more than there is.
+        # Shared guests together may use more memory than the cell has, but a single guest may not.
         pages = columns.pages_free if topology.is_pinned else columns.pages
         free = columns.memory - columns.memory_used if topology.is_pinned else columns.memory
         paged = (self._holds(pages, cell) & columns.is_smallest).any(axis=2)
@@ -153,7 +156,9 @@ class CellTable:
         return found
 
     def fitting_sizes(self, columns: CellColumns, cell: GuestCell, wanted: int | str) -> BoolArray:
-        """Return [hosts, cells, sizes]: the page sizes that can hold a guest cell by themselves."""
+        """Return [hosts, cells, sizes]: True for the page sizes that can hold a guest cell by
+        themselves.
+        """
         found: BoolArray = self._holds(columns.pages_free, cell) & columns.has_pages
         if wanted == SMALL:
             return found & columns.is_smallest
@@ -168,7 +173,7 @@ class CellTable:
 
 
 def _fits_cores(columns: CellColumns, vcpus: int, thread_policy: str | None, emulator: int) -> BoolArray:
-    """Return [hosts, cells]: whether the cores have room for pinned vCPUs (N11.5)."""
+    """Return [hosts, cells]: True if the cores have room for pinned vCPUs (N11.5)."""
     free = columns.dedicated_free
     if emulator and not vcpus:
         # Nova finds no place for an emulator beside a cell without pinned vCPUs.

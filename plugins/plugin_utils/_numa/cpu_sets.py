@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Sets of CPUs as Nova and the kernel write them: 0-3,8,^2."""
+"""Sets of CPUs in the notation of Nova and the kernel: 0-3,8,^2."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import re
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import DroverError
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import Refusal
 
-# Far more than any host has; a slip of the finger must not fill the controller's memory.
+# This is far above the CPUs of any host; a typing error must not fill the controller's memory.
 _MOST = 2**16
 
 _PART = re.compile(r"^(\^?)(\d+)(?:-(\d+))?$")
@@ -20,8 +20,8 @@ def parse_cpu_set(text: str, where: str, refuse: Refusal = DroverError) -> set[i
     """Return the CPU numbers of a set.
 
     :param text: "0-3,8,^2"; ^ takes a CPU out again.
-    :param where: what begins the sentence, such as the name of an option.
-    :raises DroverError: or what ``refuse`` makes; it is not a CPU set, or is empty.
+    :param where: the start of the message, such as the name of an option.
+    :raises DroverError: or the exception that ``refuse`` makes; it is not a CPU set, or is empty.
     """
     take: set[int] = set()
     leave: set[int] = set()

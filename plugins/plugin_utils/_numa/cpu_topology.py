@@ -18,7 +18,7 @@ _NO_LIMIT = 65536
 
 
 class CpuTopology(NamedTuple):
-    """Sockets of a guest, cores in each socket, threads in each core; 0 where nothing is preferred."""
+    """Sockets of a guest, cores in each socket, threads in each core; 0 without a preference."""
 
     sockets: int
     cores: int
@@ -28,7 +28,8 @@ class CpuTopology(NamedTuple):
 def read_cpu_topology(extra_specs: Mapping[str, Any], properties: Mapping[str, Any] | None = None) -> tuple[CpuTopology, CpuTopology]:
     """Return the preferred CPU topology and its limits.
 
-    :raises InvalidSpecs: the image asks for more than the flavor's limits or its own, or a value is no number.
+    :raises InvalidSpecs: the image exceeds the flavor's limits or its own, or a value is not a
+        number.
     """
     specs = Specs(extra_specs, properties or {})
     flavor_most, image_most = _read(specs, "cpu_max_")
@@ -52,7 +53,8 @@ def read_cpu_topology(extra_specs: Mapping[str, Any], properties: Mapping[str, A
 
 
 def guest_cpu_topology(vcpus: int, extra_specs: Mapping[str, Any], properties: Mapping[str, Any] | None = None) -> CpuTopology:
-    """Choose the CPU topology of a guest: the nearest to what is preferred, then few threads, then many sockets.
+    """Choose the CPU topology of a guest: the nearest to the preferred one, then few threads, then
+    many sockets.
 
     :raises InvalidSpecs: as read_cpu_topology(), or no topology within the limits has so many vCPUs.
     """

@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a guest asks for: its NUMA cells, and what the request of Placement has of its CPUs."""
+"""The requirements of a guest: its NUMA cells, and the amounts of CPUs for the request to
+Placement.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ class GuestCell:
 
 @dataclass(frozen=True)
 class GuestTopology:
-    """The NUMA cells of a guest, with what holds for all of them.
+    """The NUMA cells of a guest, with the values that are common to all of them.
 
     page_size: KiB, or ``small``, ``large`` or ``any``; None if the guest requests no size.
     """
@@ -41,7 +43,7 @@ class GuestTopology:
 
     @property
     def is_pinned(self) -> bool:
-        """Tell whether some vCPU has a host CPU of its own."""
+        """True if some vCPU has a dedicated host CPU."""
         return self.cpu_policy in (DEDICATED, MIXED)
 
     @property
@@ -52,10 +54,10 @@ class GuestTopology:
 
 @dataclass(frozen=True)
 class GuestConstraints:
-    """What extra specs and image properties say about CPUs and memory.
+    """The requirements of extra specs and image properties on CPUs and memory.
 
-    topology: None for a guest that may float over the whole host.
-    resources: amounts of VCPU and PCPU that replace the flavor's vCPUs; empty where the flavor or its ``resources:`` say it.
+    topology: None for a guest that may float over the whole host. resources: amounts of VCPU and
+    PCPU that replace the flavor's vCPUs; empty if the flavor or its ``resources:`` have them.
     required, forbidden: traits of the node.
     """
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The dedicated CPUs of a host cell: cores, who is pinned, and which CPUs a guest gets (N11.5)."""
+"""The dedicated CPUs of a host cell: cores, pinned CPUs, and the CPUs for a guest (N11.5)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import 
 
 
 class CpuLayout:
-    """The CPUs of a cell, which many hosts have alike.
+    """The CPUs of a cell; many hosts have an equal layout.
 
-    siblings: the CPUs of each core; cores: the dedicated ones of each.
-    threads: CPUs of the largest core, shared ones too.
-    is_legacy: whether shared and pinned vCPUs have the same CPUs.
-    core_of: {cpu: number of its core}.
+    siblings: the CPUs of each core; cores: the dedicated ones of each. threads: the number of CPUs
+    of the largest core, shared ones too. is_legacy: True if shared and pinned vCPUs have the same
+    CPUs. core_of: {cpu: number of its core}.
     """
 
     def __init__(self, shared: tuple[int, ...], dedicated: tuple[int, ...], siblings: tuple[tuple[int, ...], ...]) -> None:
@@ -39,9 +38,11 @@ _layout_of = lru_cache(maxsize=1024)(CpuLayout)
 class HostCpus:
     """The dedicated CPUs of one host cell.
 
-    pins: {cpu: how many instances are pinned to it}; more than one only where somebody pinned by hand.
+    pins: {cpu: the number of instances that are pinned to it}; more than one only after pinning by
+    hand.
 
-    :param cell: with ``cpus``, ``pcpus`` and ``siblings``. A CPU that no set of siblings has is a core of its own.
+    :param cell: with ``cpus``, ``pcpus`` and ``siblings``. A CPU in no set of siblings is a
+        separate core.
     """
 
     def __init__(self, cell: Mapping[str, Any]) -> None:
@@ -55,11 +56,13 @@ class HostCpus:
         return [[cpu for cpu in core if cpu not in self.pins] for core in self.layout.cores]
 
     def whole(self) -> list[list[int]]:
-        """Return the cores to no CPU of which anybody is pinned."""
+        """Return the cores without any pinned CPU."""
         return [core for core, free in zip(self.layout.cores, self.free()) if core and len(core) == len(free)]
 
     def choose(self, vcpus: int, thread_policy: str | None, emulator: int) -> tuple[list[int], list[int]]:
-        """Return a CPU for each vCPU, and those of the emulator. The caller knows that they fit."""
+        """Return a CPU for each vCPU, and the CPUs of the emulator. The caller ensures that they
+        fit.
+        """
         free = [core for core in self.free() if core]
         if thread_policy == ISOLATE:
             pins = [core[0] for core in free if len(core) >= self.layout.threads][:vcpus]
@@ -75,7 +78,9 @@ class HostCpus:
         return pins, left[:emulator]
 
     def with_siblings(self, cpus: Iterable[int], thread_policy: str | None) -> set[int]:
-        """Return what pinning to CPUs takes: under ``isolate`` the other threads of their cores too."""
+        """Return the CPUs that pinning takes: under ``isolate`` also the other threads of their
+        cores.
+        """
         cpus = set(cpus)
         if thread_policy == ISOLATE:
             layout = self.layout
@@ -83,11 +88,11 @@ class HostCpus:
         return cpus
 
     def not_free(self, cpus: Collection[int]) -> list[int]:
-        """Return those of some CPUs that are taken, or are not dedicated."""
+        """Return the given CPUs that are taken, or are not dedicated."""
         return sorted(cpu for cpu in cpus if self.pins[cpu] or cpu not in self.layout.dedicated)
 
     def not_pinned(self, cpus: Iterable[int]) -> list[int]:
-        """Return those of some CPUs that no instance is pinned to."""
+        """Return the given CPUs without a pinned instance."""
         return sorted(cpu for cpu in cpus if not self.pins[cpu])
 
     def count(self, cpus: Iterable[int], sign: int) -> None:

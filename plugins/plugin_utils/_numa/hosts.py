@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Many hosts with their NUMA cells (N11) and PCI devices (N12): which fit a request, and what it gets there."""
+"""Many hosts with their NUMA cells (N11) and PCI devices (N12): the hosts that fit a request, and
+its cells and devices there.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._pci.pools import H
 
 FITS = ""
 PCI_FILTER, NO_CELLS, NO_THREADS, NO_FIT, PCI_CLAIM = "pci filter", "no host topology", "thread policy", "numa fit", "pci claim"
-#: Why a host does not fit -> the sentence for it, after the host's name.
+#: The reason why a host does not fit -> the sentence for it, after the host's name.
 REASONS = {
     PCI_FILTER: "has too few free PCI devices of the requested kind",
     NO_CELLS: "reports no NUMA cells",
@@ -34,12 +36,15 @@ REASONS = {
     PCI_CLAIM: "cannot give the PCI devices together, as physical and virtual functions exclude each other",
 }
 _CODES = (FITS, *REASONS)
-#: Choices of cells times sums over all hosts that are still worth it; above, only hosts that pass the rest are looked at, one by one.
+#: The maximum of choices of cells times sums over all hosts. Above it, only hosts that pass the
+#: other checks are examined, one by one.
 _MOST_SUMS = 500
 
 
 class DoesNotFit(DroverError):
-    """An instance does not fit a host. ``why`` is a key of REASONS; lack: says what is missing, if that is known more exactly."""
+    """An instance does not fit a host. ``why`` is a key of REASONS; lack: a function that gives the
+    exact shortage, if there is one.
+    """
 
     def __init__(self, host: str, why: str, lack: Callable[[], lacks.Lack] | None = None) -> None:
         super().__init__(f"Host {host} {REASONS[why]}.")
@@ -47,29 +52,35 @@ class DoesNotFit(DroverError):
 
     @property
     def lack(self) -> lacks.Lack:
-        """What the host lacks, as long as nothing has changed there. It is found out only where somebody reads it."""
+        """The shortage of the host, as long as nothing has changed there. It is computed only when
+        it is read.
+        """
         return lacks.Lack(REASONS[self.why], 1.0) if self._lack is None else self._lack()
 
 
 @dataclass(frozen=True)
 class Fit:
-    """Which hosts fit a request: a bool array, and for each host the place of the reason in the answer of ``why``."""
+    """The hosts that fit a request: a bool array, and for each host the position of its reason in
+    _CODES.
+    """
 
     mask: BoolArray
     codes: IntArray
 
     def why(self, host: int) -> str:
-        """Return the key in REASONS of a host; empty where it fits."""
+        """Return the key in REASONS of a host; empty if it fits."""
         return _CODES[int(self.codes[host])]
 
 
 class NumaHosts:
-    """The cells and PCI devices of hosts, with what instances have of them.
+    """The cells and PCI devices of hosts, with the parts that instances have.
 
-    :param hosts: mappings with ``name``, ``cells``, ``pci`` (devices), ``device_spec``, ``cpu_allocation_ratio``,
-        ``ram_allocation_ratio`` and ``instances`` (what place() gave each). A cell has ``id``, ``cpus`` and ``pcpus`` (CPUs of
-        shared and of pinned vCPUs), ``siblings``, ``memory_mb`` (MiB), ``pages`` (``size_kb``, ``total``, ``reserved``), ``socket``,
-        ``physnets`` and ``tunneled``. No device may be given away without a device spec.
+    :param hosts: mappings with ``name``, ``cells``, ``pci`` (devices), ``device_spec``,
+        ``cpu_allocation_ratio``, ``ram_allocation_ratio`` and ``instances`` (the results of
+        place()). A cell has ``id``, ``cpus`` and ``pcpus`` (CPUs of shared and of pinned vCPUs),
+        ``siblings``, ``memory_mb`` (MiB), ``pages`` (``size_kb``, ``total``, ``reserved``),
+        ``socket``, ``physnets`` and ``tunneled``. No device may be given away without a device
+        spec.
     :param pack: fill cells one after the other instead of evenly.
     :raises InvalidSpecs: a device spec cannot be read.
     """
@@ -84,7 +95,7 @@ class NumaHosts:
         self._cells = [list(each.get("cells") or ()) for each in hosts]
         self._has_cells: BoolArray = np.any(self._columns.exists, axis=1)
         self._has_threads: BoolArray = np.any(self._columns.exists & (self._columns.threads > 1), axis=1)
-        # A host of which one socket is not known meets no policy "socket" (N12.3).
+        # A host with an unknown socket meets no policy "socket" (N12.3).
         known = np.where(self._columns.exists, self._columns.sockets, 0).min(axis=1, initial=0) >= 0
         self._sockets = np.where(known[:, None] & self._columns.exists, self._columns.sockets, -1)
         self._held: dict[tuple[int, str], Mapping[str, Any]] = {}
@@ -94,10 +105,10 @@ class NumaHosts:
                 if "uuid" in placed:
                     self._held[number, placed["uuid"]] = placed
 
-    # --- which hosts ---
+    # --- the hosts that fit ---
 
     def fits(self, request: HostRequest) -> Fit:
-        """Return which hosts fit now, and why the others do not."""
+        """Return the hosts that fit now, and the reasons of the others."""
         codes = np.zeros(len(self.names), dtype=np.int64)
 
         def reject(mask: BoolArray, why: str) -> None:
@@ -113,7 +124,7 @@ class NumaHosts:
         return Fit(codes == 0, codes)
 
     def has_devices(self, request: HostRequest) -> BoolArray:
-        """Return which hosts have the PCI devices, wherever in the host they are."""
+        """Return the hosts that have the PCI devices, in any of their cells."""
         if self._device_columns.is_separable(request.pci):
             return self._device_columns.supports(request.pci)
         known: dict[Any, bool] = {}
@@ -152,7 +163,9 @@ class NumaHosts:
         return self._search_each(request, topology, masks, alive)
 
     def _search_each(self, request: HostRequest, topology: GuestTopology, masks: Sequence[BoolArray], alive: BoolArray) -> BoolArray:
-        """Return which of the hosts that are alive fit, one by one; hosts that are alike in all that counts are looked at once."""
+        """Return the hosts that fit, of the hosts in ``alive``, one by one; equal hosts are
+        examined once.
+        """
         found = np.zeros(len(self.names), dtype=bool)
         known: dict[Any, bool] = {}
         for host in np.flatnonzero(alive).tolist():
@@ -174,7 +187,7 @@ class NumaHosts:
         return np.array([self._reaches_networks(host, request, chosen) for host in range(len(self.names))], dtype=bool)
 
     def _reaches_networks(self, host: int, request: HostRequest, chosen: Iterable[int]) -> bool:
-        """Tell whether the chosen cells have each network that a cell of the host has (N11.6)."""
+        """Return True if the chosen cells have each network that a cell of the host has (N11.6)."""
         cells = self._cells[host]
         mine = [cells[column] for column in chosen if column < len(cells)]
         there, here = (set().union(*(each.get("physnets") or () for each in some)) for some in (cells, mine))
@@ -183,7 +196,7 @@ class NumaHosts:
         return not request.is_tunneled or any(each.get("tunneled") for each in mine) or not any(each.get("tunneled") for each in cells)
 
     def why(self, request: HostRequest, host: int) -> str:
-        """Return the key in REASONS why a host does not fit; empty where it does."""
+        """Return the key in REASONS why a host does not fit; empty if it fits."""
         try:
             self.place(request, host)
         except DoesNotFit as problem:
@@ -191,7 +204,7 @@ class NumaHosts:
         return FITS
 
     def lack(self, request: HostRequest, host: int) -> lacks.Lack:
-        """Say what a host lacks for a request that it does not fit."""
+        """Return the shortage of a host for a request that it does not fit."""
         try:
             self.place(request, host)
         except DoesNotFit as problem:
@@ -204,14 +217,15 @@ class NumaHosts:
         found: IntArray = self._device_columns.counts.sum(axis=(1, 2))
         return found
 
-    # --- what it gets ---
+    # --- the parts for an instance ---
 
     def place(self, request: HostRequest, host: int) -> dict[str, Any]:
-        """Return what a request gets on a host, as plain data; nothing is taken yet.
+        """Return the cells and devices of a request on a host, as plain data; nothing is taken yet.
 
-        :returns: ``cells``: for each guest cell ``guest`` and ``host`` (numbers), ``memory_mb``, ``page_kb`` (None: nothing was asked),
-            ``shared`` (vCPUs), ``pins`` ({vCPU as text: CPU}), ``reserved`` (CPUs of the emulator alone), ``cpu_policy``,
-            ``thread_policy`` and ``emulator_policy``; ``pci``: for each request ``count``, ``policy`` and ``devices``.
+        :returns: ``cells``: for each guest cell ``guest`` and ``host`` (numbers), ``memory_mb``,
+            ``page_kb`` (None: no requested size), ``shared`` (vCPUs), ``pins`` ({vCPU as text:
+            CPU}), ``reserved`` (CPUs of the emulator alone), ``cpu_policy``, ``thread_policy`` and
+            ``emulator_policy``; ``pci``: for each request ``count``, ``policy`` and ``devices``.
         :raises DoesNotFit: the host does not fit.
         """
         devices = self._devices[host]
@@ -242,7 +256,9 @@ class NumaHosts:
         }
 
     def count(self, request: HostRequest, host: int, most: int) -> int:
-        """Return how many instances like this one a host takes now, one after the other; at most ``most``."""
+        """Return the number of equal instances that a host takes now, one after the other; at most
+        ``most``.
+        """
         taken: list[dict[str, Any]] = []
         try:
             while len(taken) < most:
@@ -281,7 +297,8 @@ class NumaHosts:
     def _search(self, host: int, request: HostRequest, topology: GuestTopology) -> list[int] | None:
         """Return the column of a host cell for each guest cell, or None.
 
-        It is the first of the ordered choices of cells in which all is met, in Nova's order of cells (N11.4).
+        It is the first of the ordered choices of cells that meets all conditions, in Nova's order
+        of cells (N11.4).
         """
         size = len(topology.cells)
         columns = self._columns.at(host)
@@ -317,7 +334,9 @@ class NumaHosts:
         return found
 
     def _in_order(self, host: int, request: HostRequest, topology: GuestTopology) -> Iterator[int]:
-        """The columns of a host's cells in the order in which they are tried: what is sorted last counts most (N11.4)."""
+        """Return the columns of a host's cells in the order of the search: the last sort key counts
+        most (N11.4).
+        """
         order = list(range(len(self._cells[host])))
         if len(order) > len(topology.cells):
             columns = self._columns.at(host)
@@ -344,12 +363,12 @@ class NumaHosts:
         same = None if -1 in mine else frozenset(cell for cell, socket in zip(ids, sockets) if socket in mine)
         return Nearness(frozenset(ids[column] for column in chosen), same)
 
-    # --- what is taken ---
+    # --- taken parts ---
 
     def consume(self, host: int, placed: Mapping[str, Any]) -> None:
-        """Count what place() gave as taken (N11.7).
+        """Count the result of place() as taken (N11.7).
 
-        :raises DroverError: a CPU or a device is taken, or is not there. Then nothing is counted.
+        :raises DroverError: a CPU or a device is taken, or does not exist. Then nothing is counted.
         """
         for column, cell in self._columns_of(host, placed):
             cpus = self._table.cpus[host][column]
@@ -360,11 +379,13 @@ class NumaHosts:
         self._count(host, placed, 1)
 
     def held(self, host: int, uuid: str) -> Mapping[str, Any]:
-        """Return what an instance had of a host at the beginning, as place() returns it; empty if it had nothing."""
+        """Return the parts that an instance had of a host at the beginning, in the form of place();
+        empty if it had nothing.
+        """
         return self._held.get((host, uuid), {})
 
     def release(self, host: int, placed: Mapping[str, Any]) -> None:
-        """Count what an instance had as free again.
+        """Count the parts of an instance as free again.
 
         :raises DroverError: no instance has a CPU or a device of it. Then nothing is counted.
         """
@@ -396,12 +417,14 @@ class NumaHosts:
                 self._table.count_cores(*at)
 
     def _columns_of(self, host: int, placed: Mapping[str, Any]) -> list[tuple[int, Mapping[str, Any]]]:
-        """Return the column of each cell of an instance. An instance on a cell that the host does not have (any more) takes nothing of it."""
+        """Return the column of each cell of an instance. An instance on a cell that the host does
+        not have takes nothing of it.
+        """
         column = {each["id"]: number for number, each in enumerate(self._cells[host])}
         return [(column[cell["host"]], cell) for cell in placed.get("cells") or () if cell["host"] in column]
 
     def usage(self, host: int) -> list[dict[str, Any]]:
-        """Return what instances have of each cell of a host, as plain data.
+        """Return the parts of each cell of a host that instances have, as plain data.
 
         :returns: for each cell ``id``, ``memory_mb``, ``shared`` (vCPUs), ``pinned`` (CPUs), ``pages_free`` ({KiB as text: pages}).
         """
@@ -422,7 +445,9 @@ class NumaHosts:
 
 
 def _kinds(topology: GuestTopology) -> list[tuple[GuestCell, int]]:
-    """Return what the fit sees of each guest cell: cells that are alike are one kind, whatever the numbers of their vCPUs."""
+    """Return each guest cell in the form for the fit: equal cells are one kind, without the numbers
+    of their vCPUs.
+    """
     found = []
     for number, cell in enumerate(topology.cells):
         kind = GuestCell((0,) * len(cell.shared), (0,) * len(cell.pinned), cell.memory_mb)
@@ -440,7 +465,7 @@ def _addresses_of(placed: Mapping[str, Any]) -> list[str]:
 
 
 def _has_match(cell_masks: Sequence[Sequence[bool]], columns: frozenset[int]) -> bool:
-    """Tell whether each guest cell gets a host cell of its own, of those columns."""
+    """Return True if each guest cell can get a separate host cell among the given columns."""
     owner: dict[int, int] = {}
 
     def finds(guest: int, seen: set[int]) -> bool:

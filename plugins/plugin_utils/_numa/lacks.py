@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host that does not fit lacks, by the same figures as the fit (N11.4)."""
+"""The shortage of a host that does not fit, by the figures of the fit (N11.4)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,19 @@ _NEAR = "lacks NUMA cells with that room near the requested PCI devices and netw
 
 
 class Lack(NamedTuple):
-    """text: the rest of a sentence that begins with the name of the host. share: how much is missing; 0 is nothing."""
+    """text: the rest of a sentence that begins with the name of the host. share: the missing share;
+    0 is nothing.
+    """
 
     text: str
     share: float
 
 
 def of_cells(table: CellTable, host: int, kinds: Sequence[tuple[GuestCell, int]], topology: GuestTopology, with_limits: bool) -> Lack:
-    """Say what the cells of a host lack for the cells of a guest.
+    """Return the shortage of the cells of a host for the cells of a guest.
 
-    :param kinds: each guest cell as the fit sees it, with the host CPUs for its emulator.
+    :param kinds: each guest cell in the form for the fit, with the number of host CPUs for its
+        emulator.
     """
     columns = table.columns.at(host)
     there = np.flatnonzero(columns.exists[0]).tolist()
@@ -56,7 +59,7 @@ def _of_cell(
     topology: GuestTopology,
     with_limits: bool,
 ) -> Lack:
-    """Say what one cell of a host lacks for a guest cell that does not fit it."""
+    """Return the shortage of one cell of a host for a guest cell that does not fit it."""
     at = 0, column
     found = []
     if topology.is_pinned:
@@ -93,7 +96,9 @@ def _pinned(columns: CellColumns, column: int, wanted: int, policy: str | None) 
 
 
 def _memory(table: CellTable, columns: CellColumns, column: int, cell: GuestCell, topology: GuestTopology) -> list[Lack]:
-    """Say what a cell lacks of memory: pages of the size that is asked for, or of its smallest size."""
+    """Return the shortage of memory of a cell: pages of the requested size, or of its smallest
+    size.
+    """
     at = 0, column
     wanted, is_smallest = topology.page_size, columns.is_smallest[at]
     if wanted is None and not is_smallest.any():
@@ -124,7 +129,7 @@ def _memory(table: CellTable, columns: CellColumns, column: int, cell: GuestCell
 
 
 def _short(there: int, wanted: int, what: str) -> list[Lack]:
-    """Return what is missing of an amount; empty where it suffices."""
+    """Return the missing part of an amount; empty if the amount suffices."""
     return [] if there >= wanted else [Lack(f"{max(there, 0)} of {wanted} {what}", (wanted - max(there, 0)) / wanted)]
 
 

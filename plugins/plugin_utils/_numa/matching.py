@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whether guest cells of some kinds get host cells of their own, for all hosts at once."""
+"""The check if guest cells of some kinds get separate host cells, for all hosts at once."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils._arrays import Bool
 
 
 def can_match(masks: Sequence[BoolArray], counts: Sequence[int]) -> BoolArray:
-    """Return for each host whether all guest cells get a cell of their own.
+    """Return True for each host on which all guest cells get separate cells.
 
-    By Hall's theorem they do if any kinds of guest cells together have as many host cells that fit one of them as guest cells.
+    Hall's theorem gives the condition: any kinds of guest cells together have at least as many
+    fitting host cells as guest cells.
 
     :param masks: for each kind of guest cells [hosts, cells], the host cells that fit it.
-    :param counts: how many guest cells are of each kind.
+    :param counts: the number of guest cells of each kind.
     """
     found = np.ones(masks[0].shape[0], dtype=bool)
     for size in range(1, len(masks) + 1):

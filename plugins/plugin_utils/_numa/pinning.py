@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From the cells that an instance gets to what its domain says, and from the cells that it has to what it needs elsewhere (N11.8)."""
+"""The conversion of the cells of an instance to the settings of its domain, and to its needs on
+another host (N11.8).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import 
 )
 
 STRICT = "strict"
-#: The sentence on an instance of which topology_of() is not known, after its name.
+#: The sentence on an instance without a known topology_of(), after its name.
 UNKNOWN = (
     "is tied to CPUs or NUMA cells of its host in a way that no claim makes, so it is not known what it needs elsewhere. Compare virsh vcpupin "
     "--live and --config, give it its former pins again or none, and run drover.compute.discover."
@@ -28,17 +30,17 @@ UNKNOWN = (
 
 
 def shared_cpus(host_cells: Sequence[Mapping[str, Any]]) -> list[int] | None:
-    """Return the CPUs of all shared vCPUs of a host; None where no set of the host keeps them from others."""
+    """Return the CPUs of all shared vCPUs of a host; None if no set of the host reserves them."""
     shared, pinned = (sorted(cpu for cell in host_cells for cpu in cell[key]) for key in ("cpus", "pcpus"))
-    # Without sets of its own a host lets all instances have all its CPUs.
+    # Without CPU sets a host lets all instances use all its CPUs.
     return shared if shared and shared != pinned else None
 
 
 def facts_of_floating(cpus: Sequence[int] | None) -> dict[str, Any]:
     """Return the fact ``numa`` of the domain of an instance without cells, as hypervisor_info reads it.
 
-    :param cpus: what shared_cpus() returned for its host.
-    :returns: empty where the domain says nothing.
+    :param cpus: the result of shared_cpus() for its host.
+    :returns: empty if the domain has no such setting.
     """
     return _facts(cpuset=sorted(cpus)) if cpus else {}
 
@@ -46,8 +48,8 @@ def facts_of_floating(cpus: Sequence[int] | None) -> dict[str, Any]:
 def facts_of_cells(cells: Sequence[Mapping[str, Any]], host_cells: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the fact ``numa`` of the domain of an instance with cells, as hypervisor_info reads it.
 
-    :param cells: what NumaHosts.place() gave it.
-    :param host_cells: all cells of its host, as NumaHosts takes them.
+    :param cells: its cells, from NumaHosts.place().
+    :param host_cells: all cells of its host, in the form for NumaHosts.
     """
     shared = {cell["id"]: sorted(cell["cpus"]) for cell in host_cells}
     everywhere = shared_cpus(host_cells)
@@ -89,11 +91,13 @@ def _facts(**given: Any) -> dict[str, Any]:
 
 
 def topology_of(cells: Sequence[Mapping[str, Any]], vcpus: int) -> GuestTopology | None:
-    """Return what an instance needs of another host to have there what it has here; None where that is not known, as without cells.
+    """Return the needs of an instance on another host that correspond to its present cells; None if
+    these are unknown, or without cells.
 
-    It is not known of a domain that somebody has tied to several host cells, or to CPUs in another way than Nova does.
+    The needs are unknown if the domain is tied by hand to several host cells, or to CPUs in another
+    way than Nova's.
 
-    :param cells: those that it has of its host.
+    :param cells: its cells on its host.
     """
     if not cells or [cell["guest"] for cell in cells] != list(range(len(cells))):
         return None

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What one instance asks of the cells and the PCI devices of a host."""
+"""The request of one instance for the cells and the PCI devices of a host."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests impor
 
 @dataclass(frozen=True)
 class HostRequest:
-    """What an instance asks of the cells and the PCI devices of a host.
+    """The request of an instance for the cells and the PCI devices of a host.
 
-    physnets, is_tunneled: networks that may belong to certain cells of a host.
-    needs_threads: only hosts with SMT are looked at (N11.6).
-    with_limits: False for a host that is forced: its allocation ratios do not count.
+    physnets, is_tunneled: networks that may belong to certain cells of a host. needs_threads: only
+    hosts with SMT can fit (N11.6). with_limits: False for a forced host, without its allocation
+    ratios.
     """
 
     topology: GuestTopology | None = None
@@ -50,17 +50,19 @@ class HostRequest:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether every host fits, whatever it has."""
+        """True if every host fits in any case."""
         return self.topology is None and not self.pci
 
     @property
     def in_placement(self) -> bool:
-        """Tell whether Placement is asked for devices."""
+        """True if devices are allocated in Placement."""
         return any(each.resource_class for each in self.pci)
 
     @property
     def device_groups(self) -> list[list[str]]:
-        """The suffixes of the resource groups for the devices of each request that Placement is asked for."""
+        """The suffixes of the resource groups for the devices of each request that is allocated in
+        Placement.
+        """
         return [
             [group_of(number, device) for device in range(each.count)]
             for number, each in enumerate(self.pci)
@@ -70,8 +72,9 @@ class HostRequest:
     def on_providers(self, mappings: Mapping[str, Sequence[str]], keys: Mapping[str, str]) -> HostRequest:
         """Return this with the providers that give the devices of each request.
 
-        :param mappings: {suffix of a resource group: uuids of its providers}, as Placement answers.
-        :param keys: {uuid of a provider: key} of the host; any other one gives nothing.
+        :param mappings: {suffix of a resource group: uuids of its providers}, from the answer of
+            Placement.
+        :param keys: {uuid of a provider: key} of the host; any other provider gives no device.
         """
         given = iter(self.device_groups)
         pci = []
@@ -90,7 +93,7 @@ class HostRequest:
         return sum(len(cell.shared) + len(cell.pinned) for cell in self.topology.cells)
 
     def as_data(self) -> dict[str, Any]:
-        """Return this as plain data, from which ``from_data`` makes it again."""
+        """Return this as plain data; ``from_data`` reverses it."""
         found = asdict(self)
         found["physnets"] = sorted(self.physnets)
         found["pci"] = [_pci_data(each) for each in self.pci]
@@ -98,9 +101,9 @@ class HostRequest:
 
     @classmethod
     def from_data(cls, data: Any, where: str) -> HostRequest:
-        """Make a request of what ``as_data`` returned.
+        """Make a request of the result of ``as_data``.
 
-        :param where: what begins the error.
+        :param where: the start of the error message.
         :raises DroverError: it is not of that form.
         """
         try:
@@ -125,7 +128,7 @@ def _topology(data: Mapping[str, Any]) -> GuestTopology:
 
 
 def _pci_data(request: PciRequest) -> dict[str, Any]:
-    """Return a request as plain data, without the providers: those are of one host."""
+    """Return a request as plain data, without the providers, which belong to one host."""
     found: dict[str, Any] = {"count": request.count, "specs": [dict(spec) for spec in request.specs], "policy": request.policy}
     if request.resource_class is not None:
         found.update(resource_class=request.resource_class, traits=list(request.traits))
@@ -141,10 +144,11 @@ def read_request(
     ports: Sequence[PciRequest] = (),
     network: Mapping[str, Any] | None = None,
 ) -> tuple[HostRequest, GuestConstraints]:
-    """Read what a flavor and an image ask of a host, and what of it goes to Placement.
+    """Read the requirements of a flavor and an image on a host, and the parts for the request to
+    Placement.
 
     :param memory_mb: MiB of the flavor.
-    :param aliases: the names of PCI devices; None: they are not read.
+    :param aliases: the aliases of PCI devices; None: they are not read.
     :param ports: requests for devices that are network ports.
     :param network: ``physnets`` (names) and ``tunneled``.
     :raises InvalidSpecs: flavor and image are wrong or contradict each other.

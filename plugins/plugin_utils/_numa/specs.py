@@ -31,13 +31,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils._numa.guest import 
 )
 
 HYPERTHREADING = "HW_CPU_HYPERTHREADING"
-#: Most cells that are looked for in ``hw:numa_cpus.N``.
+#: The maximum of cells that are sought in ``hw:numa_cpus.N``.
 MOST_CELLS = 128
 _TRUE = ("1", "t", "true", "on", "y", "yes")
 _PAGE = re.compile(r"(\d*\.?\d+)([KMGT])?i?(b|bit|B)")
 _AMOUNT = re.compile(r"resources(?:[1-9][0-9]*)?:(VCPU|PCPU)")
 _TRAIT = re.compile(rf"trait(?:[1-9][0-9]*)?:{HYPERTHREADING}")
-#: Extra specs and properties that drover does not do: name without prefix, and what it would be.
+#: Extra specs and properties that drover does not support: name without prefix, and its meaning.
 _UNSUPPORTED = (
     ("cpu_realtime", "real-time vCPUs"),
     ("locked_memory", "locked memory"),
@@ -47,20 +47,22 @@ _UNSUPPORTED = (
 
 
 class Specs:
-    """The extra specs of a flavor beside the properties of an image, by the name that both have after ``hw:`` or ``hw_``."""
+    """The extra specs of a flavor beside the properties of an image, by the common part of the name
+    after ``hw:`` or ``hw_``.
+    """
 
     def __init__(self, extra_specs: Mapping[str, Any], properties: Mapping[str, Any]) -> None:
         self.extra_specs = extra_specs
         self.properties = properties
 
     def both(self, name: str) -> tuple[str, str]:
-        """Return the flavor's and the image's text; empty where one says nothing."""
+        """Return the flavor's and the image's text; empty if one has none."""
         return text_of(self.extra_specs.get(f"hw:{name}")), text_of(self.properties.get(f"hw_{name}"))
 
     def word(self, name: str, words: Sequence[str], code: str) -> tuple[str, str]:
         """Return the flavor's and the image's word for a policy.
 
-        :raises InvalidSpecs: one is none of ``words``.
+        :raises InvalidSpecs: one is not in ``words``.
         """
         found = self.both(name)
         for value, key in zip(found, (f"extra spec hw:{name}", f"image property hw_{name}")):
@@ -69,7 +71,7 @@ class Specs:
         return found
 
     def by_cell(self, name: str) -> list[str] | None:
-        """Return the texts of NAME.0, NAME.1 and so on; None where there is no NAME.0.
+        """Return the texts of NAME.0, NAME.1 and so on; None if there is no NAME.0.
 
         :raises InvalidSpecs: flavor and image both have them.
         """
@@ -84,12 +86,14 @@ class Specs:
 
 
 def text_of(value: Any) -> str:
-    """Return the text of an extra spec or property; empty for what is missing."""
+    """Return the text of an extra spec or property; empty for a missing one."""
     return "" if value is None else str(value)
 
 
 def required_by_image(properties: Mapping[str, Any]) -> set[str]:
-    """Return the traits that an image requires: ``trait:T`` is required, or T is in ``traits_required``, a list or text with commas."""
+    """Return the traits that an image requires: ``trait:T`` is required, or T is in
+    ``traits_required``, a list or text with commas.
+    """
     listed = properties.get("traits_required")
     if isinstance(listed, str):
         listed = [part.strip() for part in listed.split(",")]
@@ -109,11 +113,12 @@ def _numbered(values: Mapping[str, Any], name: str) -> list[str] | None:
 def read_constraints(
     vcpus: int, memory_mb: int, extra_specs: Mapping[str, Any], properties: Mapping[str, Any] | None = None
 ) -> GuestConstraints:
-    """Read what a flavor and an image say about CPUs, NUMA cells and pages.
+    """Read the requirements of a flavor and an image on CPUs, NUMA cells and pages.
 
-    :param vcpus: of the flavor, at least 1.
+    :param vcpus: the number of vCPUs of the flavor, at least 1.
     :param memory_mb: MiB of the flavor, at least 1.
-    :raises InvalidSpecs: they are wrong, contradict each other, or ask for what drover does not do.
+    :raises InvalidSpecs: they are wrong, contradict each other, or need a feature that drover does
+        not support.
     """
     specs = Specs(extra_specs, properties or {})
     _refuse_unsupported(specs)
@@ -159,7 +164,7 @@ def _cpu_policy(specs: Specs) -> str | None:
 
 def _thread_policy(specs: Specs) -> str | None:
     flavor, image = specs.word("cpu_thread_policy", THREAD_POLICIES, "InvalidCPUThreadAllocationPolicy")
-    # A flavor that prefers threads hides what the image says, as in Nova.
+    # A flavor that prefers threads hides the setting of the image, as in Nova.
     if flavor and flavor != PREFER and image and image != flavor:
         raise InvalidSpecs(
             f"The image property hw_cpu_thread_policy is {image}, but the flavor has hw:cpu_thread_policy {flavor}. "
@@ -190,7 +195,7 @@ def _dedicated_mask(specs: Specs, vcpus: int) -> set[int]:
 def _placement_needs(
     policy: str | None, threads: str | None, emulator: str | None, vcpus: int, dedicated: set[int]
 ) -> tuple[dict[str, int], frozenset[str], frozenset[str]]:
-    """Return resources, required and forbidden traits that the policies stand for (N11.2)."""
+    """Return resources, required and forbidden traits that the policies imply (N11.2)."""
     extra = 1 if emulator == ISOLATE else 0
     resources = {}
     if policy == DEDICATED:
@@ -202,7 +207,9 @@ def _placement_needs(
 
 
 def _policy_of_resources(specs: Specs, policy: str | None, emulator: str | None, vcpus: int) -> str | None:
-    """Return the CPU policy that ``resources:PCPU`` or ``resources:VCPU`` stands for, or the one that is spelled."""
+    """Return the CPU policy that ``resources:PCPU`` or ``resources:VCPU`` implies, or the explicit
+    one.
+    """
     amounts = {"VCPU": 0, "PCPU": 0}
     for key, value in specs.extra_specs.items():
         match = _AMOUNT.fullmatch(key)
@@ -228,7 +235,7 @@ def _policy_of_resources(specs: Specs, policy: str | None, emulator: str | None,
 
 
 def _policy_of_trait(specs: Specs, threads: str | None) -> str | None:
-    """Return the thread policy that the trait of hyperthreading stands for, or the one that is spelled."""
+    """Return the thread policy that the trait of hyperthreading implies, or the explicit one."""
     found = next((text_of(value) for key, value in specs.extra_specs.items() if _TRAIT.fullmatch(key)), "")
     if not found and HYPERTHREADING in required_by_image(specs.properties):
         found = "required"
@@ -241,7 +248,7 @@ def _policy_of_trait(specs: Specs, threads: str | None) -> str | None:
 
 
 def _check_together(policy: str | None, threads: str | None, emulator: str | None, dedicated: set[int]) -> None:
-    """Refuse what needs pinned vCPUs where there are none, and a mask where it says nothing."""
+    """Refuse a policy for pinned vCPUs if there are none, and a mask without effect."""
     if policy in (SHARED, None):
         if threads:
             raise InvalidSpecs(

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The compute nodes of the store as the hosts of the fit."""
+"""The compute nodes of the store in the form for the fit."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from typing import Any
 from ansible_collections.drover.compute.plugins.plugin_utils._errors import node_label
 from ansible_collections.drover.compute.plugins.plugin_utils._records.hosts import FleetColumns, NumaAllocation, PciDevice
 
-#: The columns that the fit needs beside those that are always read (store.host_columns.ColumnQuery).
+#: The further columns that the fit needs (store.host_columns.ColumnQuery).
 COLUMNS = frozenset({"numa_cells", "numa_allocations", "pci_devices"})
 
 
 def hosts_of(columns: FleetColumns) -> list[dict[str, Any]]:
-    """Return the hosts for NumaHosts, in the order of the columns, which have those of COLUMNS.
+    """Return the hosts for NumaHosts, in the order of the columns, which include COLUMNS.
 
-    What each consumer has of a node is an instance there, with its uuid; a device that is gone is no device.
+    The parts that each consumer has of a node are an instance there, with its uuid; a device that
+    the host does not report is left out.
     """
     fleet: Mapping[str, Any] = columns
     ratios = {name: columns["resources"][name]["ratio"] for name in ("VCPU", "MEMORY_MB")}
@@ -44,8 +45,8 @@ def host_of(
 ) -> dict[str, Any]:
     """Return one host for NumaHosts.
 
-    :param held: what consumers have of its cells.
-    :param ratios: of VCPU and MEMORY_MB; 0, or a missing one, for none.
+    :param held: the parts of its cells that consumers have.
+    :param ratios: the ratios of VCPU and MEMORY_MB; 0, or a missing one, for none.
     """
     there = [each for each in devices if each["reported"]]
     owned: dict[str, list[PciDevice]] = {}
@@ -68,6 +69,8 @@ def host_of(
 
 
 def _specs(devices: Sequence[PciDevice]) -> list[dict[str, Any]]:
-    """Return a device spec for each device, with the tags that it has; that of a physical function would match its virtual ones too."""
+    """Return a device spec for each device, with its tags; the spec of a physical function would
+    also match its virtual functions.
+    """
     ordered = sorted(devices, key=lambda each: (each["parent_addr"] is None, each["address"]))
     return [{"address": each["address"], **each["tags"]} for each in ordered]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Free PCI devices of all hosts as arrays, for the hosts that a request fits (N12.3)."""
+"""Free PCI devices of all hosts as arrays, to find the hosts that fit a request (N12.3)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class DeviceColumns:
     The last two columns are devices of no known cell, and of a number that is no cell of the host.
 
     :param hosts: the devices of each host.
-    :param cell_ids: [hosts, columns], -1 where there is no cell.
+    :param cell_ids: [hosts, columns], -1 without a cell.
     """
 
     def __init__(self, hosts: Sequence[HostDevices], cell_ids: IntArray) -> None:
@@ -28,7 +28,7 @@ class DeviceColumns:
         self._kinds = sorted(kinds, key=lambda kind: sorted((key, str(value)) for key, value in kind))
         number = {kind: place for place, kind in enumerate(self._kinds)}
         self.counts = np.zeros((len(hosts), len(self._kinds), self._columns + 2), dtype=np.int64)
-        #: For each host and pool where it is counted: kind and column.
+        #: The kind and the column in the counts for each pool of each host.
         self._places: list[list[tuple[int, int]]] = []
         for each, ids in zip(hosts, cell_ids.tolist()):
             column = {cell: place for place, cell in enumerate(ids) if cell >= 0}
@@ -40,7 +40,7 @@ class DeviceColumns:
         return self._columns if node is None else column.get(node, self._columns + 1)
 
     def count(self, host: int) -> None:
-        """Count the free devices of a host anew."""
+        """Count the free devices of a host again."""
         self.counts[host] = 0
         devices = self._hosts[host]
         for pool, place in zip(devices.pools, self._places[host]):
@@ -53,7 +53,9 @@ class DeviceColumns:
         return found
 
     def is_separable(self, requests: Sequence[PciRequest]) -> bool:
-        """Tell whether no two requests want the same devices and all are about kinds, so that counts decide."""
+        """Return True if no two requests match the same devices and all are about kinds, so that
+        counts decide.
+        """
         chosen = [set(self._matching(request)) for request in requests]
         about_places = any(key in PLACES for request in requests for spec in request.specs for key, _value in spec)
         return not about_places and sum(map(len, chosen)) == len(set().union(*chosen))
@@ -63,10 +65,10 @@ class DeviceColumns:
         return [number for number, kind in enumerate(self._kinds) if any(all(pair in kind for pair in spec) for spec in wanted)]
 
     def supports(self, requests: Sequence[PciRequest], chosen: Sequence[int] | None = None, sockets: IntArray | None = None) -> BoolArray:
-        """Return for each host whether its devices meet requests that are separable.
+        """Return True for each host with devices that meet requests that are separable.
 
         :param chosen: columns of the chosen cells; None leaves policies out.
-        :param sockets: [hosts, columns], -1 where a socket is not known; with ``chosen``.
+        :param sockets: [hosts, columns], -1 for an unknown socket; with ``chosen``.
         """
         found = np.ones(len(self._hosts), dtype=bool)
         for request in requests:
@@ -78,7 +80,7 @@ class DeviceColumns:
         return found
 
     def _by_policy(self, request: PciRequest, matched: IntArray, chosen: Sequence[int] | None, sockets: IntArray | None) -> BoolArray:
-        """Return [hosts, columns + 2]: where a request may take devices."""
+        """Return [hosts, columns + 2]: True where a request may take devices."""
         every = np.ones(matched.shape, dtype=bool)
         if chosen is None or sockets is None:
             return every

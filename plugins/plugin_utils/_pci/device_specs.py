@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which PCI devices of a host may be given away: Nova's device_spec (N12.1)."""
+"""The PCI devices of a host that instances may use: Nova's device_spec (N12.1)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TRUTHS = ("managed", "live_migratable", "one_time_use", "remote_managed")
 
 
 class DeviceSpec:
-    """A rule that lets devices be given away, with the tags that they get by it.
+    """A rule that allows devices for instances, with the tags that it gives them.
 
     :raises InvalidSpecs: it cannot be read.
     """
@@ -38,7 +38,7 @@ class DeviceSpec:
             if tags.get(key) is not None:
                 tags[key] = truth(f"{self._where}: {key}", tags[key], "PciConfigInvalidSpec")
         self._remote_managed = tags.get("remote_managed") == "true"
-        # These two are for Placement, and say nothing about what a device can do.
+        # These two are for Placement, and do not describe the abilities of a device.
         self.tags = {key: value for key, value in tags.items() if key not in ("resource_class", "traits")}
         for key, value in self.tags.items():
             if not isinstance(value, (str, int, float)):
@@ -51,7 +51,9 @@ class DeviceSpec:
         return text if text == _ANY else f"{int(text, 16):04x}"
 
     def _patterns(self, address: Any) -> list[re.Pattern[str]]:
-        """Return a pattern for each part of an address; a mapping has regular expressions, which match from the start."""
+        """Return a pattern for each part of an address; a mapping has regular expressions, which
+        match from the start.
+        """
         if isinstance(address, Mapping):
             try:
                 return [re.compile(str(address.get(name, ".*"))) for name, _most, _digits in _PARTS]
@@ -80,9 +82,10 @@ class DeviceSpec:
         return len(parts) == len(self._address) and all(pattern.match(part) for pattern, part in zip(self._address, parts))
 
     def matches(self, device: Mapping[str, Any], physical: Mapping[str, Mapping[str, Any]]) -> bool:
-        """Tell whether the rule lets a device be given away.
+        """Return True if the rule allows a device for instances.
 
-        :param device: with ``address``, ``vendor_id``, ``product_id``, ``parent_addr``, and ``interface`` where it has a name.
+        :param device: with ``address``, ``vendor_id``, ``product_id``, ``parent_addr``, and
+            ``interface`` if it has a name.
         :param physical: {address: device} of the physical functions of the host.
         """
         if self._vendor not in (_ANY, device["vendor_id"]) or self._product not in (_ANY, device["product_id"]):
@@ -92,7 +95,8 @@ class DeviceSpec:
         parent = physical.get(device.get("parent_addr") or "")
         if self._interface:
             return self._interface in (device.get("interface"), (parent or {}).get("interface"))
-        # The address of a physical function stands for its virtual functions too, a pattern over several addresses does not.
+        # The address of a physical function also stands for its virtual functions; a pattern over
+        # several addresses does not.
         if parent is not None and self._is_one_address and self._names(parent["address"]):
             return True
         return self._names(device["address"])
@@ -111,6 +115,8 @@ def read_device_specs(given: Iterable[Mapping[str, Any]]) -> list[DeviceSpec]:
 
 
 def tags_of(devices: Sequence[Mapping[str, Any]], specs: Sequence[DeviceSpec]) -> list[dict[str, Any] | None]:
-    """Return the tags of each device by the first device spec that matches it; None for a device that may not be given away."""
+    """Return the tags of each device by the first device spec that matches it; None for a device
+    that instances may not use.
+    """
     physical = {each["address"]: each for each in devices if each.get("dev_type") == PHYSICAL}
     return [next((spec.tags for spec in specs if spec.matches(each, physical)), None) for each in devices]

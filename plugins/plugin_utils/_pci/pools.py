@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The PCI devices of one host: pools of those that are alike, what a request gets, who has what (N12.3, N12.4)."""
+"""The PCI devices of one host: pools of equal devices, the devices for a request, and the devices
+of instances (N12.3, N12.4).
+"""
 
 from __future__ import annotations
 
@@ -22,15 +24,15 @@ from ansible_collections.drover.compute.plugins.plugin_utils._pci.requests impor
     PciRequest,
 )
 
-#: Properties of a pool that say where its devices are, not what they are.
+#: Properties of a pool about the place of its devices, not their kind.
 PLACES = ("numa_node", "address", "parent_ifname")
 
 
 class Pool:
-    """Devices that are alike and have one physical function, or one device by itself.
+    """Equal devices with one physical function, or one device by itself.
 
-    properties: what requests are compared with; ``kind``: those that are not about the place, as a key.
-    devices: numbers of its devices, by address, taken ones too.
+    properties: the properties that requests are compared with; ``kind``: the properties without the
+    place, as a key. devices: numbers of its devices, by address, taken ones too.
     """
 
     def __init__(self, properties: dict[str, Any]) -> None:
@@ -41,23 +43,25 @@ class Pool:
         self.devices: list[int] = []
 
     def matches(self, request: PciRequest) -> bool:
-        """Tell whether its devices have all properties of an alternative of the request."""
+        """Return True if its devices have all properties of an alternative of the request."""
         return any(all(folded(self.properties.get(key)) == folded(value) for key, value in spec) for spec in request.specs)
 
 
 def folded(value: Any) -> Any:
-    """Return what values are compared by: text without case."""
+    """Return the form of a value for comparisons: text without case."""
     return value.lower() if isinstance(value, str) else value
 
 
 def is_usable(properties: Mapping[str, Any], request: PciRequest) -> bool:
-    """Tell whether a request may take devices that match it: PFs and the like only where it asks for them (N12.3)."""
+    """Return True if a request may take devices that match it: PFs and similar devices only if it
+    names that type (N12.3).
+    """
     dev_type = properties.get("dev_type")
     if dev_type in (PHYSICAL.lower(), VDPA) and not request.asks("dev_type", dev_type):
         return False
     if properties.get("remote_managed") == "true" and not request.asks("remote_managed", "true"):
         return False
-    # Only Placement knows which of these were used.
+    # Only Placement knows the used ones of these.
     if properties.get("one_time_use") == "true" and request.resource_class is None:
         return False
     return all(properties.get("live_migratable") == word for word in ("true", "false") if request.always_asks("live_migratable", word))
@@ -65,25 +69,28 @@ def is_usable(properties: Mapping[str, Any], request: PciRequest) -> bool:
 
 @dataclass(frozen=True)
 class Nearness:
-    """Where the chosen cells of a guest are: their numbers, and the host cells of the same sockets (None: a socket is not known)."""
+    """The place of the chosen cells of a guest: their numbers, and the host cells of the same
+    sockets (None: a socket is unknown).
+    """
 
     cells: frozenset[int]
     same_socket: frozenset[int] | None
 
 
 class HostDevices:
-    """The PCI devices of a host that may be given away.
+    """The PCI devices of a host that instances may use.
 
-    :param devices: mappings with ``address``, ``vendor_id``, ``product_id``, ``numa_node`` (None: not known), ``dev_type`` and
-        ``parent_addr``.
-    :param specs: which may be given away, with their tags.
+    :param devices: mappings with ``address``, ``vendor_id``, ``product_id``, ``numa_node`` (None:
+        unknown), ``dev_type`` and ``parent_addr``.
+    :param specs: the rules for the devices that instances may use, with their tags.
     """
 
     def __init__(self, devices: Sequence[Mapping[str, Any]], specs: Sequence[DeviceSpec]) -> None:
         self.devices = sorted(devices, key=lambda each: each["address"])
         self._number = {each["address"]: number for number, each in enumerate(self.devices)}
         self._relatives = self._relations()
-        #: How many instances have a device; more than one only where somebody gave it away by hand.
+        #: The number of instances that have a device; more than one only after an assignment by
+        #: hand.
         self._taken: Counter[int] = Counter()
         found: dict[frozenset[tuple[str, Any]], Pool] = {}
         for number, tags in enumerate(tags_of(self.devices, specs)):
@@ -94,11 +101,13 @@ class HostDevices:
             if key not in found:
                 found[key] = Pool(properties)
             found[key].devices.append(number)
-        # Devices without a tag of their own come first, as in Nova.
+        # Devices without a separate tag come first, as in Nova.
         self.pools = sorted(found.values(), key=lambda pool: len(pool.properties))
 
     def _relations(self) -> list[list[int]]:
-        """Return for each device those that nobody may have at the same time: its physical or its virtual functions."""
+        """Return for each device the devices that must not be in use at the same time: its physical
+        or its virtual functions.
+        """
         relatives: list[list[int]] = [[] for _each in self.devices]
         for number, each in enumerate(self.devices):
             parent = self._number.get(each.get("parent_addr") or "")
@@ -116,15 +125,16 @@ class HostDevices:
         return [each for each in pool.devices if self._is_free(each, taken)] if taken else pool.devices
 
     def counts_key(self) -> tuple[tuple[Any, ...], ...]:
-        """Return what supports() looks at: equal for hosts that give the same answers."""
+        """Return the inputs of supports(): equal for hosts that give the same answers."""
         return tuple((pool.key, len(self.free(pool))) for pool in self.pools)
 
     def supports(self, requests: Iterable[PciRequest], near: Nearness | None = None) -> bool:
-        """Tell whether the counts of the pools meet all requests, one after the other.
+        """Return True if the counts of the pools meet all requests, one after the other.
 
-        As Nova's scheduler, it does not see that a physical function and its virtual functions exclude each other.
+        Like Nova's scheduler, it does not see that a physical function and its virtual functions
+        exclude each other.
 
-        :param near: None where no cells are chosen, which leaves policies out.
+        :param near: None if no cells are chosen, which leaves policies out.
         """
         counts = [len(self.free(pool)) for pool in self.pools]
         for request in requests:
@@ -158,7 +168,9 @@ class HostDevices:
         return found
 
     def _select(self, counts: Sequence[int], request: PciRequest, near: Nearness | None) -> list[tuple[int, int]] | None:
-        """Return the pools that a request may take from, in order, with the most devices of each; None if these are too few."""
+        """Return the pools from which a request may take, in order, with the most devices of each;
+        None if these are too few.
+        """
         pools = [number for number, pool in enumerate(self.pools) if pool.matches(request)]
         if near is not None:
             pools = self._by_policy(pools, counts, request, near)
@@ -169,7 +181,9 @@ class HostDevices:
         return found if sum(most for _number, most in found) >= request.count else None
 
     def _of_providers(self, pools: Iterable[tuple[int, int]], left: dict[str, int]) -> list[tuple[int, int]]:
-        """Return those of some pools whose devices are of providers, with the most devices that a provider still gives."""
+        """Return the given pools with devices of the given providers, with the most devices that a
+        provider still gives.
+        """
         found = []
         for number, count in pools:
             key = self.pools[number].properties["address"]
@@ -198,7 +212,9 @@ class HostDevices:
         return sorted(pools, key=lambda number: self.pools[number].node not in legacy)
 
     def describe(self, device: int) -> dict[str, Any]:
-        """Return what a placement says of a device; ``pool`` is the address of the physical function or its own."""
+        """Return the description of a device for a placement; ``pool`` is the address of the
+        physical function or its own.
+        """
         each = self.devices[device]
         return {
             "address": each["address"],
@@ -208,7 +224,9 @@ class HostDevices:
         }
 
     def not_free(self, addresses: Iterable[str]) -> list[str]:
-        """Return those of some devices that are not there, are taken, or exclude one before them."""
+        """Return the given devices that do not exist, are taken, or exclude a device before
+        them.
+        """
         taken = set(self._taken)
         found = []
         for address in addresses:
@@ -220,11 +238,11 @@ class HostDevices:
         return found
 
     def not_taken(self, addresses: Iterable[str]) -> list[str]:
-        """Return those of some devices that no instance has."""
+        """Return the given devices that no instance has."""
         return [address for address in addresses if address in self._number and not self._taken[self._number[address]]]
 
     def count(self, addresses: Iterable[str], sign: int) -> None:
-        """Count an instance on devices (1) or off them (-1). Devices that are not there are left out."""
+        """Count an instance on devices (1) or off them (-1). Unknown devices are left out."""
         for address in addresses:
             if address in self._number:
                 device = self._number[address]

@@ -15,24 +15,25 @@ from ansible_collections.drover.compute.plugins.plugin_utils._validation import 
 VGPU = "VGPU"
 #: Standard resource classes that devices can have.
 _STANDARD_CLASSES = (VGPU, "PGPU", "FPGA", "PCI_DEVICE", "SRIOV_NET_VF")
-#: What standard traits begin with.
+#: The prefixes of standard traits.
 _STANDARD_TRAITS = ("HW_", "COMPUTE_", "OWNER_", "STORAGE_", "MISC_")
 
 
 def class_name(value: Any, where: str) -> str:
     """Return the name of a resource class as Nova normalises it: a standard one, or upper case with CUSTOM_ before it.
 
-    :raises DroverError: it is no name.
+    :raises DroverError: it is not a name.
     """
     name = _normalised(value, where)
     return name if name in _STANDARD_CLASSES or name.startswith("CUSTOM_") else f"CUSTOM_{name}"
 
 
 def trait_names(value: Any, where: str) -> list[str]:
-    """Return the names of traits as Nova normalises them, sorted. What is not spelled as a standard trait gets CUSTOM_ before it.
+    """Return the names of traits as Nova normalises them, sorted. A name without a standard prefix
+    gets CUSTOM_ before it.
 
     :param value: a list, or a text with commas.
-    :raises DroverError: it is no list, or one is no name.
+    :raises DroverError: it is not a list, or an item is not a name.
     """
     names = value.split(",") if isinstance(value, str) else value
     if not isinstance(names, (list, tuple)):
@@ -52,24 +53,30 @@ def _normalised(value: Any, where: str) -> str:
 
 
 def class_of(device: Mapping[str, Any]) -> str:
-    """Return the resource class of devices, by ``resource_class``, else by ``vendor_id`` and ``product_id``."""
+    """Return the resource class of devices, by ``resource_class``, otherwise by ``vendor_id`` and
+    ``product_id``.
+    """
     return str(device.get("resource_class") or "") or f"CUSTOM_PCI_{device['vendor_id']}_{device['product_id']}".upper()
 
 
 def key_of(device: Mapping[str, Any]) -> str:
-    """Return the key of the provider of a PCI device: its address, of a virtual function that of its physical one."""
+    """Return the key of the provider of a PCI device: its address; for a virtual function the
+    address of its physical function.
+    """
     return str(device.get("parent_addr") or device["address"])
 
 
 def is_reported(device: Mapping[str, Any]) -> bool:
-    """Tell whether a device may be reported to Placement: one of a physical network is requested by that."""
+    """Return True if a device may be reported to Placement: a device of a physical network is
+    requested by this network.
+    """
     return not device["tags"].get("physical_network")
 
 
 def group_of(request: int, device: int) -> str:
     """Return the suffix of the resource group of one device.
 
-    :param request: the number of the request among those of the instance.
+    :param request: the number of the request in the list of the instance.
     :param device: the number of the device in the request.
     """
     return f"_pci{request}-{device}"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Requests for PCI devices: aliases, and what flavors and images say (N12.2)."""
+"""Requests for PCI devices: aliases, and the settings of flavors and images (N12.2)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._validation import 
 PLAIN, PHYSICAL, VIRTUAL, VDPA = "type-PCI", "type-PF", "type-VF", "vdpa"
 REQUIRED, LEGACY, PREFERRED, SOCKET = "required", "legacy", "preferred", "socket"
 POLICIES = (REQUIRED, LEGACY, PREFERRED, SOCKET)
-#: How a guest may get a network port that is a device, by Nova's names -> the type of that device.
+#: The kinds of network ports that are devices, by Nova's names -> the type of the device.
 VNICS = {"direct": VIRTUAL, "macvtap": VIRTUAL, "direct-physical": PHYSICAL}
-#: The trait of nodes that understand the policy ``socket``.
+#: The trait of nodes that support the policy ``socket``.
 SOCKET_TRAIT = "COMPUTE_SOCKET_PCI_NUMA_AFFINITY"
 ALIAS_KEYS = ("name", "vendor_id", "product_id", "device_type", "numa_policy", "live_migratable", "capability_type")
-#: Those that only requests to Placement have.
+#: The keys for requests to Placement only.
 PLACEMENT_KEYS = ("resource_class", "traits")
 _ALIAS_TYPES = (PLAIN, PHYSICAL, VIRTUAL)
 _IDS = re.compile(r"[0-9a-fA-F]{4}")
@@ -32,12 +32,13 @@ _FALSE = ("0", "f", "false", "off", "n", "no")
 
 @dataclass(frozen=True)
 class PciRequest:
-    """A number of PCI devices that are alike.
+    """A number of equal PCI devices.
 
-    specs: alternatives, each a tuple of (property, value) that a device must have; text is compared without case.
-    policy: how near to the guest's NUMA cells the devices must be.
-    resource_class, traits: what a provider of a device must have; None, if Placement is not asked for the devices.
-    providers: (key of a provider, the most devices that it gives); None, if any provider gives them.
+    specs: alternatives, each a tuple of (property, value) that a device must have; text is compared
+    without case. policy: the required distance of the devices from the guest's NUMA cells.
+    resource_class, traits: the requirements on a provider of a device; None, if the devices are not
+    allocated in Placement. providers: (key of a provider, the most devices that it gives); None, if
+    any provider gives them.
     """
 
     count: int
@@ -48,16 +49,16 @@ class PciRequest:
     providers: tuple[tuple[str, int], ...] | None = None
 
     def asks(self, key: str, value: str) -> bool:
-        """Tell whether an alternative asks for a property with this value."""
+        """Return True if an alternative requires a property with this value."""
         return any(name == key and str(found).lower() == value for spec in self.specs for name, found in spec)
 
     def always_asks(self, key: str, value: str) -> bool:
-        """Tell whether each alternative asks for a property with this value."""
+        """Return True if each alternative requires a property with this value."""
         return all(any(name == key and str(found).lower() == value for name, found in spec) for spec in self.specs)
 
 
 def request_of_data(data: Mapping[str, Any]) -> PciRequest:
-    """Make a request of its plain data, as HostRequest.as_data() returns it.
+    """Make a request of its plain data, the result of HostRequest.as_data().
 
     :raises KeyError, TypeError, ValueError: it is not of that form.
     """
@@ -83,7 +84,7 @@ class Alias:
 
 
 def truth(where: str, value: Any, code: str) -> str:
-    """Return ``true`` or ``false`` for what people write.
+    """Return ``true`` or ``false`` for the forms that people write.
 
     :raises InvalidSpecs: it is neither.
     """
@@ -96,7 +97,8 @@ def truth(where: str, value: Any, code: str) -> str:
 def read_aliases(given: Iterable[Mapping[str, Any]], in_placement: bool = False) -> dict[str, Alias]:
     """Read the aliases of a fleet. Several of one name are alternatives.
 
-    :param in_placement: whether Placement is asked for the devices. Then an alias has no alternatives.
+    :param in_placement: whether the devices are allocated in Placement. Then an alias has no
+        alternatives.
     :raises InvalidSpecs: one is wrong, or two of one name differ in policy or type.
     """
     aliases: dict[str, Alias] = {}
@@ -171,9 +173,10 @@ def _bad_alias(message: str) -> InvalidSpecs:
 
 
 def affinity_policy(extra_specs: Mapping[str, Any], properties: Mapping[str, Any] | None = None) -> str | None:
-    """Return the affinity policy of flavor and image, which replaces that of the aliases; None where they have none.
+    """Return the affinity policy of flavor and image, which replaces the policy of the aliases;
+    None if they have none.
 
-    :raises InvalidSpecs: they differ, or it is no policy.
+    :raises InvalidSpecs: they differ, or it is not a policy.
     """
     flavor, image = extra_specs.get("hw:pci_numa_affinity_policy"), (properties or {}).get("hw_pci_numa_affinity_policy")
     if flavor and image and flavor != image:

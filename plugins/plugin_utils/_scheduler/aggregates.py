@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Host aggregates as one scheduling run sees them."""
+"""Host aggregates for one scheduling run."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._arrays import Bool
 
 
 class Membership:
-    """One set of aggregates that some host is in (many hosts share one).
+    """A set of aggregates that hosts are in; many hosts share one.
 
-    names: of the aggregates; raw: {key: set of the values as written}; split: {key: set of the parts
-    of comma lists} (Nova's aggregate_metadata_get_by_host).
+    names: the names of the aggregates; raw: {key: set of the values as written}; split: {key: set
+    of the parts of comma lists} (Nova's aggregate_metadata_get_by_host).
     """
 
     def __init__(self, aggregates: Sequence[Mapping[str, Any]]) -> None:
@@ -30,10 +30,11 @@ class Membership:
                 self.split.setdefault(str(key), set()).update(part.strip() for part in text.split(","))
 
     def least(self, key: str, default: float, cast: Callable[[str], float] = float) -> float:
-        """The least of the values of a key as a number; the default without one, or if one is none.
+        """Return the least value of a key as a number; the default without a value, or if a value
+        is not a number.
 
-        Source: N2.1 (limits) and N3.1 (multipliers): least of several, unreadable means
-        the option.
+        Source: N2.1 (limits) and N3.1 (multipliers): the least of several values counts; an
+        unreadable value means the option.
         """
         values = self.raw.get(key)
         if not values:
@@ -46,9 +47,10 @@ class Membership:
 
 
 class Aggregates:
-    """The aggregates of a fleet and who is in them.
+    """The aggregates of a fleet and their hosts.
 
-    memberships: list of Membership; of: int64 array of length n, each row's place in that list.
+    memberships: list of Membership; of: int64 array of length n, the position of each row in that
+    list.
     """
 
     def __init__(self, aggregates: Iterable[Mapping[str, Any]] | None, numbers: Mapping[str, int], host_of: IntArray) -> None:
@@ -74,18 +76,22 @@ class Aggregates:
         self.of = code.reshape(-1)[host_of] if len(numbers) else np.zeros(0, dtype=np.int64)
 
     def each(self, predicate: Callable[[Membership], object]) -> BoolArray:
-        """bool array: predicate(Membership), asked once per distinct set of aggregates."""
+        """Return a bool array: predicate(Membership), computed once for each distinct set of
+        aggregates.
+        """
         if not self.memberships:
             return np.zeros(len(self.of), dtype=bool)
         return np.array([bool(predicate(each)) for each in self.memberships], dtype=bool)[self.of]
 
     def least(self, key: str, default: float | FloatArray, cast: Callable[[str], float] = float) -> float | FloatArray:
-        """The least number of a metadata key per row; just ``default`` when nobody has the key."""
+        """Return the least number of a metadata key for each row; just ``default`` if no aggregate
+        has the key.
+        """
         if key not in self.keys:
             return default
         found = np.array([each.least(key, math.nan, cast) for each in self.memberships], dtype=np.float64)[self.of]
         return np.where(np.isnan(found), default, found)
 
     def at(self, index: int) -> Membership:
-        """The Membership of one row."""
+        """Return the Membership of one row."""
         return self.memberships[self.of[index]]

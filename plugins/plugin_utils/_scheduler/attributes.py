@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The attributes of a host state by name, for capabilities, JSON queries and users' own filters.
 
-The names are those of N1.1. ``lookup`` returns a Numbers or a Categorical, None for a
-name that no host state has.
+The names come from N1.1. ``lookup`` returns a Numbers or a Categorical, None for a name that no
+host state has.
 """
 
 from __future__ import annotations
@@ -35,14 +35,18 @@ class Numbers:
         return self.array[index].item()
 
     def each(self, predicate: Callable[[Any], object]) -> BoolArray:
-        """bool array: predicate(value), asked once per distinct value; rows without one get False."""
+        """Return a bool array: predicate(value), computed once for each distinct value; False for
+        rows without a value.
+        """
         values, codes = np.unique(self.array, return_inverse=True)
         found = np.array([bool(predicate(value)) for value in values.tolist()], dtype=bool)[codes.reshape(-1)]
         return found if self.valid is None else found & self.valid
 
 
 def _of(rc: str, amount: Callable[[Any], np.ndarray]) -> Callable[[HostStates], np.ndarray]:
-    """What reads an amount of a class from host states; 0 on a fleet that has no such class."""
+    """Return a function that reads an amount of a class from host states; it gives 0 on a fleet
+    without the class.
+    """
 
     def read(states: HostStates) -> np.ndarray:
         resource = states.resources.get(rc)
@@ -60,12 +64,12 @@ def _free(rc: str) -> Callable[[HostStates], np.ndarray]:
 
 
 def _taken(rc: str) -> Callable[[HostStates], np.ndarray]:
-    """What is in use, room reserved for the host included (N5.1)."""
+    """Return a reader of the amount in use, with the room that is reserved for the host (N5.1)."""
     return _of(rc, lambda resource: resource.reserved + resource.used)
 
 
 def free_disk_mb(states: HostStates) -> IntArray:
-    """1024 * min(free, disk_available_least), MiB."""
+    """Return 1024 * min(free, disk_available_least), MiB."""
     free = np.minimum(_free("DISK_GB")(states), states.disk_available_least)
     return (1024 * free).astype(np.int64)
 
@@ -89,7 +93,7 @@ NUMBERS: dict[str, Callable[[HostStates], np.ndarray]] = {
     "disk_allocation_ratio": _amount("DISK_GB", "ratio"),
 }
 
-#: Names that are columns of text or of structures, and under which name the fleet has them.
+#: Names of columns of text or of structures -> their names in the fleet.
 COLUMNS = {
     "host": "host",
     "nodename": "node",
@@ -100,22 +104,22 @@ COLUMNS = {
     "service": "service",
 }
 
-#: Of the columns above, those that a fleet may lack and that are read on demand.
+#: The columns above that a fleet may lack and that are read on demand.
 OPTIONAL = (*_TEXTS_AND_STRUCTURES, "service", "traits", "pool_traits")
-#: Those of them that hold structures.
+#: The optional columns with structures.
 STRUCTURES = (*(each.name for each in _FIELDS if each.types not in (NUMBER, TEXT)), "service", "traits", "pool_traits")
 
 #: The attributes that are read on demand.
 READ_ON_WISH = (*(each.name for each in read_when(ON_DEMAND)), "service", "num_io_ops")
 
-#: Keys of stats that are columns of their own.
+#: Keys of stats with separate columns.
 COUNTED = {"num_instances": "num_instances", "io_workload": "num_io_ops", "failed_builds": "failed_builds"}
 
 NAMES = tuple(sorted([*NUMBERS, *COLUMNS, *_FIELD_NUMBERS]))
 
 
 def lookup(states: HostStates, name: str) -> Numbers | Categorical | None:
-    """The column of an attribute of host states, or None when there is no such attribute."""
+    """Return the column of an attribute of host states, None if there is no such attribute."""
     if name in NUMBERS:
         return Numbers(NUMBERS[name](states))
     if name in _FIELD_NUMBERS:
@@ -127,17 +131,19 @@ def lookup(states: HostStates, name: str) -> Numbers | Categorical | None:
 
 
 def columns_of(name: str) -> tuple[str, ...]:
-    """The optional columns that must be read for an attribute, or a key of stats, of this name."""
+    """Return the optional columns that must be read for an attribute, or for a key of stats, of
+    this name.
+    """
     name = COUNTED.get(name, name)
     if name not in NAMES or name == "stats":
-        # One of its keys is a column of its own.
+        # One key of stats has a separate column.
         return ("stats", "num_io_ops")
     column = COLUMNS.get(name, name)
     return (column,) if column in READ_ON_WISH else ()
 
 
 def stat(states: HostStates, key: str) -> Categorical:
-    """The column of one key of stats, as text; rows without it have None."""
+    """Return the column of one key of stats, as text; None for rows without the key."""
     if key in COUNTED:
         return _texts(getattr(states, COUNTED[key]))
 
@@ -158,9 +164,9 @@ def _texts(array: np.ndarray) -> Categorical:
 
 
 def follow(value: Any, path: Iterable[str]) -> Any:
-    """Go down a path of keys as Nova's capability lookup does; None when a step is missing.
+    """Follow a path of keys as Nova's capability lookup does; return None if a step is missing.
 
-    Text is read as JSON on the way; bad JSON is as good as nothing there.
+    Text is read as JSON on the way; bad JSON counts as missing.
     """
     for key in path:
         if isinstance(value, str):

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The capacity rule for one resource class, shared by CoreFilter, RamFilter and DiskFilter.
 
-Also room by a ratio that an aggregate sets, and limits on how many of something a host may have.
+It also has room by the ratio of an aggregate, and limits on the number of things on a host.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_
 
 
 def number(value: float) -> str:
-    """12.0 as ``12``, 1.5 as ``1.5``."""
+    """Return 12.0 as ``12``, 1.5 as ``1.5``."""
     value = float(value)
     return str(int(value)) if value.is_integer() else f"{value:g}"
 
@@ -28,12 +28,12 @@ class CapacityFilter(HostFilter):
     """Room for one resource class by Placement's rule (N10.2).
 
     used + asked <= (total - reserved) * ratio, unrounded, and min_unit <= asked <= max_unit, and
-    asked a multiple of step_size. It is the rule of the claim, so a host that passes here is one
-    where the claim succeeds unless somebody was faster. Asked 0: every host passes. A node without
-    an inventory of the class fails.
+    asked a multiple of step_size. It is the rule of the claim: on a host that passes here the claim
+    succeeds, unless another claim was faster. Asked 0: every host passes. A node without an
+    inventory of the class fails.
 
-    Unlike Nova's old Core/Ram/DiskFilter (N2.7) a host without inventory does not pass, and reserved
-    room is taken off before the ratio is applied: Placement counts so.
+    There are two differences from Nova's old Core/Ram/DiskFilter (N2.7): a host without inventory
+    does not pass, and reserved room is subtracted before the ratio is applied, as Placement does.
     """
 
     # Nova checks forced hosts with Placement too (N1.5), and so does our claim.
@@ -43,7 +43,7 @@ class CapacityFilter(HostFilter):
 
     @property
     def unit(self) -> str:
-        """The unit of the class; empty for what is counted in pieces."""
+        """The unit of the class; empty for a class that is counted in pieces."""
         return resource_classes.unit_of(self.resource_class) or ""
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
@@ -93,7 +93,7 @@ class CapacityFilter(HostFilter):
 
 
 class ClassFilter(CapacityFilter):
-    """Room for a class that has no host filter of its own; there is one for each class that a request asks for."""
+    """Room for a class without a separate host filter; there is one for each class in a request."""
 
     def __init__(self, resource_class: str) -> None:
         super().__init__()
@@ -104,7 +104,8 @@ class ClassFilter(CapacityFilter):
 class LimitFilter(HostFilter):
     """A figure of the host is below a limit.
 
-    column: the figure's name among the host states; limit_option: the option's; label: for people.
+    column: the name of the figure among the host states; limit_option: the name of the option;
+    label: words for people.
     """
 
     column = ""
@@ -126,7 +127,8 @@ class LimitFilter(HostFilter):
 class AggregateLimitFilter(LimitFilter):
     """LimitFilter with the limit that the host's aggregates set under the option's name.
 
-    The least of several as a whole number; the option when there is none or one cannot be read.
+    Return the least of several values as a whole number; the option if there is none or one cannot
+    be read.
     """
 
     reads: tuple[str, ...] = ("aggregates",)

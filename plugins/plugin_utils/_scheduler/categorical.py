@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Columns by their distinct values: a fleet has many hosts and few kinds of them."""
+"""Columns by their distinct values: a fleet has many hosts with few distinct values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._arrays import Bool
 
 
 class Categorical:
-    """A column as a list of distinct values and, per row, which of them it has.
+    """A column as a list of distinct values and the position in that list for each row.
 
     values: list of Python objects; codes: int64 array of length n.
     """
@@ -24,7 +24,7 @@ class Categorical:
 
     @classmethod
     def of(cls, column: Sequence[Any] | np.ndarray) -> Categorical:
-        """From a list of values; those that cannot be hashed are told apart by their JSON."""
+        """Make a column of a list of values; unhashable values are compared by their JSON."""
         numbers: dict[Any, int] = {}
         values: list[Any] = []
         codes = np.empty(len(column), dtype=np.int64)
@@ -39,17 +39,19 @@ class Categorical:
 
     @classmethod
     def constant(cls, value: Any, size: int) -> Categorical:
-        """A column that has one value everywhere."""
+        """Make a column that has one value everywhere."""
         return cls([value], np.zeros(size, dtype=np.int64))
 
     def each(self, predicate: Callable[[Any], object]) -> BoolArray:
-        """bool array: the predicate's answer for each row, asked once per distinct value."""
+        """Return a bool array: the predicate's answer for each row, computed once for each distinct
+        value.
+        """
         if not self.values:
             return np.zeros(0, dtype=bool)
         return np.array([bool(predicate(value)) for value in self.values], dtype=bool)[self.codes]
 
     def map(self, function: Callable[[Any], Any]) -> Categorical:
-        """A Categorical of function(value) (two values may become equal)."""
+        """Return a Categorical of function(value); two values may become equal."""
         return Categorical([function(value) for value in self.values], self.codes)
 
     def reorder(self, order: IntArray) -> None:
@@ -61,9 +63,9 @@ class Categorical:
 
 
 def decoded(value: Any) -> Any:
-    """JSON text as what it says, empty text as None; anything else as it is.
+    """Return the content of a JSON text, None for an empty text, and other values unchanged.
 
-    :raises ValueError: text that is not JSON.
+    :raises ValueError: the text is not JSON.
     """
     if isinstance(value, str):
         return json.loads(value) if value.strip() else None

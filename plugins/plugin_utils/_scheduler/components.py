@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Bases of host filters and weighers, and the finder that loads them by name.
 
-A host filter or a weigher is one class in one file of ``host_filters/`` or ``weighers/``; putting a
-file there is all it takes to add one.
+A host filter or a weigher is one class in one file of ``host_filters/`` or ``weighers/``; a file in
+this folder is enough to add one.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ PACKAGE = "ansible_collections.drover.compute.plugins.plugin_utils._scheduler"
 
 
 class Component:
-    """What host filters and weighers share.
+    """The common base of host filters and weighers.
 
-    name: what policies and explanations call it.
-    options: policy keys that it reads, with their defaults; the default's type is the option's type.
+    name: its name in policies and explanations. options: policy keys that it reads, with their
+    defaults; the type of the default is the type of the option.
     """
 
     name = ""
     options: Mapping[str, Any] = {}
     #: Optional columns of the host states (attributes.OPTIONAL, node_flavors, ...) that it reads.
     reads: tuple[str, ...] = ()
-    #: True when placing an instance changes no answer, so that alike instances share one.
+    #: True if placed instances change no answer, so that equivalent instances share one answer.
     run_filter_once_per_request = False
 
     def __init__(self, options: Mapping[str, Any] | None = None) -> None:
@@ -47,31 +47,35 @@ class Component:
         self.option = {key: chosen.get(key, default) for key, default in self.options.items()}
 
     def needs(self, spec: RequestSpec) -> Collection[str]:
-        """Names of the optional columns that this request makes it read."""
+        """Return the names of the optional columns that it reads for this request."""
         return self.reads
 
 
 class HostFilter(Component):
-    """Says which hosts may take an instance. Keeps no state between calls.
+    """A rule that selects the hosts that may take an instance. It keeps no state between calls.
 
     A subclass writes ``passes`` (all hosts at once) or ``host_passes`` (host by host).
     """
 
-    #: The class for which it looks at room, if it does.
+    #: The resource class with the room that it checks, if any.
     resource_class = ""
-    #: False when it also holds for a host that force_hosts or force_nodes names.
+    #: False if the filter also applies to a host that force_hosts or force_nodes names.
     skipped_when_forced = True
 
     def passes(self, states: HostStates, spec: RequestSpec) -> BoolArray:
-        """bool array of length states.size: True where the instance may go."""
+        """Return a bool array of length states.size: True where the instance may go."""
         return states.mask(lambda index: self._one(states, spec, index))
 
     def not_applicable(self, spec: RequestSpec) -> bool:
-        """True when this request gives it nothing to do, so that every host passes whatever happens."""
+        """Return True if this request gives the filter nothing to do, so that every host passes in
+        any case.
+        """
         return False
 
     def host_passes(self, host: Any, spec: RequestSpec) -> bool:
-        """May the instance go to this host? ``host`` is a HostView with the names of attributes.py."""
+        """Return True if the instance may go to this host. ``host`` is a HostView with the names of
+        attributes.py.
+        """
         raise NotImplementedError
 
     def _one(self, states: HostStates, spec: RequestSpec, index: int) -> bool:
@@ -87,38 +91,41 @@ class HostFilter(Component):
             ) from None
 
     def rejection_reason(self, states: HostStates, spec: RequestSpec, index: int) -> str:
-        """In words, why this filter rejects row ``index``. Only called where it does."""
+        """Return in words why this filter rejects row ``index``. It is only called for rejected
+        rows.
+        """
         return f"{self.name} says no"
 
     def reason(self, states: HostStates, spec: RequestSpec, index: int) -> str | None:
-        """rejection_reason(), None from a filter that gives no reason."""
+        """Return rejection_reason(), None from a filter that gives no reason."""
         text = self.rejection_reason(states, spec, index)
         return None if text == f"{self.name} says no" else text
 
     def distance(self, states: HostStates, spec: RequestSpec, index: int) -> float:
-        """How far row ``index`` is from passing; 0 is nearly, 1 and more is far.
+        """Return the distance of row ``index`` from passing: about 0 is near, 1 and more is far.
 
-        Only orders the near misses. A filter whose rule is yes or no keeps this 1.
+        It only orders the near misses. A filter with a yes-or-no rule keeps this 1.
         """
         return 1.0
 
 
 class Weigher(Component):
-    """Gives each host a raw value; the scheduler normalises and multiplies (N3.1).
+    """A weigher gives each host a raw value; the scheduler normalises and multiplies it (N3.1).
 
-    multiplier_option: name of the option (in ``options``) that holds the multiplier.
-    minval, maxval: ends of the scale when fixed, else None.
+    multiplier_option: name of the option (in ``options``) with the multiplier. minval, maxval: ends
+    of the scale if fixed, otherwise None.
     """
 
     multiplier_option = ""
-    #: What the multiplier is multiplied with again (-1 for what counts against a host).
+    #: A further factor of the multiplier (-1 for values that count against a host).
     sign = 1.0
     #: The least multiplier that the policy may give, or None.
     least_multiplier: float | None = None
     minval: float | None = None
     maxval: float | None = None
-    #: For explanations: what the raw value measures, what the highest and the lowest one are called, and the unit of it
-    #: (``MiB``, or an empty text for a count); None where the value says nothing to people.
+    #: For explanations: the measured thing of the raw value, the names of its highest and lowest
+    #: value, and its unit (``MiB``, or an empty text for a count); None if the value means nothing
+    #: to people.
     measures = ""
     extremes = ("most", "least")
     unit: str | None = None
@@ -130,7 +137,9 @@ class Weigher(Component):
             self.option[self.multiplier_option] = self.multiplier
 
     def raw(self, states: HostStates, spec: RequestSpec) -> FloatArray | float:
-        """float64 array of length states.size, or one number when all hosts have the same."""
+        """Return a float64 array of length states.size, or one number if all hosts have the same
+        value.
+        """
         found = np.zeros(states.size, dtype=np.float64)
         for index in range(states.size):
             try:
@@ -143,18 +152,19 @@ class Weigher(Component):
         return found
 
     def raw_of(self, states: HostStates, spec: RequestSpec, passed: IntArray) -> FloatArray | float:
-        """raw(), told which rows passed the host filters; only those are looked at."""
+        """Return raw() for the rows that passed the host filters; the other rows do not count."""
         return self.raw(states, spec)
 
     def weigh(self, host: HostView, spec: RequestSpec) -> float:
-        """The raw value of one host, for weighers that go host by host."""
+        """Return the raw value of one host, for weighers that go host by host."""
         raise NotImplementedError
 
 
 class HostView:
-    """One row of the host states under the names of N1.1, to be read only.
+    """One row of the host states under the names of N1.1, read-only.
 
-    Besides those of attributes.py: aggregates (names) and metadata ({key: set of values}).
+    Beside the attributes of attributes.py it has aggregates (names) and metadata ({key: set of
+    values}).
     """
 
     def __init__(self, states: HostStates, index: int) -> None:
@@ -185,7 +195,7 @@ BASES: dict[str, type[Any]] = {"host_filters": HostFilter, "weighers": Weigher}
 
 
 def find(kind: str) -> dict[str, type[Any]]:
-    """Every component in a folder of the scheduler.
+    """Return every component in a folder of the scheduler.
 
     :param kind: "host_filters" or "weighers".
     :raises SchedulerError: two files claim one name.
@@ -211,9 +221,10 @@ def find(kind: str) -> dict[str, type[Any]]:
 class Catalogue:
     """The scheduler's own components and the user's.
 
-    A user's class is named by its class name when its file is in a ``host_filters`` or ``weighers``
-    folder beside the playbook, and as namespace.collection.ClassName when it is in
-    plugins/plugin_utils/host_filters or weighers of a collection, in a file of its name in snake case.
+    The name of a user's class is its class name if its file is in a ``host_filters`` or
+    ``weighers`` folder beside the playbook. It is namespace.collection.ClassName if the class is in
+    plugins/plugin_utils/host_filters or weighers of a collection, in a file with its name in snake
+    case.
     """
 
     def __init__(self, kind: str, folders: Sequence[str] = ()) -> None:
@@ -227,11 +238,11 @@ class Catalogue:
 
     @property
     def names(self) -> list[str]:
-        """What exists, for messages."""
+        """The existing names, for messages."""
         return [*self.own, *sorted(camel(name) for name in self._files if not name.startswith("_"))]
 
     def get(self, name: str) -> Any:
-        """The class of a component, None when there is none of that name.
+        """Return the class of a component, None if there is none of that name.
 
         :raises SchedulerError: the user's file cannot be loaded, or has no such class.
         """
@@ -273,7 +284,7 @@ class Catalogue:
         bases = (found,) if issubclass(found, base) else (found, base)
         extra: dict[str, Any] = {"name": full}
         if not getattr(found, "reads", ()) and getattr(found, methods[0], None) in (None, getattr(base, methods[0])):
-            # The plain form says nothing of what it looks at.
+            # The plain form does not declare the columns that it reads.
             extra["reads"] = READ_ON_WISH
         if self.kind == "weighers" and not getattr(found, "multiplier_option", ""):
             extra["multiplier_option"] = snake(name).removesuffix("_weigher") + "_weight_multiplier"
@@ -285,10 +296,10 @@ class Catalogue:
 
 
 def snake(name: str) -> str:
-    """RamFilter as ram_filter."""
+    """Return RamFilter as ram_filter."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
 
 
 def camel(name: str) -> str:
-    """ram_filter as RamFilter."""
+    """Return ram_filter as RamFilter."""
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))

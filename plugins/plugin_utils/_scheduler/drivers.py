@@ -1,10 +1,10 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The drivers: whole ways to pick hosts, by the policy key ``driver``.
+"""The drivers: complete methods to pick hosts, by the policy key ``driver``.
 
-filter_scheduler narrows and weighs. chance, simple and least_cost are the older ways of
-N4, kept so that a policy written for them means the same here.
+filter_scheduler filters and weighs. chance, simple and least_cost are the older methods of N4; they
+exist so that a policy written for them has the same meaning here.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_
 
 
 def schedule(states: HostStates, specs: Sequence[RequestSpec], policy: Policy, explain: bool = True) -> list[Selection]:
-    """Selections by the policy's driver, or a request's own; see filter_scheduler.schedule."""
+    """Return selections by the policy's driver, or by a request's own driver; see
+    filter_scheduler.schedule.
+    """
     return filter_scheduler.place_batch(states, specs, _Drivers(states, specs, policy, explain))
 
 
@@ -56,17 +58,17 @@ class _Drivers:
 
 
 class HostOrdering:
-    """Orders the hosts for one instance, best first."""
+    """An order of the hosts for one instance, best first."""
 
     def __init__(self, states: HostStates, policy: Policy) -> None:
         self.states = states
         self._policy = policy
-        #: The policy for the instance at hand.
+        #: The policy for the present instance.
         self.policy = policy
         self._done = self._total = 0
 
     def place(self, spec: RequestSpec, done: int, total: int) -> tuple[int, Selection]:
-        """(row, selection) of the host for an instance; see filter_scheduler.place_batch."""
+        """Return (row, selection) of the host for an instance; see filter_scheduler.place_batch."""
         self.policy, self._done, self._total = self._policy.of(spec), done, total
         order, score = self.order(spec)
         index = int(order[0])
@@ -78,12 +80,12 @@ class HostOrdering:
         return index, selection
 
     def finish(self) -> None:
-        """Alternates are there already."""
+        """Do nothing: the selections have their alternates already."""
 
     def order(self, spec: RequestSpec) -> tuple[IntArray, Callable[[int], float]]:
-        """(int array of rows, not empty, best first; function of a row giving its figure).
+        """Return (int array of rows, not empty, best first; function from a row to its figure).
 
-        :raises NoValidHost: there is none.
+        :raises NoValidHost: there is no host.
         """
         raise NotImplementedError
 
@@ -91,9 +93,10 @@ class HostOrdering:
         return filter_scheduler.failure(self.states, spec, policy, self._done, self._total)
 
     def living(self, spec: RequestSpec) -> IntArray:
-        """Rows whose service is enabled and up, that the request itself does not rule out and that have room.
+        """Return the rows with an enabled service that is up, with room, that the request itself
+        does not exclude.
 
-        Room is the claim's rule. The old schedulers did not look at it; a host that cannot be claimed
+        Room is the claim's rule. The old schedulers did not check it; a host that cannot be claimed
         would only fail later here.
         """
         plain = self.policy.bare([ComputeFilter()])
@@ -105,11 +108,11 @@ class HostOrdering:
 
 
 class Chance(HostOrdering):
-    """Any host that is enabled and up, by chance (N4.1).
+    """A random host that is enabled and up (N4.1).
 
-    No host filter is asked and nothing is weighed. Hosts of a batch differ while there are enough.
-    The pick is the same each time the same instance is requested: a lookup is evaluated any number of
-    times.
+    No host filter runs and no host is weighed. Hosts of a batch differ as long as there are enough.
+    The same instance always gets the same host for the same hosts: a lookup may be evaluated
+    several times.
     """
 
     def __init__(self, states: HostStates, policy: Policy) -> None:
@@ -127,9 +130,10 @@ class Chance(HostOrdering):
 class Simple(HostOrdering):
     """The host with the fewest vCPUs in use, up to max_cores (N4.2).
 
-    Isolated images and hosts keep to each other as in IsolatedHostsFilter with restrict. When even
-    the least loaded host would pass max_cores the request fails at once, for all others are fuller;
-    isolated images are spared that with skip_isolated_core_check. The figure is the vCPUs in use.
+    Isolated images and hosts are matched as in IsolatedHostsFilter with restrict. If even the least
+    loaded host would exceed max_cores, the request fails at once, because all others are fuller;
+    skip_isolated_core_check exempts isolated images from this check. The figure is the vCPUs in
+    use.
     """
 
     def order(self, spec: RequestSpec) -> tuple[IntArray, Callable[[int], float]]:
@@ -164,7 +168,7 @@ def _noop(states: HostStates, spec: RequestSpec) -> FloatArray:
     return np.ones(states.size, dtype=np.float64)
 
 
-#: By the names of policy.COST_FUNCTIONS.
+#: Cost functions by the names of policy.COST_FUNCTIONS.
 COSTS = {"compute_fill_first": _fill_first, "noop": _noop}
 
 

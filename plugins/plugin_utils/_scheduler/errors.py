@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the scheduler raises. Every message is written for the person at the keyboard."""
+"""The exceptions of the scheduler. Every message is written for the operator."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._records.claims imp
 
 
 class SchedulerError(DroverError):
-    """Base of everything the scheduler raises on purpose."""
+    """The base of all exceptions that the scheduler raises on purpose."""
 
 
 class RequestError(SchedulerError):
@@ -33,9 +33,9 @@ class PolicyError(SchedulerError):
 class NoValidHost(SchedulerError):
     """No host can take an instance.
 
-    ``explanation``, a plain dict, is as a detail of the
-    DroverError it also reaches the result of a task. ``why`` is the message without its head, for a
-    caller who says in other words what failed. ``instance`` is (uuid or None, name), where that is known.
+    ``explanation``, a plain dict, is a detail of the DroverError, so it also reaches the result of
+    a task. ``why`` is the message without its head, for a caller with other words for the failure.
+    ``instance`` is (uuid or None, name), if known.
     """
 
     def __init__(self, message: str, explanation: FailureExplanation | None = None, why: str = "") -> None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why no host was valid: counts, nearest misses, and a sentence for people."""
+"""The reasons why no host was valid: counts, nearest misses, and a sentence for people."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHOWN = 2
 
 
 def explain_failure(states: HostStates, spec: RequestSpec, policy: Policy, limits: Sequence[Limit] = ()) -> NoValidHost:
-    """A NoValidHost (to be raised by the caller) with everything there is to say."""
+    """Return a NoValidHost with all known reasons; the caller raises it."""
     head = f"No valid host for {spec.name} ({spec.size})"
     if not states.size:
         return NoValidHost(
@@ -36,7 +36,7 @@ def explain_failure(states: HostStates, spec: RequestSpec, policy: Policy, limit
     stages = filtering.stages()[1]
     filters = filtering.filters
     all_limits = filtering.before + filtering.room
-    # That all classes do not fit together says less than which of them is short.
+    # The statement that all classes do not fit together says less than the class that is short.
     nearest = _nearest(states, spec, filters, all_limits if states.provider_capacity is None else filtering.before)
     never = _never(states, spec)
     explanation: FailureExplanation = {"hosts": states.size, "filters": stages, "nearest": nearest, "never": never is not None}
@@ -63,7 +63,9 @@ def _counts(
     stages: Sequence[Stage],
     nearest: Sequence[NearMiss],
 ) -> str:
-    """``ComputeFilter rejected 1 (kvm1: disabled), RamFilter rejected 2``."""
+    """Return the counts of rejections, such as ``ComputeFilter rejected 1 (kvm1: disabled),
+    RamFilter rejected 2``.
+    """
     by_name = {each.name: each for each in filters}
     masks = dict(limits)
     near = {(miss["host"], miss["node"]) for miss in nearest}
@@ -83,7 +85,7 @@ def _counts(
         if name in by_name:
             shown = [i for i in fell.tolist()[: SHOWN * 2] if (states.host[i], states.node[i]) not in near][:SHOWN]
             examples = [f"{states.label(i)}: {by_name[name].rejection_reason(states, spec, i)}" for i in shown]
-            # More than a handful of hosts is a fleet: the count says more than two names of it.
+            # For many hosts the count says more than the names of two of them.
             if isinstance(by_name[name], ClassFilter) and not keep.any():
                 text += f" (asked {spec.resources[name]}, no host has that free)"
             elif examples and len(fell) <= SHOWN * 2:
@@ -97,7 +99,9 @@ def _counts(
 
 
 def _nearest(states: HostStates, spec: RequestSpec, filters: Sequence[HostFilter], limits: Sequence[Mask]) -> list[NearMiss]:
-    """Hosts that no limit excludes, by how many host filters reject them, then by how much."""
+    """Return the hosts that no limit excludes, by the number of host filters that reject them, then
+    by the missing amounts.
+    """
     alive = np.ones(states.size, dtype=bool)
     for _name, keep in limits:
         alive &= keep
@@ -107,7 +111,7 @@ def _nearest(states: HostStates, spec: RequestSpec, filters: Sequence[HostFilter
         falls = ~ask_filter(each, states, spec)
         failed += falls
         rejects.append((each, falls))
-    # Of a large fleet look closely only at those that fell at the fewest filters.
+    # In a large fleet only the hosts with the fewest rejections are examined closely.
     candidates = np.flatnonzero(alive & (failed > 0))
     if not len(candidates):
         return []
@@ -130,7 +134,7 @@ def _nearest(states: HostStates, spec: RequestSpec, filters: Sequence[HostFilter
 
 
 def _never(states: HostStates, spec: RequestSpec) -> str | None:
-    """A clause when no host could hold the request even if it were empty, else None."""
+    """Return a clause if no host could hold the request even if it were empty, otherwise None."""
     possible = np.ones(states.size, dtype=bool)
     covered = {
         rc: amount
@@ -143,7 +147,7 @@ def _never(states: HostStates, spec: RequestSpec) -> str | None:
     if possible.any():
         return None
     room = {rc: np.minimum(column.capacity, column.max_unit) for rc, column in states.resources.items()}
-    # The host to compare with is the one that comes nearest to holding the request.
+    # The comparison is with the host that is nearest to holding the request.
     share = np.full(states.size, np.inf)
     for rc, amount in covered.items():
         if rc in room:

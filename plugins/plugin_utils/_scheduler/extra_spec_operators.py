@@ -32,10 +32,11 @@ OPERATORS = (*NUMERIC, *TEXT, "<in>", "<all-in>", "<or>")
 class Requirement:
     """The right-hand side of an extra spec, such as ``>= 8`` or ``<or> gold <or> silver``.
 
-    text: as written; operator: one of OPERATORS or None (the whole text must be equal); operand: a
+    text: as written; operator: one of OPERATORS, or None (the whole text must be equal); operand: a
     number, a text or a list of texts.
 
-    :raises ValueError: with words, an operator has no operand or a numeric one no number.
+    :raises ValueError: an operator has no operand, or a numeric one no number; the message has
+        words.
     """
 
     def __init__(self, text: str) -> None:
@@ -60,10 +61,10 @@ class Requirement:
             self.operand = words[1]
 
     def matches(self, value: str) -> bool:
-        """Does a host's value, as text, meet the requirement?
+        """Return True if a host's value, as text, meets the requirement.
 
-        Text where a number is wanted does not; Nova fails the whole request there, which lets one
-        odd host stop every placement.
+        A text in place of a number does not meet it; Nova fails the whole request then, so one odd
+        host stops every placement.
         """
         if self.operator is None:
             return value == self.text
@@ -83,7 +84,7 @@ class Requirement:
 
 @functools.lru_cache(maxsize=1024)
 def requirement(text: str) -> Requirement:
-    """Requirement(text), read once."""
+    """Return Requirement(text), parsed once."""
     return Requirement(text)
 
 
@@ -99,14 +100,14 @@ _COMPARE = {
 
 
 def as_tuple(number: int) -> tuple[int, int, int]:
-    """libvirt's number N as (N / 10^6, N / 10^3 mod 10^3, N mod 10^3)."""
+    """Return libvirt's number N as (N / 10^6, N / 10^3 mod 10^3, N mod 10^3)."""
     return (number // 1000000, number // 1000 % 1000, number % 1000)
 
 
 def predicates(text: str) -> list[tuple[Callable[[Any, Any], bool], tuple[int, ...]]]:
-    """Comma-joined predicates such as ``>=1.0, <2.0`` as [(function, version tuple)].
+    """Return comma-joined predicates such as ``>=1.0, <2.0`` as [(function, version tuple)].
 
-    :raises ValueError: with words.
+    :raises ValueError: a predicate is malformed; the message has words.
     """
     found = []
     for part in text.split(","):
@@ -121,7 +122,7 @@ def predicates(text: str) -> list[tuple[Callable[[Any, Any], bool], tuple[int, .
 
 
 def satisfied(number: int, text: str) -> bool:
-    """Does libvirt's version number satisfy all predicates?"""
+    """Return True if libvirt's version number satisfies all predicates."""
     version = list(as_tuple(number))
     while len(version) > 1 and not version[-1]:
         version.pop()

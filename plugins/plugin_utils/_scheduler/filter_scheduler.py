@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The filter scheduler: for every instance the best host that may take it, and spares."""
+"""The filter scheduler: for every instance the best host that may take it, and alternates."""
 
 from __future__ import annotations
 
@@ -19,28 +19,29 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy i
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.weighing import Part, Weighing, at, best
 
-#: How many hosts an explanation shows.
+#: The number of hosts in an explanation.
 TOP = 5
 
 
 class Driver(Protocol):
-    """A way to pick hosts."""
+    """A method to pick hosts."""
 
     def place(self, spec: RequestSpec, done: int, total: int) -> tuple[int, Selection]:
-        """(Row, selection) of the host for an instance, of which so many of a batch are placed already.
+        """Return (row, selection) of the host for an instance; ``done`` of ``total`` instances of
+        the batch are placed already.
 
-        :raises NoValidHost: there is none.
+        :raises NoValidHost: there is no host.
         """
 
     def finish(self) -> None:
-        """Complete the selections, when all are placed."""
+        """Complete the selections after all instances are placed."""
 
 
 class Ranking:
     """The hosts that passed for one instance, with their weights.
 
-    passed: int array of rows; weights: float64 array; stages, parts: see Filtering and Weighing, empty
-    without detail.
+    passed: int array of rows; weights: float64 array; stages, parts: see Filtering and Weighing,
+    empty without detail.
     """
 
     def __init__(
@@ -65,18 +66,19 @@ class Ranking:
             self.weights, self.parts = request_class.weighing.weigh(self.passed, detail)
 
     def choose(self, spec: RequestSpec, policy: Policy) -> int | None:
-        """Position (in passed) of the host to take, None when none of them has room left.
+        """Return the position (in passed) of the host to take, None if none of them has room left.
 
-        One of the host_subset_size best, or of the equally best ones with
-        shuffle_best_same_weighed_hosts. The pick is random over instances yet the same each time the
-        same instance is requested: a lookup is evaluated any number of times.
+        It is one of the host_subset_size best hosts, or of the equally best ones with
+        shuffle_best_same_weighed_hosts. The pick is random over instances, but always the same for
+        the same instance: a lookup may be evaluated several times.
         """
         if not len(self.passed):
             return None
         position = self._first(spec, policy)
         if self._filtering.has_capacity_left(int(self.passed[position])):
             return position
-        # Rare: a host that an alike instance of this batch has filled is still weighed.
+        # This is rare: a host that an equivalent instance of this batch has filled is still
+        # weighed.
         for each in np.argsort(-self.weights, kind="stable"):
             if self._filtering.has_capacity_left(int(self.passed[each])):
                 return int(each)
@@ -93,7 +95,7 @@ class Ranking:
 
 
 class RequestClass:
-    """What alike instances that are placed one after the other have in common."""
+    """The shared state of equivalent instances that are placed one after the other."""
 
     def __init__(self, states: HostStates, spec: RequestSpec, policy: Policy, limits: Sequence[Limit] = ()) -> None:
         self.spec = spec
@@ -102,18 +104,18 @@ class RequestClass:
 
 
 def schedule(states: HostStates, specs: Sequence[RequestSpec], policy: Policy, explain: bool = True) -> list[Selection]:
-    """A host for every instance of a batch, all or nothing.
+    """Return a host for every instance of a batch, all or nothing.
 
     Each instance is consumed from the states before the next is placed, in the order given. Among
-    equal weights the first by (host, node) wins. A host that was dropped for one instance is looked
-    at again for the next, unlike in Nova (N1.5), because the instances of a batch may
-    differ. Alternates are sought when the whole batch has its hosts: for each instance as if it
-    alone were not placed yet, from the cell of its host, and never the host itself. Nova also skips
-    every host of the batch; here such a host may serve, if all host filters still say so, for on a
-    fleet of three there would be no alternate otherwise. Alternates are not consumed.
+    equal weights the first by (host, node) wins. A host that was dropped for one instance is
+    examined again for the next, unlike in Nova (N1.5), because the instances of a batch may differ.
+    Alternates are sought after the whole batch has its hosts: for each instance as if it alone were
+    not placed yet, from the cell of its host, without this host. Nova also skips every host of the
+    batch. Here such a host may serve if all host filters still pass it, because otherwise a fleet
+    of three hosts would have no alternate. Alternates are not consumed.
 
-    :param states: holds the batch afterwards, and is as before when this raises.
-    :param explain: False leaves the explanations of what succeeded out.
+    :param states: has the instances of the batch afterwards; it is unchanged after an exception.
+    :param explain: False leaves out the explanations of successes.
     :raises NoValidHost: some instance fits nowhere; its explanation is attached.
     :raises RequestError: two specs share a name or uuid, or contradict a server group.
     """
@@ -132,7 +134,9 @@ class FilterScheduler:
         self._kept: list[tuple[int, RequestSpec, Policy, Selection, Ranking | None]] = []
 
     def place(self, spec: RequestSpec, done: int, total: int) -> tuple[int, Selection]:
-        """(row, selection without alternates) of the host for an instance; see place_batch."""
+        """Return (row, selection without alternates) of the host for an instance; see
+        place_batch.
+        """
         policy = self._policy.of(spec)
         if self._request_class is None or not self._request_class.spec.is_equivalent(spec):
             self._request_class = RequestClass(self._states, spec, policy)
@@ -149,13 +153,13 @@ class FilterScheduler:
         return index, selection
 
     def finish(self) -> None:
-        """Find the alternates, now that the whole batch has its hosts."""
+        """Find the alternates, after the whole batch has its hosts."""
         for index, spec, policy, selection, ranking in self._kept:
             selection["alternates"] = _alternates(self._states, spec, policy, index, ranking)
 
 
 def place_batch(states: HostStates, specs: Sequence[RequestSpec], driver: Driver) -> list[Selection]:
-    """Selections for a batch, all or nothing; holds the batch in the states when it succeeds."""
+    """Return selections for a batch, all or nothing; the states have the batch on success."""
     check_batch(specs)
     added = []
     placed: list[tuple[int, RequestSpec, Selection]] = []
@@ -197,7 +201,7 @@ def failure(states: HostStates, spec: RequestSpec, policy: Policy, done: int, to
 
 
 def check_batch(specs: Sequence[RequestSpec]) -> None:
-    """Refuse requests that could not be told apart.
+    """Refuse requests that are not distinguishable.
 
     :raises RequestError: two have one name or one uuid.
     """
@@ -212,7 +216,7 @@ def check_batch(specs: Sequence[RequestSpec]) -> None:
 
 
 def place(states: HostStates, index: int, weight: float) -> Destination:
-    """A destination as selections and alternates name it."""
+    """Return a destination in the form of selections and alternates."""
     return {
         "host": states.host[index],
         "node": states.node[index],
@@ -222,7 +226,9 @@ def place(states: HostStates, index: int, weight: float) -> Destination:
 
 
 def alternate(states: HostStates, spec: RequestSpec, index: int, weight: float) -> Destination:
-    """An alternate, with what it would take where that is not plain; the instance must not be on its host yet."""
+    """Return an alternate, with its allocations unless they are plain; the instance must not be on
+    its host yet.
+    """
     found = place(states, index, weight)
     candidate = states.candidate(index, spec) if states.asks_providers(spec) else None
     if candidate is not None:
@@ -233,7 +239,7 @@ def alternate(states: HostStates, spec: RequestSpec, index: int, weight: float) 
 
 
 def make_selection(states: HostStates, spec: RequestSpec, index: int, weight: float) -> Selection:
-    """The selection of a row for an instance, without alternates and explanation."""
+    """Return the selection of a row for an instance, without alternates and explanation."""
     group = states.group_of(spec)
     return {
         "name": spec.name,

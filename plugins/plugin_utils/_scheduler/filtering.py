@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Cutting the hosts down to those that may take an instance."""
+"""The reduction of the hosts to the hosts that may take an instance."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy i
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.prefilters import pre_filters, traits_asked
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
 
-#: What lets rows pass, and which ones.
+#: The name of a rule, and a mask of the rows that pass.
 Mask = tuple[str, BoolArray]
-#: A limit of the request or of a caller: its name, the rows that pass, and why the others do not, in words.
+#: A limit of the request or of a caller: its name, the rows that pass, and the reason against the
+#: others, in words.
 Limit = tuple[str, BoolArray, str]
 
 
 def request_limits(states: HostStates, spec: RequestSpec) -> list[Limit]:
-    """What the request itself says about hosts, before any host filter (N1.5).
+    """Return the limits of the request itself on hosts, before any host filter (N1.5).
 
     :returns: ignore_hosts (without regard to case), ignore_nodes
         (node names or provider uuids), host (exact name of the host or of a node), node, force_hosts
@@ -53,9 +54,10 @@ def request_limits(states: HostStates, spec: RequestSpec) -> list[Limit]:
 
 
 def ask_filter(each: HostFilter, states: HostStates, spec: RequestSpec) -> BoolArray:
-    """The answer of a host filter, checked.
+    """Return the answer of a host filter, checked.
 
-    :raises SchedulerError: the filter raises something, or gives no bool per host; it is named.
+    :raises SchedulerError: the filter raises an exception, or does not give a bool for each host;
+        the message names the filter.
     """
     try:
         keep = each.passes(states, spec)
@@ -74,12 +76,12 @@ def ask_filter(each: HostFilter, states: HostStates, spec: RequestSpec) -> BoolA
 
 
 class Filtering:
-    """Narrows for one request, any number of times while alike instances are placed.
+    """A reduction for one request, usable many times while equivalent instances are placed.
 
-    What placing an instance does not change is asked once: limits, pre-filters, host filters that
-    say ``run_filter_once_per_request``, and the room by the claim's rule of classes for which no host filter is enabled.
-    As in Nova with Placement (N1.5) hosts that filled up since are still weighed,
-    so the caller that picks must look at ``room_left``.
+    Answers that do not change with placed instances are computed once: limits, pre-filters, host
+    filters with ``run_filter_once_per_request``, and the room by the claim's rule of classes
+    without an enabled host filter. As in Nova with Placement (N1.5), hosts that have become full
+    since are still weighed, so the caller that picks must check ``has_capacity_left``.
     """
 
     def __init__(self, states: HostStates, spec: RequestSpec, policy: Policy, limits: Sequence[Limit] = ()) -> None:
@@ -89,7 +91,7 @@ class Filtering:
         self._limits = list(limits) + request_limits(states, spec)
         self._filters = [each for each in policy.filters if not (spec.forced and each.skipped_when_forced)]
         covered = {each.resource_class for each in self._filters if each.resource_class}
-        # The reason names a class that is no column, or that some host lacks.
+        # The filter also handles a class without a column, or a class that some host lacks.
         usual = [rc for rc in resource_classes.KEYS if rc in states.resources]
         other = [rc for rc in spec.resources if rc not in covered and rc not in usual]
         self._filters += [ClassFilter(rc) for rc in other]
@@ -109,12 +111,12 @@ class Filtering:
         self._last: tuple[bytes, IntArray] | None = None
 
     def next_instance(self, spec: RequestSpec) -> None:
-        """Go on with an instance that is alike but for name and uuid."""
+        """Continue with an instance that differs only in name and uuid."""
         self._spec = spec
 
     @property
     def filters(self) -> list[HostFilter]:
-        """The host filters that are asked."""
+        """The host filters that run."""
         return self._filters
 
     @property
@@ -123,17 +125,21 @@ class Filtering:
         return self._before
 
     def reason(self, name: str, index: int) -> str | None:
-        """Return why a limit or pre-filter rejects a row, in words; None where the name says all that is known."""
+        """Return why a limit or pre-filter rejects a row, in words; None if its name says
+        everything.
+        """
         asked = traits_asked(name, self._spec, self._policy)
         return f"asked {asked}" if asked else next((words for limit, _keep, words in self._limits if limit == name), None)
 
     @property
     def room(self) -> list[Mask]:
-        """The same of the room that no host filter looks at."""
+        """The masks of the room that no host filter checks."""
         return [("room", self._capacity_mask())] if self._looks_at_capacity else []
 
     def passed(self) -> IntArray:
-        """Rows left (int array), without counting; the same object as long as nothing changes."""
+        """Return the rows left (int array), without counting; the same object as long as nothing
+        changes.
+        """
         if self._static is None:
             alive = np.ones(self._states.size, dtype=bool)
             for _name, keep in self._before:
@@ -154,7 +160,9 @@ class Filtering:
         return self._last[1]
 
     def stages(self) -> tuple[IntArray, list[Stage]]:
-        """(rows left, [{name, before, after, rejected}]); the first to leave nothing is the last that runs."""
+        """Return (rows left, [{name, before, after, rejected}]); the first step that leaves no row
+        is the last that runs.
+        """
         alive = np.ones(self._states.size, dtype=bool)
         before = self._states.size
         stages: list[Stage] = []
@@ -169,7 +177,9 @@ class Filtering:
         return np.flatnonzero(alive), stages
 
     def has_capacity_left(self, index: int) -> bool:
-        """Has a row room now for the classes that no host filter looks at, and for all of them together?"""
+        """Return True if a row has room now for the classes that no host filter checks, and for all
+        of them together.
+        """
         return self._states.fits_at(index, self._spec, self.uncovered)
 
     @property
@@ -204,6 +214,6 @@ class Filtering:
 def filter_hosts(states: HostStates, spec: RequestSpec, policy: Policy, limits: Sequence[Limit] = ()) -> tuple[IntArray, list[Stage]]:
     """Run the limits, the pre-filters and then the host filters, in the policy's order.
 
-    :param limits: further ones of the caller's, looked at first.
+    :param limits: further limits of the caller, which come first.
     """
     return Filtering(states, spec, policy, limits).stages()

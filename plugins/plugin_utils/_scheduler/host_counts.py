@@ -1,7 +1,9 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How many members of a server group are on each host. A large fleet has thousands of groups with a few members each."""
+"""The number of members of a server group on each host. A large fleet has thousands of groups with
+a few members each.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._arrays import IntA
 class HostCounts:
     """A count for each host, by its number; only hosts with a count take memory.
 
-    :param hosts: how many hosts there are.
+    :param hosts: the number of hosts.
     """
 
     def __init__(self, hosts: int) -> None:
@@ -32,7 +34,7 @@ class HostCounts:
             del self._counts[host]
 
     def hosts_with(self, least: int) -> list[int]:
-        """Return the hosts with at least so many, which is more than none."""
+        """Return the hosts with at least this count, which is above 0."""
         return [host for host, count in self._counts.items() if count >= least]
 
     def by_host(self) -> IntArray:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The compute nodes as one scheduling run sees them: their columns, and the instances on them."""
+"""The compute nodes for one scheduling run: their columns, and the instances on them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
 from ansible_collections.drover.compute.plugins.plugin_utils._validation import which_name
 
-#: The ratios that the fit to cells looks at, and the classes that have them.
+#: The ratios that the fit to cells uses, and their classes.
 _RATIOS = {"cpu_allocation_ratio": "VCPU", "ram_allocation_ratio": "MEMORY_MB"}
 
 
 class Candidate(NamedTuple):
-    """What a request for PCI devices in Placement would take of which provider; mappings: the groups of the devices.
+    """The possible allocations of a request for PCI devices in Placement, by provider; mappings:
+    the groups of the devices.
 
-    request: what it needs of cells and devices, with these providers.
+    request: its needs of cells and devices, with these providers.
     """
 
     allocations: Allocations
@@ -36,21 +37,23 @@ class Candidate(NamedTuple):
 
 
 class ProviderCapacity(Protocol):
-    """Decides about the capacity of some classes instead of the columns."""
+    """A port that decides about the capacity of some classes instead of the columns."""
 
     def decides(self, rc: str, spec: RequestSpec) -> bool: ...
 
     def fits(self, spec: RequestSpec, rc: str | None = None) -> BoolArray:
-        """Return a bool array: whether the node has capacity for one class of a request, or for all."""
+        """Return a bool array: True if the node has capacity for one class of a request, or for
+        all.
+        """
 
     def left(self, rc: str, index: int) -> tuple[float, float] | None:
-        """Return (free, capacity) of a row, None where it has none of the class."""
+        """Return (free, capacity) of a row, None if it has none of the class."""
 
     def choose(self, spec: RequestSpec, index: int) -> Allocations | None:
-        """Return what a request would take of which provider, None where there is no capacity."""
+        """Return the allocations of a request by provider, None if there is no capacity."""
 
     def candidates(self, spec: RequestSpec, index: int) -> Iterator[Candidate]:
-        """Find what a request could take, the best first."""
+        """Yield possible allocations of a request, the best first."""
 
     def count(self, allocations: Allocations, sign: int) -> None:
         """Count allocations as used (1) or as free again (-1)."""
@@ -58,7 +61,9 @@ class ProviderCapacity(Protocol):
 
 @dataclass(eq=False)
 class GroupState:
-    """A server group during one run. members: keys of instances. per_host: how many of them each host (not node) has."""
+    """A server group during one run. members: keys of instances. per_host: the number of them on
+    each host (not node).
+    """
 
     name: str
     policy: str
@@ -69,15 +74,15 @@ class GroupState:
 
     @property
     def description(self) -> GroupDescription:
-        """What a claim needs to make the group if it is new."""
+        """The description with which a claim makes the group if it is new."""
         most = self.max_server_per_host if self.policy == "anti-affinity" else None
         return {"name": self.name, "policy": self.policy, "max_server_per_host": most}
 
 
 class HostStates(NodeColumns):
-    """Compute nodes and their instances, on which instances are placed in memory.
+    """Compute nodes and their instances, and the placement of further instances in memory.
 
-    provider_capacity: decides instead of the columns where it is set, see ProviderCapacity.
+    provider_capacity: decides instead of the columns if it is set, see ProviderCapacity.
     """
 
     def __init__(self, columns: Mapping[str, Any]) -> None:
@@ -94,12 +99,14 @@ class HostStates(NodeColumns):
         self._numa: NumaHosts | None = None
         self._placed: dict[tuple[str, int], dict[str, Any]] = {}
         self._mappings: dict[tuple[str, int], Mappings] = {}
-        #: By row: whether a request for PCI devices in Placement has a candidate there.
+        #: By row: True if a request for PCI devices in Placement has a candidate there.
         self._has_candidate: dict[int, dict[Any, bool]] = {}
 
     @property
     def numa(self) -> NumaHosts | None:
-        """The cells and PCI devices of the nodes, with what instances have of them; None where they are not read."""
+        """The cells and PCI devices of the nodes, with the parts that instances have; None if they
+        are not read.
+        """
         if self._numa is None and self._numa_documents is not None:
             ratios = {key: self.resources[rc].ratio for key, rc in _RATIOS.items() if rc in self.resources}
             self._numa = NumaHosts(
@@ -125,10 +132,11 @@ class HostStates(NodeColumns):
         return () if documents is None else (documents[index] or {}).get("pci") or ()
 
     def candidate(self, index: int, spec: RequestSpec, with_cells: bool = True, taken: Allocations | None = None) -> Candidate | None:
-        """Return the best candidate of a row whose providers give the PCI devices of a request, and cells near them (N12.7).
+        """Return the best candidate of a row with providers for the PCI devices of a request, and
+        with cells near them (N12.7).
 
         :param with_cells: whether cells of the guest count.
-        :param taken: the only allocations that will do; None for any.
+        :param taken: the only accepted allocations; None for any.
         """
         if self.numa is None or self.provider_capacity is None:
             return None
@@ -147,7 +155,9 @@ class HostStates(NodeColumns):
         return known[key]
 
     def mappings(self, index: int, spec: RequestSpec) -> Mappings | None:
-        """Return which providers give the PCI devices of an instance on a node, None where Placement was not asked for them."""
+        """Return the providers of the PCI devices of an instance on a node, None if the devices are
+        not allocated in Placement.
+        """
         return self._mappings.get((spec.key, index))
 
     def where(self, key: str) -> tuple[int, ...]:
@@ -167,7 +177,9 @@ class HostStates(NodeColumns):
         return tuple(self._names.get(name_or_uuid, ())) + tuple(self._new_names.get(name_or_uuid, ()))
 
     def holds(self, names: Iterable[str]) -> BoolArray:
-        """Return a bool array: whether the node's host has one of these instances (uuids or names)."""
+        """Return a bool array: True if the node's host has one of these instances (uuids or
+        names).
+        """
         hosts = np.zeros(self.host_count, dtype=bool)
         for name in names:
             for key in self.resolve(name):
@@ -178,7 +190,7 @@ class HostStates(NodeColumns):
     # Server groups
 
     def group(self, name: str) -> GroupState | None:
-        """Return a server group, None where neither the store nor the batch has it."""
+        """Return a server group, None if neither the store nor the batch has it."""
         if name not in self._groups and name in self._stored_groups:
             stored = self._stored_groups[name]
             members = set(stored.get("members") or ())
@@ -238,7 +250,7 @@ class HostStates(NodeColumns):
 
     @property
     def choosing(self) -> set[str]:
-        """The classes for which some node may choose between providers."""
+        """The classes with several providers on some node."""
         return {rc for rc, column in self.resources.items() if column.providers is not None and column.providers.several}
 
     def hold(self, key: str, allocations: Allocations) -> None:
@@ -263,7 +275,9 @@ class HostStates(NodeColumns):
         return found
 
     def kept(self, key: str, rc: str) -> int:
-        """Return the number of the sharing provider from which an instance takes a class, -1 for none; on all its nodes it keeps that."""
+        """Return the number of the sharing provider from which an instance takes a class, -1 for
+        none; the instance keeps it on all its nodes.
+        """
         column = self.resources.get(rc)
         if column is None or column.providers is None:
             return -1
@@ -275,9 +289,10 @@ class HostStates(NodeColumns):
         return -1
 
     def allocations(self, index: int, spec: RequestSpec) -> Allocations | None:
-        """Return the allocations that an instance would have on a node, even where it does not fit; on its first node those of the store.
+        """Return the allocations of an instance on a node, even if it does not fit; on its first
+        node the allocations of the store.
 
-        :returns: None where ``provider_capacity`` has no capacity.
+        :returns: None if ``provider_capacity`` has no capacity.
         """
         if self.provider_capacity is not None:
             return self.provider_capacity.choose(spec, index)
@@ -295,7 +310,7 @@ class HostStates(NodeColumns):
     def consume(self, index: int, spec: RequestSpec, allocations: Allocations | None = None) -> Allocations | None:
         """Put an instance on a node, in memory (N1.1, consuming a request).
 
-        :param allocations: None for those of allocations().
+        :param allocations: None for the result of allocations().
         :returns: the allocations, None without ``provider_capacity``.
         """
         request = spec.host_request
@@ -328,7 +343,7 @@ class HostStates(NodeColumns):
     def release(self, index: int, spec: RequestSpec) -> Allocations | None:
         """Undo consume().
 
-        :returns: what consume() returned.
+        :returns: the result of consume().
         :raises ValueError: the instance is not on that node.
         """
         places = list(self.where(spec.key))
@@ -357,7 +372,7 @@ class HostStates(NodeColumns):
         return None if self.provider_capacity is None else taken
 
     def fits(self, spec: RequestSpec, rc: str) -> BoolArray:
-        """Return a bool array: whether a request fits now by one class."""
+        """Return a bool array: True if a request fits now by one class."""
         if self.provider_capacity is not None and self.provider_capacity.decides(rc, spec):
             return self.provider_capacity.fits(spec, rc)
         column = self.resources.get(rc)
@@ -386,9 +401,11 @@ class HostStates(NodeColumns):
         return True
 
     def holds_at(self, key: str, rc: str) -> BoolArray | None:
-        """Return a bool array: whether an instance keeps its allocation of a class on the node; None where it keeps none anywhere.
+        """Return a bool array: True if an instance keeps its allocation of a class on the node;
+        None if it keeps none anywhere.
 
-        It does on the nodes of the sharing provider from which it takes the class: a move between them leaves its disk in place.
+        It keeps the allocation on the nodes of its sharing provider of the class: a move between
+        them leaves its disk in place.
         """
         number, column = self.kept(key, rc), self.resources.get(rc)
         if number < 0 or column is None or column.providers is None:
@@ -403,7 +420,8 @@ class HostStates(NodeColumns):
                 column = self.resources.get(rc)
                 rows: Any = index
                 if column is not None:
-                    # Once for a sharing provider, on however many of its nodes the instance is.
+                    # The amount counts once for a sharing provider, even if the instance is on
+                    # several of its nodes.
                     if uuid != self.uuid[index] and any(rc in held.get(uuid, ()) for held in elsewhere):
                         continue
                     rows = column.count(index, uuid, self.uuid[index], sign * amount)
@@ -425,5 +443,5 @@ class HostStates(NodeColumns):
 
 
 def _of_class(held: Allocations | None, rc: str) -> dict[str, int] | None:
-    """Return {provider uuid: amount} of one class, None where that is not known."""
+    """Return {provider uuid: amount} of one class, None if unknown."""
     return {uuid: amounts[rc] for uuid, amounts in (held or {}).items() if rc in amounts} or None

@@ -6,9 +6,9 @@
 ``[op, arg, ...]`` with op one of = < > <= >= in not or and. An argument is a query, a literal or
 ``$attribute[.key...]`` of the host state; null arguments are dropped.
 
-One wart is not followed: in Nova the answer of ``not`` is a list, and a list inside ``and`` or ``or``
-counts as true whatever it holds, so that ``["and", ["not", X]]`` always passes. Here a list counts
-as true when something in it is, as it does in Nova at the end of a query.
+There is one difference: in Nova the answer of ``not`` is a list, and a list inside ``and`` or
+``or`` counts as true in any case, so ``["and", ["not", X]]`` always passes. Here a list counts as
+true if an item in it is true, as in Nova at the end of a query.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ OPERATORS = (*COMPARE, "in", "not", "or", "and")
 
 
 def parse(value: Any) -> list[Any]:
-    """A query from JSON text or from lists, checked.
+    """Return a checked query from JSON text or from lists.
 
     :returns: nested lists; an empty list passes every host.
-    :raises ValueError: with words.
+    :raises ValueError: the query is malformed; the message has words.
     """
     if isinstance(value, str):
         try:
@@ -69,7 +69,7 @@ def _check(query: list[Any]) -> None:
 
 
 def names(query: list[Any]) -> set[tuple[str, ...]]:
-    """Every attribute path (tuple of keys) that a query names."""
+    """Return every attribute path (tuple of keys) that a query names."""
     found = set()
     for argument in query[1:]:
         if isinstance(argument, list):
@@ -80,14 +80,14 @@ def names(query: list[Any]) -> set[tuple[str, ...]]:
 
 
 def evaluate(query: list[Any], states: HostStates) -> BoolArray:
-    """bool array: which hosts a query passes.
+    """Return a bool array: True for the hosts that a query passes.
 
-    :raises ValueError: values of two kinds are compared; with words.
+    :raises ValueError: values of two kinds are compared; the message has words.
     """
     if not query:
         return np.ones(states.size, dtype=bool)
     columns = {path: _column(states, path) for path in names(query)}
-    # A number has no keys, so that what a path names below it is missing.
+    # A number has no keys, so a path below it finds nothing.
     whole = all(len(path) == 1 or path[0] == "stats" for path in columns)
     arrays = {path: column.array for path, column in columns.items() if isinstance(column, Numbers) and column.valid is None}
     if whole and len(arrays) == len(columns):
@@ -115,14 +115,16 @@ def _column(states: HostStates, path: tuple[str, ...]) -> Numbers | Categorical 
 
 def _at(column: Numbers | Categorical | None, path: tuple[str, ...], index: int) -> Any:
     value = None if column is None else column[index]
-    # Values inside stats are text and are not looked into.
+    # Values inside stats are text without inner keys.
     for key in () if path[0] == "stats" else path[1:]:
         value = value.get(key) if isinstance(value, dict) else None
     return value
 
 
 def _arrays(query: list[Any], columns: Mapping[tuple[str, ...], np.ndarray], size: int) -> BoolArray | None:
-    """The query over whole columns of numbers; None where a host by host look is called for."""
+    """Evaluate the query over whole columns of numbers; return None if each host must be evaluated
+    separately.
+    """
     arguments = []
     for argument in query[1:]:
         if isinstance(argument, list):

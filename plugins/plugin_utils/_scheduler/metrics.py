@@ -9,7 +9,7 @@ from typing import Any
 
 
 def by_name(metrics: Any) -> dict[str, Any]:
-    """{name: value} from a list of {name, value} as Nova keeps it, or from a mapping."""
+    """Return {name: value} from a list of {name, value} as Nova keeps it, or from a mapping."""
     if isinstance(metrics, dict):
         return metrics
     return {each["name"]: each["value"] for each in metrics or () if isinstance(each, dict) and "name" in each}

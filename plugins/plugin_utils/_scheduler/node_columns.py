@@ -24,14 +24,16 @@ NUMBERS = tuple(each for each in read_when(ALWAYS, ON_DEMAND) if each.types == N
 
 
 class NodeColumns:
-    """n compute nodes, sorted by (host, node): of nodes with equal weights the first one is taken.
+    """n compute nodes, sorted by (host, node): the first of nodes with equal weights is taken.
 
-    Columns: host, node, uuid, cell, disabled_reason, down_reason (lists); zones (list of lists, or None to take them from the
-    aggregates); enabled, up (bool); num_instances, num_io_ops, failed_builds, hypervisor_version and the other NUMBERS (int64, 0 where unknown);
-    free_pci_devices (int64, 0 where it is not read);
-    host_of (int64: the number of the host, equal for nodes of one host); disk_available_least (float64, GiB, +inf where unknown).
+    Columns: host, node, uuid, cell, disabled_reason, down_reason (lists); zones (list of lists, or
+    None to take them from the aggregates); enabled, up (bool); num_instances, num_io_ops,
+    failed_builds, hypervisor_version and the other NUMBERS (int64, 0 if unknown); free_pci_devices
+    (int64, 0 if it is not read); host_of (int64: the number of the host, equal for nodes of one
+    host); disk_available_least (float64, GiB, +inf if unknown).
 
-    :param columns: records.hosts.FleetColumns, of which all but host, node, disabled and up may be missing; structures may be JSON text.
+    :param columns: records.hosts.FleetColumns; all but host, node, disabled and up may be missing;
+        structures may be JSON text.
     """
 
     disk_available_least: FloatArray
@@ -56,7 +58,8 @@ class NodeColumns:
             setattr(self, field.name, self._numbers(columns.get(field.name), field))
         self._optional = {name: columns[name] for name in OPTIONAL if columns.get(name) is not None}
         self._categorical: dict[str, Categorical] = {}
-        #: For each node a document as _numa.hosts.NumaHosts reads it, or None; None where they are not read.
+        #: A document for each node in the form of _numa.hosts.NumaHosts, or None; None as a whole
+        #: if they are not read.
         self._numa_documents = list(columns["numa"]) if columns.get("numa") is not None else None
         self._node_flavors = columns.get("node_flavors")
         self._node_images = columns.get("node_images")
@@ -130,14 +133,14 @@ class NodeColumns:
 
     @property
     def flavor_counts(self) -> dict[str, IntArray]:
-        """How many instances of each flavor (by name) each node has."""
+        """The number of instances of each flavor (by name) on each node."""
         if self._flavor_counts is None:
             self._flavor_counts = self._counts(self._node_flavors)
         return self._flavor_counts
 
     @property
     def image_counts(self) -> dict[tuple[str, str], IntArray]:
-        """How many instances with each image property (name, value as text) each node has."""
+        """The number of instances with each image property (name, value as text) on each node."""
         if self._image_counts is None:
             rows = [(index, pair, count) for index, image, count in self._node_images or () for pair in image_pairs(decoded(image))]
             self._image_counts = self._counts(rows)
@@ -152,7 +155,9 @@ class NodeColumns:
         return counts
 
     def label(self, index: int) -> str:
-        """Return the name of a node for people: its host's, with its own where the host has several nodes."""
+        """Return the name of a node for people: the name of its host, with the name of the node if
+        the host has several nodes.
+        """
         host, node = self.host[index], self.node[index]
         alone = int(np.count_nonzero(self.host_of == self.host_of[index])) == 1
         return host if alone else node_label(host, node)
@@ -162,9 +167,9 @@ class NodeColumns:
         return np.fromiter((predicate(i) for i in range(self.size)), dtype=bool, count=self.size)
 
     def named(self, names: Iterable[str], column: str = "host", fold: bool = False) -> BoolArray:
-        """Return a bool array: whether the host (or node) has one of these names.
+        """Return a bool array: True if the host (or node) has one of these names.
 
-        :param fold: whether case is ignored, which is for hosts only.
+        :param fold: whether case is ignored, for hosts only.
         """
         wanted, values = set(names), getattr(self, column)
         if fold:
@@ -183,7 +188,7 @@ class NodeColumns:
         return sorted(zone for zone in self._zones() if zone is not None)
 
     def in_zone(self, zone: str | None) -> BoolArray:
-        """Return a bool array: whether the node is in a zone; None stands for no zone."""
+        """Return a bool array: True if the node is in a zone; None stands for no zone."""
         found = self._zones().get(zone)
         return np.zeros(self.size, dtype=bool) if found is None else found
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How to decide: which host filters, which weighers with which multipliers, how many spares."""
+"""The scheduler policy: host filters, weighers with multipliers, and the number of alternates."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors i
 )
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_spec import RequestSpec
 
-#: In the order in which they run: what is cheap to say and to mend comes first.
+#: The order in which they run: filters with clear messages and easy remedies come first.
 DEFAULT_FILTERS = (
     "ComputeFilter",
     "AvailabilityZoneFilter",
@@ -43,9 +43,11 @@ DRIVER_OPTIONS = {
     "skip_isolated_core_check": True,
     "least_cost_functions": {"compute_fill_first": -1.0},
 }
-#: Options of requests: names for PCI devices (N12.2), and whether Placement is asked for these (N12.7).
+#: Options of requests: aliases of PCI devices (N12.2), and whether these are allocated in Placement
+#: (N12.7).
 REQUEST_OPTIONS: dict[str, Any] = {"pci_alias": [], "pci_in_placement": False}
-#: Options of numbers by name that may name one twice, whose numbers are added up then, as in Nova (N3.2).
+#: Options of numbers by name that may name one twice; its numbers are added up then, as in Nova
+#: (N3.2).
 ADDED_UP = ("metrics_weight_setting",)
 #: Cost functions of the driver least_cost.
 COST_FUNCTIONS = ("compute_fill_first", "noop")
@@ -56,13 +58,12 @@ DEFAULT_HOST_SUBSET_SIZE = 1
 class Policy:
     """A checked policy.
 
-    filters: host filter objects in the order in which they run.
-    weighers: [(weigher object, multiplier)], by name.
-    max_attempts: hosts to try per instance, the chosen one included (alternates = this - 1).
-    host_subset_size: the chosen host is one of this many best.
-    shuffle: the chosen host is any of those that share the best weight.
-    driver: name of the driver (drivers.py).
-    options: {key: value} of all options of host filters, weighers, pre-filters and drivers.
+    filters: host filter objects in the order in which they run. weighers: [(weigher object,
+    multiplier)], by name. max_attempts: hosts to try per instance, the chosen one included
+    (alternates = this - 1). host_subset_size: the chosen host is one of this many best. shuffle:
+    the chosen host is one of the hosts with the best weight. driver: name of the driver
+    (drivers.py). options: {key: value} of all options of host filters, weighers, pre-filters and
+    drivers.
     """
 
     def __init__(
@@ -89,12 +90,12 @@ class Policy:
         self._mapping = mapping or {}
         self._folders = folders
         self._of: dict[str, Policy] = {}
-        #: The names for PCI devices.
+        #: The aliases of PCI devices.
         self.aliases: dict[str, Alias] = _aliases(options)
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, Any] | None = None, folders: Sequence[str] = ()) -> Policy:
-        """A policy from the mapping that users write (``drover_scheduler``).
+        """Make a policy of the mapping that users write (``drover_scheduler``).
 
         :param mapping: None or a mapping with any of
             enabled_filters: names, in the order in which they run [DEFAULT_FILTERS];
@@ -104,9 +105,10 @@ class Policy:
             shuffle_best_same_weighed_hosts [false];
             and the options of host filters, weighers, pre-filters and drivers by their own names, such
             as ram_weight_multiplier [1.0] or default_availability_zone [nova].
-        :param folders: folders (a playbook's) whose ``host_filters`` and ``weighers`` folders hold the
-            user's own.
-        :raises PolicyError: naming the key, what was expected, and what exists.
+        :param folders: folders (a playbook's) with ``host_filters`` and ``weighers`` folders of the
+            user.
+        :raises PolicyError: a key or value is wrong; the message names the key, the expected value,
+            and the existing names.
         """
         mapping = {} if mapping is None else mapping
         if not isinstance(mapping, Mapping):
@@ -158,7 +160,8 @@ class Policy:
                 )
         return cls(
             filters=[filters.get(name)(options) for name in names],
-            # By name, so that sums of floats come out the same whatever order the user wrote.
+            # They are sorted by name, so that sums of floats do not depend on the order in the
+            # policy.
             weighers=[(weighers.get(name)(options, multipliers[name]), multipliers[name]) for name in sorted(weigher_names)],
             options=options,
             components=components,
@@ -171,7 +174,8 @@ class Policy:
         )
 
     def of(self, spec: RequestSpec) -> Policy:
-        """The policy for one request: this one, with the keys that the request itself brings over it.
+        """Return the policy for one request: this one, overridden by the policy keys of the
+        request.
 
         :raises RequestError: these keys are malformed.
         """
@@ -186,16 +190,16 @@ class Policy:
         return self._of[key]
 
     def over(self, mapping: Mapping[str, Any]) -> Policy:
-        """This policy with the keys of a mapping over it, as ``drover_scheduler`` has them.
+        """Return this policy, overridden by a mapping in the form of ``drover_scheduler``.
 
-        :raises PolicyError: naming the key that is malformed.
+        :raises PolicyError: a key is malformed; the message names it.
         """
         return self.from_mapping(merged(self._mapping, mapping), self._folders)
 
     def requiring(self, names: Iterable[str]) -> Policy:
-        """This policy with host filters added that a caller cannot do without.
+        """Return this policy with further host filters that a caller requires.
 
-        :param names: names of host filters; those that are there already keep their place.
+        :param names: names of host filters; filters of the policy keep their place.
         """
         have = {each.name for each in self.filters}
         known = self._components["host_filters"]
@@ -204,13 +208,15 @@ class Policy:
         return policy
 
     def bare(self, filters: Iterable[HostFilter]) -> Policy:
-        """This policy with other host filters (objects) and no weighers."""
+        """Return this policy with other host filters (objects) and no weighers."""
         policy = copy.copy(self)
         policy.filters, policy.weighers = list(filters), []
         return policy
 
     def needs(self, specs: Iterable[RequestSpec]) -> set[str]:
-        """The optional columns that these requests make host filters, weighers and pre-filters read."""
+        """Return the optional columns that host filters, weighers and pre-filters read for these
+        requests.
+        """
         wanted: set[str] = set()
         before = None
         for spec in specs:
@@ -227,10 +233,10 @@ class Policy:
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """A policy mapping with the keys of another over it.
+    """Return a policy mapping that is overridden by another one.
 
-    What the two say of the multiplier of one weigher in different ways (under ``weighers`` and by the
-    weigher's own option) does not clash: the latter counts.
+    Two settings of the multiplier of one weigher in different forms (under ``weighers`` and by the
+    weigher's own option) do not clash: the setting of the second mapping counts.
     """
     weighers = Catalogue("weighers").own
     option = {name: weigher.multiplier_option for name, weigher in weighers.items()}
@@ -309,7 +315,9 @@ def _aliases(options: Mapping[str, Any]) -> dict[str, Alias]:
 
 
 def _option(key: str, value: Any, default: Any) -> Any:
-    """A value of the type of its default: bool, whole number, number, text, list of text (a tuple), list of mappings, {text: number}."""
+    """Return a value of the type of its default: bool, whole number, number, text, list of text (a
+    tuple), list of mappings, {text: number}.
+    """
 
     def refuse(expected: str) -> NoReturn:
         raise PolicyError(f"The scheduler policy's '{key}' must be {expected}, not {value!r}.", tuple(key.split(".")))
@@ -344,9 +352,11 @@ def _option(key: str, value: Any, default: Any) -> Any:
 
 
 def _numbers(value: Any, refuse: Callable[[str], NoReturn], are_added_up: bool = False) -> dict[str, float]:
-    """{name: number} from a mapping, or as Nova writes it: name=number, in a list or with commas.
+    """Return {name: number} from a mapping, or from Nova's form: name=number, in a list or with
+    commas.
 
-    :param are_added_up: whether a name that is there twice has the sum of its numbers; else it is refused.
+    :param are_added_up: whether a repeated name gets the sum of its numbers; otherwise it is
+        refused.
     """
     expected = "a mapping of name to number, such as {load: -1.0}"
     if isinstance(value, str):
@@ -384,5 +394,5 @@ def _count(mapping: Mapping[str, Any], key: str, default: int) -> int:
 
 
 def _refusal(*path: str) -> Callable[[str], PolicyError]:
-    """Return what makes a PolicyError of a sentence about a place in the policy."""
+    """Return a function that makes a PolicyError from a sentence about a place in the policy."""
     return lambda sentence: PolicyError(sentence, path)

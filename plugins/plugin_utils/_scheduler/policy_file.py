@@ -21,17 +21,17 @@ from ansible_collections.drover.compute.plugins.plugin_utils._errors import requ
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.errors import PolicyError
 from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.policy import Policy, merged
 
-#: The one key under which a file of variables holds the policy.
+#: The only key of a file of variables that has the policy.
 KEY = "drover_scheduler"
 
 
 def combined(given: Mapping[str, Any] | None, path: str | None, playbook_folder: str | None) -> Policy:
-    """The Policy of a mapping over that in a file, either of which may be empty.
+    """Return the Policy of a mapping over the mapping of a file; either may be empty.
 
-    The user's own host filters and weighers are looked for beside the playbook and the file.
+    The user's host filters and weighers are sought beside the playbook and the file.
 
-    :param playbook_folder: None where there is none.
-    :raises PolicyError: with file, line and column where only the file can be wrong.
+    :param playbook_folder: None if there is none.
+    :raises PolicyError: with file, line and column if only the file can be wrong.
     """
     folders = [str(playbook_folder)] if playbook_folder else []
     if not path:
@@ -42,9 +42,9 @@ def combined(given: Mapping[str, Any] | None, path: str | None, playbook_folder:
 
 
 def load(path: str, folders: Sequence[str] = ()) -> Policy:
-    """The Policy in a file.
+    """Return the Policy in a file.
 
-    :raises PolicyError: with file, line and column of what is wrong.
+    :raises PolicyError: the policy is wrong; the message has file, line and column of the error.
     """
     document, mapping = _read(path)
     try:
@@ -54,9 +54,10 @@ def load(path: str, folders: Sequence[str] = ()) -> Policy:
 
 
 def read_policy(path: str) -> dict[str, Any]:
-    """The mapping in a file, as plain types: all of the file, or what it has under drover_scheduler.
+    """Return the mapping in a file, as plain types: the whole file, or its value of
+    drover_scheduler.
 
-    :raises PolicyError: the file cannot be read, is no YAML or holds no mapping.
+    :raises PolicyError: the file cannot be read, is not YAML or has no mapping.
     """
     return _read(path)[1]
 
@@ -96,7 +97,9 @@ def _plain(value: Any) -> Any:
 
 
 def _where(document: Any, path: Iterable[str | int]) -> str:
-    """Where in the file a path of keys and list places leads, as far as it does."""
+    """Return the position in the file of a path of keys and list places, as far as the path
+    exists.
+    """
     line, column = getattr(getattr(document, "lc", None), "line", 0), 0
     found = document
     for key in path:

@@ -1,13 +1,13 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What Nova has Placement cut away before any host filter (N1.4).
+"""The rules that Placement applies in Nova before any host filter (N1.4).
 
-They hold whatever host filters are enabled, and for forced hosts too. Traits that the flavor or the
+They apply with all enabled host filters, and to forced hosts too. Traits that the flavor or the
 image requires or forbids (N1.3) belong here as well.
 
-A zone that nobody has means nowhere here and not anywhere, as there is no API before us that would
-have refused a misspelt zone. A request with an unknown tenant rule is not affected.
+An unknown zone means "nowhere" here and not "anywhere": no API before this code refuses a misspelt
+zone. A request with an unknown tenant rule is not affected.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ IMAGE_TYPE = "COMPUTE_IMAGE_TYPE_"
 
 
 def pre_filters(states: HostStates, spec: RequestSpec, policy: Policy, enabled: Collection[str] = ()) -> list[tuple[str, BoolArray]]:
-    """[(name, bool array)] of those that have something to say.
+    """Return [(name, bool array)] of the pre-filters that apply to a request.
 
-    :param enabled: names of the host filters that run, which make a pre-filter of the same rule
-        needless.
+    :param enabled: names of the host filters that run; a pre-filter with the rule of one of them is
+        left out.
     """
     found = []
     if "ComputeFilter" not in enabled and not states.enabled.all():
@@ -72,7 +72,7 @@ def pre_filters(states: HostStates, spec: RequestSpec, policy: Policy, enabled: 
 
 
 def needs(spec: RequestSpec, policy: Policy) -> set[str]:
-    """The optional columns that the pre-filters of this policy read."""
+    """Return the optional columns that the pre-filters of this policy read."""
     wanted = set()
     if policy.options["limit_tenants_to_placement_aggregate"] or policy.options["enable_isolated_aggregate_filtering"]:
         wanted.add("aggregates")
@@ -82,12 +82,16 @@ def needs(spec: RequestSpec, policy: Policy) -> set[str]:
 
 
 def _has_traits(wanted: set[str], unwanted: set[str], have: Iterable[str] | None) -> bool:
-    """Whether a host with the traits `have` (list of names or None) has all wanted and no unwanted ones (two sets)."""
+    """Return True if a host with the traits `have` (list of names or None) has all wanted and no
+    unwanted ones (two sets).
+    """
     return wanted <= set(have or ()) and not unwanted & set(have or ())
 
 
 def _traits(spec: RequestSpec, option: Mapping[str, Any]) -> list[tuple[str, set[str], set[str]]]:
-    """[(name of the pre-filter, traits that a host must have, traits that it must not have)]."""
+    """Return [(name of the pre-filter, traits that a host must have, traits that it must not
+    have)].
+    """
     found = []
     if spec.extra_specs or spec.image_properties or spec.required_traits or spec.forbidden_traits:
         found.append(("required_traits", required_traits(spec), forbidden_traits(spec)))
@@ -99,7 +103,9 @@ def _traits(spec: RequestSpec, option: Mapping[str, Any]) -> list[tuple[str, set
 
 
 def traits_asked(name: str, spec: RequestSpec, policy: Policy) -> str | None:
-    """In words, the traits that a pre-filter of this name asks for; None when it asks for none."""
+    """Return in words the traits that a pre-filter of this name requires or forbids; None if there
+    are none.
+    """
     for found, wanted, unwanted in _traits(spec, policy.options):
         if found == name:
             return ", ".join([*sorted(wanted), *(f"not {trait}" for trait in sorted(unwanted))])
@@ -107,14 +113,16 @@ def traits_asked(name: str, spec: RequestSpec, policy: Policy) -> str | None:
 
 
 def forbidden_traits(spec: RequestSpec) -> set[str]:
-    """Traits that the flavor forbids (``trait:T=forbidden``), or its thread policy (N11.2)."""
+    """Return the traits that the flavor forbids (``trait:T=forbidden``), or its thread policy
+    (N11.2).
+    """
     traits = {key.split(":", 1)[1] for key, value in spec.extra_specs.items() if key.startswith(TRAIT) and value == "forbidden"}
     return traits | spec.forbidden_traits
 
 
 def required_traits(spec: RequestSpec) -> set[str]:
-    """Traits that the flavor (``trait:T=required``), the image (``traits_required``) and the hardware of the guest ask for, or
-    their policies (N11.2, N12.2).
+    """Return the traits that the flavor (``trait:T=required``), the image (``traits_required``) and
+    the hardware of the guest require, or their policies (N11.2, N12.2).
     """
     traits = {key.split(":", 1)[1] for key, value in spec.extra_specs.items() if key.startswith(TRAIT) and value == "required"}
     traits.update(required_by_image(spec.image_properties))
@@ -122,7 +130,7 @@ def required_traits(spec: RequestSpec) -> set[str]:
 
 
 def hardware_traits(spec: RequestSpec) -> set[str]:
-    """Traits that the TPM and the Secure Boot of flavor and image ask for (N1.3)."""
+    """Return the traits that the TPM and the Secure Boot of flavor and image require (N1.3)."""
 
     def asked(flavor_name: str, image_name: str) -> str:
         return str(spec.extra_specs.get(flavor_name) or spec.image_properties.get(image_name) or "")
@@ -149,7 +157,7 @@ IMAGE_TRAITS = {
 
 
 def image_traits(properties: Mapping[str, Any]) -> set[str]:
-    """Traits that a host must report to run an image with these properties."""
+    """Return the traits that a host must report to run an image with these properties."""
     found = set()
     for key, start in IMAGE_TRAITS.items():
         value = properties.get(key)
@@ -159,7 +167,9 @@ def image_traits(properties: Mapping[str, Any]) -> set[str]:
 
 
 def image_type_traits(disk_format: str) -> set[str]:
-    """The trait of hosts that have images of a format; none for a format without a trait, which no host could have."""
+    """Return the trait of hosts that support images of a format; none for a format without a trait,
+    which no host could have.
+    """
     require("os-traits", os_traits)
     return {IMAGE_TYPE + disk_format.upper()} & set(os_traits.get_traits(IMAGE_TYPE))
 
@@ -169,9 +179,9 @@ def _asked_traits(membership: Membership) -> set[str]:
 
 
 def _tenant(states: HostStates, spec: RequestSpec, must: bool) -> BoolArray | None:
-    """The hosts of the project's aggregates, None where it has none and needs none.
+    """Return the hosts of the project's aggregates, None if it has no aggregates and needs none.
 
-    An aggregate counts although no host is in it: the project then has no host.
+    An aggregate without hosts counts too: then the project has no host.
     """
 
     def is_mine(metadata: Mapping[str, Any]) -> bool:

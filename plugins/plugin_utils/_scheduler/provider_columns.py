@@ -16,10 +16,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils._arrays import Bool
 class ProviderColumns:
     """The providers of one class, and the compute nodes that may take from each. An amount is taken from one provider.
 
-    uuid, name: lists; used, min_unit, max_unit, step_size (int64), capacity (float64): arrays over the providers. row, provider
-    (int64), lent (bool): arrays by row, the pairs of a node and a provider that it may take from; lent is one that is not in the
-    node's own tree. shown (int64 over the nodes): the provider whose figures a node shows, -1 for none. several: whether a node
-    has more providers than the one that it shows.
+    uuid, name: lists; used, min_unit, max_unit, step_size (int64), capacity (float64): arrays over
+    the providers. row, provider (int64), lent (bool): arrays over the pairs of a node and a
+    provider from which it may take; lent is True for a provider outside the node's own tree. shown
+    (int64 over the nodes): the provider with the figures that a node shows, -1 for none. several:
+    True if a node has other providers than the one that it shows.
     """
 
     def __init__(self, given: Mapping[str, Any], size: int) -> None:
@@ -38,7 +39,7 @@ class ProviderColumns:
         self.number_of = {uuid: number for number, uuid in enumerate(self.uuid)}
 
     def copy(self) -> ProviderColumns:
-        """Return the same providers with a use of their own."""
+        """Return the same providers with a separate record of use."""
         found = copy.copy(self)
         found.used = self.used.copy()
         return found
@@ -53,23 +54,26 @@ class ProviderColumns:
         self.row, self.provider, self.lent = row[pairs], self.provider[pairs], self.lent[pairs]
 
     def allowed(self, amount: int) -> BoolArray:
-        """Return a bool array over the providers: may one allocation be of this amount at all?"""
+        """Return a bool array over the providers: True if one allocation may be of this amount."""
         return capacity_rule.is_allowed(amount, self.min_unit, self.max_unit, self.step_size)
 
     def with_room(self, amount: int) -> BoolArray:
-        """Return a bool array over the providers: is there room now?"""
+        """Return a bool array over the providers: True if there is room now."""
         return self.allowed(amount) & capacity_rule.has_room(self.used, amount, self.capacity)
 
     def reaching(self, providers: BoolArray) -> BoolArray:
-        """Return a bool array over the nodes: may a node take from one of these providers (bool array)?"""
+        """Return a bool array over the nodes: True if a node may take from one of these providers
+        (bool array).
+        """
         found = np.zeros(self.size, dtype=bool)
         found[self.row[providers[self.provider]]] = True
         return found
 
     def most(self, amount: int = 0) -> FloatArray:
-        """Return the most that one provider has free for each node (float64, minus infinity without one).
+        """Return the largest free amount of one provider for each node (float64, minus infinity
+        without a provider).
 
-        :param amount: only providers that may give this amount at all are looked at; 0 for all.
+        :param amount: only providers that may give this amount count; 0 for all.
         """
         free = self.capacity - self.used
         if amount:
@@ -79,7 +83,9 @@ class ProviderColumns:
         return found
 
     def left(self, row: int) -> tuple[float, float] | None:
-        """Return (free, capacity) of the provider of a node that has most free, None where the node has none."""
+        """Return (free, capacity) of the provider of a node with the most free, None if the node
+        has none.
+        """
         providers = self.provider[self.of_nodes(row)]
         if not len(providers):
             return None
@@ -87,12 +93,14 @@ class ProviderColumns:
         return float(self.capacity[best] - self.used[best]), float(self.capacity[best])
 
     def sums(self) -> tuple[IntArray, IntArray]:
-        """Return what each node may take in all: (capacity, free), int64 arrays; nothing of a provider counts as less than nothing."""
+        """Return the total that each node may take: (capacity, free), int64 arrays; an overused
+        provider counts as 0 free.
+        """
         capacity = np.floor(self.capacity).astype(np.int64)
         return self._sum(capacity), self._sum((capacity - self.used).clip(min=0))
 
     def counts(self, amount: int) -> IntArray:
-        """Return how often an amount fits on each provider now (int64 array)."""
+        """Return the number of times that an amount fits on each provider now (int64 array)."""
         free = np.floor(self.capacity).astype(np.int64) - self.used
         return np.where(self.allowed(amount), free.clip(min=0) // amount, 0)
 
@@ -102,13 +110,15 @@ class ProviderColumns:
         return slice(int(first), int(last))
 
     def choose(self, row: int, amount: int, kept: int = -1, full: bool = False) -> int:
-        """Return the provider that a node takes an amount from, -1 when none has room.
+        """Return the provider from which a node takes an amount, -1 if none has room.
 
-        :param kept: a provider that the instance holds the amount of and keeps where the node reaches it; -1 for none.
-        :param full: whether a provider is chosen that has no room where none has.
+        :param kept: a provider with the instance's present allocation, which is kept if the node
+            reaches it; -1 for none.
+        :param full: whether a provider without room is chosen if none has room.
 
-        One of the node's own tree goes before one that is lent. Of its own the one with the least room left, which keeps room for large
-        amounts; of those that are lent the one with the most.
+        A provider of the node's own tree comes before a shared one. Among own providers the one
+        with the least room left is chosen, which keeps room for large amounts; among shared ones
+        the one with the most.
         """
         mine = self.of_nodes(row)
         providers, lent = self.provider[mine], self.lent[mine]
@@ -128,9 +138,10 @@ class ProviderColumns:
         return bool((self.lent[mine] & (self.provider[mine] == provider)).any())
 
     def of_instance(self, row: int, amounts: Mapping[str, int] | None, amount: int) -> list[tuple[int, int]]:
-        """Return what an instance on a node holds: [(provider, amount)].
+        """Return the allocations of an instance on a node: [(provider, amount)].
 
-        :param amounts: {provider uuid: amount}; None where that is not known: then it is what the node shows, or its only provider.
+        :param amounts: {provider uuid: amount}; None if unknown: then the provider is the one that
+            the node shows, or its only provider.
         """
         if amounts is not None:
             return [(self.number_of[uuid], held) for uuid, held in amounts.items() if uuid in self.number_of]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The parts of a request, each read from what users write, checked and in one shape."""
+"""The parts of a request, each read from the user's input, checked and in one form."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._validation import 
     which_name,
 )
 
-#: The first two are for the server group filters, the soft ones for the weighers.
+#: The first two policies are for the server group filters, the soft ones for the weighers.
 GROUP_POLICIES = ("affinity", "anti-affinity", "soft-affinity", "soft-anti-affinity")
 
 HINTS = ("same_host", "different_host", "query", "build_near_host_ip", "cidr", "group")
@@ -36,16 +36,16 @@ DESTINATION_KEYS = ("host", "node", "cell", "allow_cross_cell_move")
 PORT_KEYS = ("physical_network", "vnic")
 GROUP_KEYS = ("name", "policy", "max_server_per_host")
 
-#: The extra spec that is a number to be reached.
+#: The extra spec with a number that a host must reach.
 MAXPHYSADDR = "hw:maxphysaddr_bits"
 
 
 @dataclass(frozen=True)
 class ServerGroupRequest:
-    """The server group a request names.
+    """The server group that a request names.
 
-    ``policy`` None means: it must already be in the store.
-    ``max_server_per_host`` (anti-affinity only) None means 1 for a new group.
+    ``policy`` None means that the group must already be in the store. ``max_server_per_host``
+    (anti-affinity only) None means 1 for a new group.
     """
 
     name: str
@@ -55,7 +55,7 @@ class ServerGroupRequest:
 
 @dataclass(frozen=True)
 class Flavor:
-    """A flavor as the request names it; extra_specs maps keys to text.
+    """A flavor of a request; extra_specs maps keys to text.
 
     ``in_place``: the request has the flavor itself, not only its name.
     """
@@ -67,7 +67,7 @@ class Flavor:
 
 @dataclass(frozen=True)
 class Image:
-    """An image as the request names it; its properties are plain values."""
+    """An image of a request; its properties are plain values."""
 
     name: str
     properties: Mapping[str, object] = field(default_factory=dict)
@@ -83,9 +83,9 @@ def is_line(value: Any) -> bool:
 
 
 def read_text(request: Mapping[str, Any], key: str, who: str, required: bool = False) -> Any:
-    """Read a line of text; None where the key is missing or empty.
+    """Read a line of text; None if the key is missing or empty.
 
-    :raises RequestError: it is no line of text, or it is required and missing.
+    :raises RequestError: it is not a line of text, or it is required and missing.
     """
     value = request.get(key)
     if value is None or value == "":
@@ -100,7 +100,8 @@ def read_text(request: Mapping[str, Any], key: str, who: str, required: bool = F
 def read_amount(request: Mapping[str, Any], key: str, who: str, least: int, default: int | None = None) -> int:
     """Read a whole number.
 
-    :raises RequestError: it is none, or too small, or it is missing and has no default.
+    :raises RequestError: it is not a whole number, or too small, or it is missing and has no
+        default.
     """
     value = request.get(key, default)
     if value is None:
@@ -109,9 +110,9 @@ def read_amount(request: Mapping[str, Any], key: str, who: str, least: int, defa
 
 
 def read_size(request: Mapping[str, Any], key: str, who: str, least: int, default: int | None = None) -> int:
-    """Read a size in MiB, or in GiB where the key ends in _gb.
+    """Read a size in MiB, or in GiB if the key ends in _gb.
 
-    :raises RequestError: it is no size, or too small, or it is missing and has no default.
+    :raises RequestError: it is not a size, or too small, or it is missing and has no default.
     """
     value = request.get(key, default)
     unit = sizes.GIB if key.endswith("_gb") else sizes.MIB
@@ -121,7 +122,7 @@ def read_size(request: Mapping[str, Any], key: str, who: str, least: int, defaul
 
 
 def optional_uuid(request: Mapping[str, Any], who: str, key: str = "uuid") -> str | None:
-    """Read a uuid; None where the key is missing."""
+    """Read a uuid; None if the key is missing."""
     text = read_text(request, key, who)
     if text is None:
         return None
@@ -194,9 +195,10 @@ def _network(hints: Mapping[str, Any], who: str) -> None:
 def read_flavor(
     request: Mapping[str, Any], who: str, flavors: Mapping[str, Mapping[str, Any]] | None
 ) -> tuple[Flavor | None, dict[str, int]]:
-    """Read the flavor and the amounts by resource class; what the request gives itself replaces the flavor's.
+    """Read the flavor and the amounts by resource class; amounts in the request replace the
+    flavor's amounts.
 
-    :param flavors: {name: mapping with FLAVOR_KEYS}, those of the store.
+    :param flavors: {name: mapping with FLAVOR_KEYS}, the flavors of the store.
     """
     value = request.get("flavor")
     found: Mapping[str, Any] = {}
@@ -238,7 +240,7 @@ def extra_specs(flavor: Mapping[str, Any], who: str) -> dict[str, str]:
 
     :param flavor: a mapping with extra_specs.
     :param who: the owner, for messages.
-    :raises RequestError: naming the key and what was expected.
+    :raises RequestError: an extra spec is wrong; the message names the key and the expected value.
     """
     value = flavor.get("extra_specs")
     if value is None:
@@ -249,7 +251,7 @@ def extra_specs(flavor: Mapping[str, Any], who: str) -> dict[str, str]:
     for key, text in value.items():
         if isinstance(text, (Mapping, list, tuple)) or text is None:
             raise RequestError(f"{who}: the extra spec '{key}' must be text, not {shown(text)}.")
-        # YAML makes booleans and numbers of what Nova keeps as text.
+        # YAML turns texts of Nova into booleans and numbers.
         text = str(text).lower() if isinstance(text, bool) else str(text)
         scope = str(key).split(":", maxsplit=1)[0]
         if scope == "trait" and text not in ("required", "forbidden"):
@@ -265,9 +267,9 @@ def extra_specs(flavor: Mapping[str, Any], who: str) -> dict[str, str]:
 
 
 def own_extra_specs(request: Mapping[str, Any], who: str) -> dict[str, str]:
-    """Read what a request asks for beside its flavor, as extra specs: its extra_specs and its traits.
+    """Read the extra specs of a request itself: its extra_specs and its traits.
 
-    :raises RequestError: naming the key and what was expected.
+    :raises RequestError: a value is wrong; the message names the key and the expected value.
     """
     specs = extra_specs(request, who)
     value = request.get("traits")
@@ -286,7 +288,8 @@ def own_extra_specs(request: Mapping[str, Any], who: str) -> dict[str, str]:
 def read_image(value: Any, who: str, images: Mapping[str, Mapping[str, Any]] | None = None) -> Image | None:
     """Read the image: a name, or a mapping with IMAGE_KEYS.
 
-    :param images: {name: mapping with IMAGE_KEYS}, those of the store. A name that is not there is an image without properties.
+    :param images: {name: mapping with IMAGE_KEYS}, the images of the store. An unknown name is an
+        image without properties.
     """
     if value is None or value == "":
         return None
@@ -340,7 +343,7 @@ def read_destination(request: Mapping[str, Any], who: str) -> dict[str, Any]:
 
 
 def read_retry(value: Any, who: str) -> tuple[tuple[str, str], ...]:
-    """Read (host, node) pairs from mappings or pairs, as Nova's retry data has them."""
+    """Read (host, node) pairs from mappings or pairs, in the form of Nova's retry data."""
     if isinstance(value, Mapping):
         value = value.get("hosts")
     if value is None:
@@ -394,7 +397,7 @@ def read_group(value: Any, who: str) -> ServerGroupRequest | None:
 
 
 def read_ports(value: Any, who: str) -> tuple[PciRequest, ...]:
-    """Read the networks whose interfaces are devices: mappings with PORT_KEYS."""
+    """Read the networks with interfaces that are devices: mappings with PORT_KEYS."""
     if value is None:
         return ()
     if not isinstance(value, (list, tuple)) or not all(isinstance(each, Mapping) for each in value):

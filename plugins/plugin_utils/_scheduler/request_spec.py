@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One request for capacity, checked and in one shape."""
+"""One request for capacity, checked and in one form."""
 
 from __future__ import annotations
 
@@ -69,31 +69,34 @@ KEYS = (
     "user",
     "scheduler",
 )
-#: Most instances of one request: a typing error must not fill the memory.
+#: The maximum of instances of one request: a typing error must not fill the memory.
 MAX_INSTANCES = 10000
 
 
 @dataclass(frozen=True)
 class RequestSpec:
-    """What one instance asks for.
+    """The requirements of one instance.
 
-    Amounts are whole numbers: ``resources`` maps a resource class (VCPU, MEMORY_MB in MiB,
-    DISK_GB in GiB, any other) to an amount > 0; a class that was asked with 0 is left out, as in
-    N1.3.
-    ``groups`` (resource_specs.ResourceGroup): what of that must come from one provider each;
-    ``group_policy``: isolate if they must be different ones, none if not; None without groups.
+    Amounts are whole numbers: ``resources`` maps a resource class (VCPU, MEMORY_MB in MiB, DISK_GB
+    in GiB, any other) to an amount > 0; a class with the requested amount 0 is left out, as in
+    N1.3. ``groups`` (resource_specs.ResourceGroup): the parts of these amounts that must come from
+    one provider each; ``group_policy``: isolate if these providers must be different, none if not;
+    None without groups.
 
     ``hints`` maps same_host / different_host to tuples of instance uuids or names, query to the
     JSON query as lists, build_near_host_ip and cidr to text.
     ``host``, ``node``: the requested destination; all host filters must pass it.
-    ``force_hosts``, ``force_nodes``: the only ones; of the host filters just those for room are asked.
+    ``force_hosts``, ``force_nodes``: the only hosts and nodes; of the host filters only the filters
+    of room run.
     ``retry``: (host, node) pairs that were tried and failed.
     ``scheduler``: policy keys for this request alone (Policy.of); None without any.
-    ``preferred_cell``, ``cross_cell``: where a move would like to stay, and whether it may leave.
-    ``own_specs``: extra specs that the request has beside its flavor, which override the flavor's.
+    ``preferred_cell``, ``cross_cell``: the preferred cell of a move, and whether it may leave this
+    cell.
+    ``own_specs``: extra specs of the request beside its flavor; they override the flavor's.
     ``ignore_nodes`` (compute node names or provider uuids) is for planners; requests cannot set it.
     ``host_request``: cells, pinned CPUs, pages and PCI devices (N11.1, N12.2).
-    ``required_traits``, ``forbidden_traits``: of the node, because of these; those that are spelled as traits are not in them.
+    ``required_traits``, ``forbidden_traits``: traits of the node that follow from the host_request;
+    traits in extra specs are not among them.
     """
 
     name: str
@@ -125,7 +128,9 @@ class RequestSpec:
 
     @property
     def forced(self) -> bool:
-        """Whether the request names the only hosts or nodes that it may go to, even if host filters reject them."""
+        """True if the request names the only hosts or nodes that it may go to, even if host filters
+        reject them.
+        """
         return bool(self.force_hosts or self.force_nodes)
 
     @property
@@ -140,7 +145,9 @@ class RequestSpec:
 
     @property
     def kept_specs(self) -> Mapping[str, str]:
-        """The extra specs that go with the instance itself; those of a flavor that has only a name are read by the name again."""
+        """The extra specs of the instance itself; the extra specs of a flavor that has only a name
+        are read by the name again.
+        """
         return self.extra_specs if self.flavor is not None and self.flavor.in_place else self.own_specs
 
     @property
@@ -148,7 +155,7 @@ class RequestSpec:
         return self.image.properties if self.image is not None else {}
 
     def recorded(self) -> Recorded:
-        """Return what a selection has beside the resources, for the record of the instance."""
+        """Return the data of a selection beside the resources, for the record of the instance."""
         found: Recorded = {
             "flavor": self.flavor.name if self.flavor is not None else None,
             "extra_specs": dict(self.kept_specs) or None,
@@ -167,7 +174,7 @@ class RequestSpec:
 
     @property
     def key(self) -> str:
-        """The key of this instance in the host states: its uuid, else its name."""
+        """The key of this instance in the host states: its uuid, otherwise its name."""
         return self.uuid or self.name
 
     @property
@@ -184,14 +191,16 @@ class RequestSpec:
         who: str | None = None,
         aliases: Mapping[str, Alias] | None = None,
     ) -> RequestSpec:
-        """Make the spec of a request as users write it.
+        """Make the spec of a request that a user wrote.
 
-        :param request: mapping with the keys in KEYS; vcpus and memory_mb (MiB) >= 1, disk_gb (GiB) >= 0, all whole numbers; a size
-            that is missing is the flavor's. For a count above 1 there is ``expand``.
-        :param flavors, images: {name: mapping with FLAVOR_KEYS or IMAGE_KEYS}, those of the store.
-        :param who: what begins an error; by default the name of the request.
-        :param aliases: for PCI devices, those of the policy; None: PCI devices are not read.
-        :raises RequestError: naming the key and what was expected.
+        :param request: mapping with the keys in KEYS; vcpus and memory_mb (MiB) >= 1, disk_gb (GiB)
+            >= 0, all whole numbers; a missing size is taken from the flavor. For a count above 1
+            there is ``expand``.
+        :param flavors, images: {name: mapping with FLAVOR_KEYS or IMAGE_KEYS}, the definitions of
+            the store.
+        :param who: the start of an error message; by default the name of the request.
+        :param aliases: aliases of PCI devices, from the policy; None: PCI devices are not read.
+        :raises RequestError: a value is wrong; the message names the key and the expected value.
         """
         specs = cls.expand(request, flavors, images, who, aliases)
         if len(specs) != 1:
@@ -207,9 +216,9 @@ class RequestSpec:
         who: str | None = None,
         aliases: Mapping[str, Alias] | None = None,
     ) -> list[RequestSpec]:
-        """Make as many specs of a request as its count says; see from_request.
+        """Make the number of specs that the count of a request gives; see from_request.
 
-        If there are several, their names are NAME-1, NAME-2, ... and the uuids those of ``uuids``.
+        Several specs have the names NAME-1, NAME-2, ... and the uuids of ``uuids``.
         """
         if not isinstance(request, Mapping):
             raise RequestError(f"A request must be a mapping with name, vcpus, memory_mb and disk_gb, not {shown(request)}.")
@@ -265,7 +274,7 @@ class RequestSpec:
             required_traits=constraints.required,
             forbidden_traits=constraints.forbidden,
         )
-        # A forced host is not held to its allocation ratios (N11.4).
+        # Allocation ratios do not limit a forced host (N11.4).
         spec = replace(spec, host_request=replace(host_request, with_limits=not spec.forced))
         if request.get("count") is not None and request.get("num_instances") is not None:
             raise RequestError(f"{who}: 'count' and 'num_instances' are the same; keep one.")
@@ -287,24 +296,29 @@ class RequestSpec:
 
     @staticmethod
     def likeness(instance: Mapping[str, Any]) -> tuple[object, ...]:
-        """Return what is equal for instances whose from_instance() differs in name, uuid and server group at most."""
+        """Return a key that is equal for instances with from_instance() results that differ in
+        name, uuid and server group at most.
+        """
         found = [instance.get(key) for key in ("vcpus", "memory_mb", "disk_gb", "flavor", "availability_zone", "project", "user")]
         structures = ("extra_specs", "image", "image_name", "image_id", "image_format", "cells", "pci_requests")
         return (*found, *[repr(instance[key]) if instance.get(key) else None for key in structures])
 
     def twin(self, name: str, uuid: str | None, server_group: ServerGroupRequest | None) -> RequestSpec:
-        """Return this spec for another instance. It shares all else with this one, and takes a tenth of the time of replace()."""
+        """Return this spec for another instance. It shares everything else with this one, and takes
+        a tenth of the time of replace().
+        """
         found = object.__new__(type(self))
         found.__dict__.update(self.__dict__, name=name, uuid=uuid, server_group=server_group)
         return found
 
     @classmethod
     def from_instance(cls, instance: Mapping[str, Any]) -> RequestSpec:
-        """Make the spec of an instance that exists, to find it another host.
+        """Make the spec of an existing instance, to find another host for it.
 
         :param instance: mapping with name, uuid, vcpus, memory_mb and disk_gb, and if known
-            availability_zone, server_group, project, user, flavor (name), extra_specs, image (properties), image_name, image_id, image_format
-            (its disk format), cells: what it has of the NUMA cells of its host, and pci_requests: what its claim asked of its PCI devices.
+            availability_zone, server_group, project, user, flavor (name), extra_specs, image
+            (properties), image_name, image_id, image_format (its disk format), cells: its share of
+            the NUMA cells of its host, and pci_requests: the requests of its claim for PCI devices.
         :raises RequestError: an extra spec of its flavor cannot be read.
         """
         amounts = resource_classes.to_resources(instance)
@@ -344,7 +358,7 @@ def _read_host_request(
 ) -> tuple[HostRequest, GuestConstraints]:
     """Read cells, pinned CPUs, pages and PCI devices of a request.
 
-    :param amounts: by resource class, as the flavor or the request says them.
+    :param amounts: by resource class, as in the flavor or the request.
     :raises RequestError: extra specs and image properties are wrong or contradict each other.
     """
     properties = image.properties if image is not None else None
@@ -364,5 +378,5 @@ def _refuse_cells(who: str, specs: Mapping[str, str], image: Image | None) -> No
         )
 
 
-#: Everything of a spec but its name and uuid.
+#: The values of a spec, without name and uuid.
 _EQUIVALENCE = operator.attrgetter(*(each.name for each in fields(RequestSpec) if each.name not in ("name", "uuid")))

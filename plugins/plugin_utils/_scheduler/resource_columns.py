@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the compute nodes have of one resource class."""
+"""The amounts of one resource class on the compute nodes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ class ResourceColumns:
     ``capacity`` is the unrounded (total - reserved) * ratio of N10.2. A node without
     an inventory of the class has total 0.
 
-    providers: None where each node takes the class from its own provider alone, else ProviderColumns, which decide what fits.
-    The arrays then have the figures of the provider that each node shows.
+    providers: None if each node takes the class from its own provider alone; otherwise
+    ProviderColumns, which decide if an amount fits. The arrays then have the figures of the
+    provider that each node shows.
     """
 
     def __init__(self, columns: Mapping[str, Any], size: int) -> None:
@@ -47,7 +48,7 @@ class ResourceColumns:
         else:
             self.ratio = np.array([1.0 if ratio is None else ratio for ratio in ratios or [1.0] * size], dtype=np.float64)
         self.capacity = capacity_rule.capacity(self.total, self.reserved, self.ratio)
-        #: total * ratio, which CPUWeigher starts from.
+        #: total * ratio, the start value of CPUWeigher.
         self.scaled = self.total * self.ratio
         given = columns.get("providers")
         self.providers = None if given is None else ProviderColumns(given, size)
@@ -61,19 +62,19 @@ class ResourceColumns:
             self.providers.reorder(order)
 
     def allowed(self, amount: int) -> BoolArray:
-        """bool array: may one allocation be of this amount at all (min, max, step)?"""
+        """Return a bool array: True if one allocation may be of this amount (min, max, step)."""
         if self.providers is not None:
             return self.providers.reaching(self.providers.allowed(amount))
         return (self.total > 0) & capacity_rule.is_allowed(amount, self.min_unit, self.max_unit, self.step_size)
 
     def fits(self, amount: int) -> BoolArray:
-        """bool array: is there room now (the rule that the claim uses, N10.2)?"""
+        """Return a bool array: True if there is room now (the rule of the claim, N10.2)."""
         if self.providers is not None:
             return self.providers.reaching(self.providers.with_room(amount))
         return self.allowed(amount) & capacity_rule.has_room(self.used, amount, self.capacity)
 
     def fits_at(self, index: int, amount: int) -> bool:
-        """fits() for one row."""
+        """Return fits() for one row."""
         if self.providers is not None:
             return self.providers.choose(index, amount) >= 0
         return bool(
@@ -83,29 +84,33 @@ class ResourceColumns:
         )
 
     def fits_empty(self, amount: int) -> BoolArray:
-        """bool array: would there be room if nothing were allocated?"""
+        """Return a bool array: True if there would be room without any allocation."""
         if self.providers is not None:
             return self.providers.reaching(self.providers.allowed(amount) & (amount <= self.providers.capacity))
         return self.allowed(amount) & (amount <= self.capacity)
 
     @property
     def free(self) -> FloatArray:
-        """How much is free for each node, on all its providers (float64 array); nothing where more is used than there is."""
+        """The free amount of each node, on all its providers (float64 array); 0 if the class is
+        overused.
+        """
         if self.providers is not None:
             return self.providers.sums()[1].astype(np.float64)
         return np.clip(self.capacity - self.used, 0, None)
 
     def most_free(self, index: int) -> float:
-        """The most that one provider has free for a node, less than 0 where more is used than there is."""
+        """Return the largest free amount of one provider for a node, less than 0 if the class is
+        overused.
+        """
         left = None if self.providers is None else self.providers.left(index)
         return float(self.capacity[index] - self.used[index]) if left is None else left[0]
 
     def count(self, index: int, uuid: str, own: str, amount: int) -> Any:
-        """Count an amount more or less as used.
+        """Add an amount to the use, or subtract it.
 
-        :param index: the row of the node it is for.
-        :param uuid: of the provider it is taken from; own: of the node's own provider.
-        :returns: the rows that show the provider, the node's where none does.
+        :param index: the row of the node of the allocation.
+        :param uuid: the provider of the allocation; own: the node's own provider.
+        :returns: the rows that show the provider, or the row of the node if none does.
         """
         number = -1 if self.providers is None else self.providers.number_of.get(uuid, -1)
         if self.providers is None or number < 0:

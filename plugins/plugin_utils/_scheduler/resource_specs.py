@@ -22,7 +22,9 @@ POLICIES = ("none", "isolate")
 
 @dataclass(frozen=True)
 class ResourceGroup:
-    """What one provider must give: resources ((class, amount), ...), the traits it must have and must not have."""
+    """The demands on one provider: resources ((class, amount), ...), the traits that it must have
+    and must not have.
+    """
 
     suffix: str
     resources: tuple[tuple[str, int], ...] = ()
@@ -31,12 +33,13 @@ class ResourceGroup:
 
 
 def from_extra_specs(specs: Mapping[str, str], who: str) -> tuple[dict[str, int], tuple[ResourceGroup, ...], str | None]:
-    """({class: amount} of resources:CLASS, (ResourceGroup, ...), group policy or None).
+    """Return ({class: amount} of resources:CLASS, (ResourceGroup, ...), group policy or None).
 
-    A class that groups name with amounts of 0 alone is an amount of 0, which takes that of the flavor away.
+    If groups name a class with amounts of 0 alone, the amount is 0, which removes the flavor's
+    amount.
 
-    :param who: whose they are, for messages.
-    :raises RequestError: naming the key and what was expected.
+    :param who: their owner, for messages.
+    :raises RequestError: an extra spec is wrong; the message names the key and the expected value.
     """
     amounts = {}
     groups: dict[str, dict[str, int]] = {}
@@ -78,15 +81,15 @@ def from_extra_specs(specs: Mapping[str, str], who: str) -> tuple[dict[str, int]
         )
         for suffix, wanted in sorted(groups.items())
     )
-    # Groups may share a provider unless it is said otherwise; Placement wants it said (N1.3).
+    # Groups may share a provider by default; Placement requires an explicit policy (N1.3).
     return amounts, found, (policy or "none") if found else None
 
 
 def of_devices(request: HostRequest, groups: Sequence[ResourceGroup], who: str) -> tuple[ResourceGroup, ...]:
-    """Return a group for each PCI device that Placement is asked for (N12.7).
+    """Return a group for each PCI device that is allocated in Placement (N12.7).
 
-    :param groups: those of the extra specs.
-    :raises RequestError: one of these has the suffix of one of the new ones.
+    :param groups: the groups of the extra specs.
+    :raises RequestError: one of these has the suffix of a new group.
     """
     asked = [each for each in request.pci if each.resource_class is not None]
     found = tuple(
@@ -100,10 +103,11 @@ def of_devices(request: HostRequest, groups: Sequence[ResourceGroup], who: str) 
 
 
 def from_request(value: Any, keys: Mapping[str, str], who: str) -> dict[str, int]:
-    """{class: amount} of the request's own key resources.
+    """Return {class: amount} of the request's own key resources.
 
-    :param keys: {class: key of the request that it has instead}.
-    :raises RequestError: naming the class and what was expected.
+    :param keys: {class: the key of the request for this class}.
+    :raises RequestError: a class or an amount is wrong; the message names the class and the
+        expected value.
     """
     if value is None:
         return {}
@@ -123,7 +127,9 @@ def from_request(value: Any, keys: Mapping[str, str], who: str) -> dict[str, int
 
 
 def not_replaced(amounts: Mapping[str, int], overrides: Mapping[str, int], groups: Iterable[ResourceGroup]) -> dict[str, int]:
-    """A flavor's own amounts without those that its extra specs replace: any class that a group names, and VCPU by PCPU."""
+    """Return a flavor's own amounts without the classes that its extra specs replace: any class
+    that a group names, and VCPU by PCPU.
+    """
     named = {name for group in groups for name, dummy in group.resources}
     if "PCPU" in named or overrides.get("PCPU"):
         named.add("VCPU")
@@ -131,7 +137,7 @@ def not_replaced(amounts: Mapping[str, int], overrides: Mapping[str, int], group
 
 
 def total(amounts: Mapping[str, int], groups: Iterable[ResourceGroup]) -> dict[str, int]:
-    """{class: amount} in all, those of 0 left out."""
+    """Return the total {class: amount}, without amounts of 0."""
     sums = dict(amounts)
     for group in groups:
         for name, amount in group.resources:

@@ -16,12 +16,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.request_
 
 #: A weigher's part in the weights: its name, multiplier, raw and normalised values, each of them a float or one for each host.
 Part = tuple[str, Any, Any, Any]
-#: What it adds to the weights (None for nothing), raw and normalised values.
+#: Its share of the weights (None for nothing), raw and normalised values.
 Share = tuple[Any, Any, Any]
 
 
 def normalise(raw: FloatArray, minval: float | None, maxval: float | None) -> FloatArray:
-    """Raw values on a scale from 0 to 1 (N3.1).
+    """Return raw values on a scale from 0 to 1 (N3.1).
 
     :param raw: float64 array of the hosts that passed the filters.
     :param minval, maxval: fixed ends of the scale or None; values beyond are clipped to them.
@@ -40,10 +40,11 @@ def normalise(raw: FloatArray, minval: float | None, maxval: float | None) -> Fl
 
 
 class Weighing:
-    """Weighs for one request, any number of times while alike instances are placed.
+    """The weights for one request, usable many times while equivalent instances are placed.
 
-    Keeps what placing an instance does not change: multipliers, the raw values of weighers that say
-    ``run_filter_once_per_request``, and their share in the weights as long as the same hosts pass.
+    It keeps the values that do not change with placed instances: multipliers, the raw values of
+    weighers with ``run_filter_once_per_request``, and their share of the weights as long as the
+    same hosts pass.
     """
 
     def __init__(self, states: HostStates, spec: RequestSpec, policy: Policy) -> None:
@@ -59,11 +60,11 @@ class Weighing:
         self._changing: list[tuple[Weigher, float | FloatArray]] = []
 
     def weigh(self, passed: IntArray, detail: bool = True) -> tuple[FloatArray, list[Part]]:
-        """Weights of the hosts that passed.
+        """Return the weights of the hosts that passed.
 
-        :param passed: int array of row numbers, not empty; the same object when nothing changed.
-        :param detail: False leaves out the parts and what does not change the weights.
-        :returns: (the weights, the parts). With one host nothing is weighed: its weight is 0.
+        :param passed: int array of row numbers, not empty; the same object if nothing changed.
+        :param detail: False leaves out the parts, and values that do not change the weights.
+        :returns: (the weights, the parts). A single host is not weighed: its weight is 0.
         """
         if passed is not self._passed:
             self._passed, self._kept, self._own, self._base = passed, {}, {}, None
@@ -88,7 +89,9 @@ class Weighing:
         return weights, parts
 
     def _prepare(self, passed: IntArray) -> FloatArray:
-        """Sum what does not change as long as these hosts pass; list what does."""
+        """Return the sum of the shares that do not change as long as these hosts pass; list the
+        other weighers.
+        """
         base = np.zeros(len(passed), dtype=np.float64)
         self._changing = []
         for weigher, _multiplier in self._weighers:
@@ -106,19 +109,19 @@ class Weighing:
         return base
 
     def _alone(self, passed: IntArray) -> list[Part]:
-        """Parts of a host that has no rival: raw values, and nothing normalised."""
+        """Return the parts of a single host: raw values, and nothing normalised."""
         parts = []
         for weigher, _multiplier in self._weighers:
             try:
                 raw = self._raw_of(weigher, passed)
             except SchedulerError:
-                # One host is not weighed, so whatever is amiss with its figures is no obstacle.
+                # A single host is not weighed, so errors in its figures do not matter.
                 continue
             parts.append((weigher.name, self._multiplier(weigher, passed), raw if isinstance(raw, float) else raw[passed], 0.0))
         return parts
 
     def _share(self, weigher: Weigher, multiplier: float | FloatArray, passed: IntArray) -> Share:
-        """(what it adds to the weights or None for nothing, raw values, normalised values)."""
+        """Return (its share of the weights or None for nothing, raw values, normalised values)."""
         raw = self._raw_of(weigher, passed)
         if isinstance(raw, float):
             return (None, raw, 0.0)
@@ -132,24 +135,24 @@ class Weighing:
         given = weigher.raw_of(self._states, self._spec, passed)
         raw: float | FloatArray
         if isinstance(given, (int, float)):
-            # One value for all: on a scale that is fixed at an end it may still count.
+            # One value for all hosts may still count on a scale with a fixed end.
             fixed = weigher.minval is not None or weigher.maxval is not None
             raw = np.full(self._states.size, float(given)) if fixed else float(given)
         else:
-            # Our own weighers give what they promise; looking again costs more than weighing.
+            # The values of our own weighers need no check; a check costs more than the weighing.
             trusted = _ours(weigher)
             raw = given if trusted else np.asarray(given, dtype=np.float64)
             if not trusted and (raw.shape != (self._states.size,) or not np.isfinite(raw).all()):
                 raise SchedulerError(
                     f"The weigher {weigher.name} must give one finite number per host; correct it or take it out of weighers."
                 )
-        # Hosts that fall out of the list later were checked before.
+        # Hosts that drop out of the list later were checked before.
         if weigher.run_filter_once_per_request:
             self._raw[weigher.name] = raw
         return raw
 
     def _multiplier(self, weigher: Weigher, passed: IntArray) -> float | FloatArray:
-        """A float, or an array over ``passed`` when aggregates set it."""
+        """Return a float, or an array over ``passed`` if aggregates set the multiplier."""
         found = self._multipliers.get(weigher.name)
         if found is None:
             found = self._states.aggregates.least(weigher.multiplier_option, weigher.multiplier)
@@ -170,19 +173,19 @@ def _ours(weigher: Weigher) -> bool:
 
 
 def weigh(states: HostStates, spec: RequestSpec, policy: Policy, passed: IntArray) -> tuple[FloatArray, list[Part]]:
-    """Weights of the hosts that passed, once; see Weighing.weigh."""
+    """Return the weights of the hosts that passed, for one call; see Weighing.weigh."""
     return Weighing(states, spec, policy).weigh(passed)
 
 
 def at(value: float | FloatArray, position: int) -> float:
-    """The entry of an array at a position, or the number that stands for all of them."""
+    """Return the entry of an array at a position, or the number that stands for all of them."""
     return float(value[position]) if isinstance(value, np.ndarray) else float(value)
 
 
 def best(weights: FloatArray, count: int) -> IntArray:
-    """Positions of the highest weights, best first; equal weights keep their order.
+    """Return the positions of the highest weights, best first; equal weights keep their order.
 
-    Costs one pass over the hosts rather than a sort of them.
+    It costs one pass over the hosts, not a sort of them.
     """
     size = len(weights)
     if size > 4 * count:

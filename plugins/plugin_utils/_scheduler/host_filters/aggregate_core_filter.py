@@ -11,7 +11,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.capacity
 class AggregateCoreFilter(AggregateCapacityFilter):
     """CoreFilter with the allocation ratio of the host's aggregates.
 
-    Inputs: those of CoreFilter; aggregate metadata cpu_allocation_ratio.
+    Inputs: the inputs of CoreFilter; aggregate metadata cpu_allocation_ratio.
     Rule: AggregateCapacityFilter. Source: N2.7.
     """
 

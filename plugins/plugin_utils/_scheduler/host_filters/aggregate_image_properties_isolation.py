@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Aggregates that want certain images."""
+"""Aggregates for certain images."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.componen
 
 
 class AggregateImagePropertiesIsolation(HostFilter):
-    """The image has the properties that the host's aggregates ask of images.
+    """The image has the properties that the host's aggregates require of images.
 
     Inputs: the image's properties; aggregate metadata (split at commas); options
     aggregate_image_properties_isolation_namespace and _separator.
     Rule: for each metadata key that is also a property of the image, the property as text is among
-    the key's values. Keys the image does not have pass. With a namespace only keys that begin with
-    it and the separator are looked at. Source: N2.1.
+    the key's values. A key that the image does not have passes. With a namespace only keys that
+    begin with it and the separator count. Source: N2.1.
     """
 
     name = "AggregateImagePropertiesIsolation"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the flavor asks of the host's aggregates."""
+"""Requirements of the flavor on the host's aggregates."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ SCOPE = "aggregate_instance_extra_specs"
 
 
 class AggregateInstanceExtraSpecsFilter(HostFilter):
-    """The aggregates of the host have what the flavor's extra specs ask for.
+    """The aggregates of the host meet the flavor's extra specs.
 
     Inputs: extra specs without a scope or with the scope aggregate_instance_extra_specs; aggregate
     metadata, values split at commas and merged over aggregates.
-    Rule: for each key at least one value meets the requirement (extra_spec_operators.py); a missing key fails,
-    so a host in no aggregate fails too. Other scopes are not looked at. An extra spec without a
-    scope that is meant as a capability fails every host here. Source: N2.1, N2.2.
+    Rule: for each key at least one value meets the requirement (extra_spec_operators.py); a missing
+    key fails, so a host in no aggregate fails too. Other scopes do not count. An extra spec without
+    a scope that is meant as a capability fails every host here. Source: N2.1, N2.2.
     """
 
     name = "AggregateInstanceExtraSpecsFilter"

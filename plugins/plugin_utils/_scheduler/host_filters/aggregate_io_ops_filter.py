@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Not too many builds and moves under way, by aggregate."""
+"""A limit on the number of builds and moves under way, by aggregate."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.capacity
 class AggregateIoOpsFilter(AggregateLimitFilter):
     """IoOpsFilter with the limit of the host's aggregates.
 
-    Inputs: those of IoOpsFilter; aggregate metadata max_io_ops_per_host.
+    Inputs: the inputs of IoOpsFilter; aggregate metadata max_io_ops_per_host.
     Rule: num_io_ops < the least max_io_ops_per_host of the host's aggregates as a whole number; the
-    option when there is none or one cannot be read. Source: N2.1.
+    option if there is none or one cannot be read. Source: N2.1.
     """
 
     name = "AggregateIoOpsFilter"

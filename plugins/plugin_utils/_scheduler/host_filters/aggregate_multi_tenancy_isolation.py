@@ -13,12 +13,12 @@ KEY = "filter_tenant_id"
 
 
 class AggregateMultiTenancyIsolation(HostFilter):
-    """The host is for everybody, or for the project that asks.
+    """The host is for all projects, or for the project of the request.
 
     Inputs: the request's project; aggregate metadata keys that begin with filter_tenant_id, split
     at commas.
-    Rule: no such key, pass; else the project is among the values. It keeps strangers out and does
-    not keep the project in. Source: N2.1.
+    Rule: no such key, pass; else the project is among the values. It keeps other projects out and
+    does not keep the project in. Source: N2.1.
     """
 
     name = "AggregateMultiTenancyIsolation"

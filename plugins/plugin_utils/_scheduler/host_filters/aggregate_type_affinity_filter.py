@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Aggregates that are for certain flavors."""
+"""Aggregates for certain flavors."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ class AggregateTypeAffinityFilter(HostFilter):
     """The host is for every flavor, or for the requested flavor.
 
     Inputs: the flavor's name; aggregate metadata instance_type, each value a comma list.
-    Rule: no aggregate of the host has the key, pass; else the name is in one of the lists. A
-    request without a flavor has no name and passes only hosts without the key.
-    Source: N2.1.
+    Rule: if no aggregate of the host has the key, pass; else the name is in one of the lists. A
+    request without a flavor has no name and passes only hosts without the key. Source: N2.1.
     """
 
     name = "AggregateTypeAffinityFilter"

@@ -13,10 +13,10 @@ class AvailabilityZoneFilter(HostFilter):
     """The host is in the requested availability zone.
 
     Inputs: the request's availability_zone; the host's zones; option default_availability_zone.
-    Rule: no zone asked, pass; host in zones, the asked one is among them; host in no zone, the asked
-    one is default_availability_zone. Source: N2.7.
-    Unlike Nova's pre-filter (N1.4) a zone that nobody has means "nowhere" and not "anywhere": there
-    is no API before us that would have refused a misspelt zone.
+    Rule: without a requested zone, pass; for a host in zones, the requested zone is among them; for
+    a host in no zone, the requested zone is default_availability_zone. Source: N2.7. Unlike Nova's
+    pre-filter (N1.4), an unknown zone means "nowhere" and not "anywhere": no API before this filter
+    refuses a misspelt zone.
     """
 
     name = "AvailabilityZoneFilter"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the flavor asks of the host itself."""
+"""Requirements of the flavor on the host itself."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.extra_sp
 
 
 class ComputeCapabilitiesFilter(HostFilter):
-    """The host has the capabilities that the flavor's extra specs ask for.
+    """The host has the capabilities that the flavor's extra specs require.
 
-    Inputs: extra specs ``capabilities:a:b...``, those without a scope whose key is an attribute of
-    host states (attributes.py) or a key of the host's stats, and ``hw:maxphysaddr_bits``; those
-    attributes.
+    Inputs: extra specs ``capabilities:a:b...``; extra specs without a scope with a key that is an
+    attribute of host states (attributes.py) or a key of the host's stats; ``hw:maxphysaddr_bits``;
+    the attributes of these names.
     Rule: each considered value is looked up along its path, through JSON text, mappings and stats,
-    and meets the requirement (extra_spec_operators.py); missing or null fails. Other scopes are not looked at.
-    Source: N2.2.
+    and meets the requirement (extra_spec_operators.py); missing or null fails. Other scopes do not
+    count. Source: N2.2.
     """
 
     name = "ComputeCapabilitiesFilter"
@@ -63,12 +63,12 @@ class ComputeCapabilitiesFilter(HostFilter):
         return key.split(":")[1:] if ":" in key else [key]
 
     def _meets(self, states: HostStates, key: str, text: str) -> BoolArray | None:
-        """bool array, or None when the key is none of the filter's business."""
+        """Return a bool array, or None if the key does not concern the filter."""
         first, *rest = self._path(key)
         wanted = requirement(text)
         column = attributes.lookup(states, first)
         if isinstance(column, attributes.Numbers):
-            # A number has nothing inside, so a longer path finds nothing.
+            # A number has no inner keys, so a longer path finds nothing.
             if rest:
                 return np.zeros(states.size, dtype=bool)
             if wanted.operator in NUMERIC:
@@ -81,7 +81,7 @@ class ComputeCapabilitiesFilter(HostFilter):
         elif column is None:
             column = attributes.stat(states, first)
             if ":" not in key:
-                # Not a capability of any kind where the host has no such statistic.
+                # It is not a capability if the host has no such statistic.
                 return column.each(lambda value: value is None or wanted.matches(str(value)))
 
         def meets(value: Any) -> bool:

@@ -12,7 +12,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.componen
 class ComputeFilter(HostFilter):
     """The service of the host is not disabled, and up.
 
-    Inputs: enabled, up (the store works "up" out of the heartbeat and forced_down).
+    Inputs: enabled, up (the store computes "up" from the heartbeat and forced_down).
     Rule: enabled and up. Source: N2.1 and N7.
     """
 

@@ -12,9 +12,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.componen
 class DifferentHostFilter(HostFilter):
     """The host holds none of the instances that the hint different_host names.
 
-    Inputs: the hint (uuids or names, also of instances placed earlier in the batch); who is where.
-    Rule: no hint, pass; else no named instance is on the host. Names nobody knows count for
-    nothing. Source: N2.1.
+    Inputs: the hint (uuids or names, also of instances placed earlier in the batch); the hosts of
+    instances.
+    Rule: without a hint, pass; else no named instance is on the host. Unknown names do not count.
+    Source: N2.1.
     """
 
     name = "DifferentHostFilter"

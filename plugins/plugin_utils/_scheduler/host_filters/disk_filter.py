@@ -14,8 +14,8 @@ class DiskFilter(CapacityFilter):
     Inputs: the request's disk_gb (GiB); inventory and use of DISK_GB.
     Rule: CapacityFilter. Source: N2.7 for the name, N10.2 for the rule.
 
-    What thin disks may still grow by (disk_available_least) does not count here, because the claim
-    does not know it; DiskWeigher takes it into account.
+    The possible growth of thin disks (disk_available_least) does not count here, because the claim
+    does not know it; DiskWeigher includes it.
     """
 
     name = "DiskFilter"

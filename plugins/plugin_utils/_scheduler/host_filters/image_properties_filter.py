@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the image asks of the hypervisor."""
+"""Requirements of the image on the hypervisor."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ MODES = {"pv": "xen", "hv": "hvm", "baremetal": "hvm"}
 
 
 class ImagePropertiesFilter(HostFilter):
-    """The hypervisor runs what the image is made for.
+    """The hypervisor supports the architecture, type and mode of the image.
 
     Inputs: image properties hw_architecture, img_hv_type, hw_vm_mode, img_hv_requested_version and
     hw_maxphysaddr_bits; the host's supported_instances ([arch, type, mode]), hypervisor_version and
     cpu_info; option image_properties_default_architecture.
-    Rule: none of the first three set, pass; else one supported entry has each of them that is set
-    (anywhere in the triple), and the version predicates hold and the address bits suffice where both
-    sides are known. A host that reports no supported_instances fails. Source: N2.3.
+    Rule: if none of the first three is set, pass; else one supported entry has each of them that is
+    set (anywhere in the triple), and the version predicates hold and the address bits suffice if
+    both sides are known. A host that reports no supported_instances fails. Source: N2.3.
     """
 
     name = "ImagePropertiesFilter"

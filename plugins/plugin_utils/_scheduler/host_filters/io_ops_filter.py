@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Not too many builds and moves under way."""
+"""A limit on the number of builds and moves under way."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.capacity
 class IoOpsFilter(LimitFilter):
     """The host has fewer builds and moves under way than the limit.
 
-    Inputs: num_io_ops, those placed earlier in the batch included; option max_io_ops_per_host [8].
+    Inputs: num_io_ops, with the instances placed earlier in the batch; option max_io_ops_per_host
+    [8].
     Rule: num_io_ops < max_io_ops_per_host. Source: N2.1.
     """
 

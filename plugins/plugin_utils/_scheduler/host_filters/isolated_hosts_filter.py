@@ -10,13 +10,13 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.componen
 
 
 class IsolatedHostsFilter(HostFilter):
-    """Isolated images go to isolated hosts, and others stay away from them.
+    """Isolated images go to isolated hosts, and other images do not.
 
     Inputs: the image's name and id; options isolated_images, isolated_hosts and
     restrict_isolated_hosts_to_isolated_images [true].
     Rule: no isolated images: restrict and the host is isolated fails. Else with restrict, the image
-    is isolated exactly if the host is; without, an isolated image needs an isolated host. A request
-    without an image is not isolated. Source: N2.4.
+    is isolated exactly if the host is; without restrict, an isolated image needs an isolated host.
+    A request without an image is not isolated. Source: N2.4.
     """
 
     name = "IsolatedHostsFilter"

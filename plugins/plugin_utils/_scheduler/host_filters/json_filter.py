@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whatever the request's query says."""
+"""Hosts by the query of the request."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class JsonFilter(HostFilter):
     """The hint query is true of the host.
 
     Inputs: the hint query; any attribute of host states (attributes.py).
-    Rule: no query, pass; else json_query.py. It is asked again for each instance of a batch, and
-    sees disabled and down hosts. Source: N2.5.
+    Rule: without a query, pass; else json_query.py. The filter runs again for each instance of a
+    batch, and sees disabled and down hosts. Source: N2.5.
     """
 
     name = "JsonFilter"

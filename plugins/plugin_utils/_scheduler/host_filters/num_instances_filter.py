@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Not too many instances."""
+"""A limit on the number of instances."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.capacity
 class NumInstancesFilter(LimitFilter):
     """The host has fewer instances than the limit.
 
-    Inputs: num_instances, those placed earlier in the batch included; option max_instances_per_host [50].
+    Inputs: num_instances, with the instances placed earlier in the batch; option
+    max_instances_per_host [50].
     Rule: num_instances < max_instances_per_host. Source: N2.1.
     """
 

@@ -15,13 +15,14 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.componen
 class NUMATopologyFilter(HostFilter):
     """The host has cells for the cells of the guest, with pinned CPUs, pages, and PCI devices and networks near them.
 
-    Inputs: the extra specs and image properties of N11.1; the cells, devices and instances of hosts (``numa``).
-    Rule: a request without cells passes; else the fit of N11.4 decides. Devices that Placement is asked for must be of the
-    providers of a candidate. Source: N11.6, N12.7.
+    Inputs: the extra specs and image properties of N11.1; the cells, devices and instances of hosts
+    (``numa``).
+    Rule: a request without cells passes; else the fit of N11.4 decides. Devices that Placement
+    allocates must come from the providers of a candidate. Source: N11.6, N12.7.
     """
 
     name = "NUMATopologyFilter"
-    # The claim looks at forced hosts too, but without allocation ratios.
+    # The claim checks forced hosts too, but without allocation ratios.
     skipped_when_forced = False
 
     def needs(self, spec: RequestSpec) -> Collection[str]:

@@ -15,13 +15,15 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.componen
 class PciPassthroughFilter(HostFilter):
     """The host has free PCI devices for the request.
 
-    Inputs: pci_passthrough:alias of the flavor, policy key pci_alias; the devices and instances of hosts (``numa``).
-    Rule: a request without devices passes; else the pools of the host, of any cell, must meet all requests; with pci_in_placement those of
-    the providers of a candidate. Source: N12.3, N12.7.
+    Inputs: pci_passthrough:alias of the flavor, policy key pci_alias; the devices and instances of
+    hosts (``numa``).
+    Rule: a request without devices passes; else the pools of the host, of any cell, must meet all
+    requests; with pci_in_placement, the pools of the providers of a candidate must. Source: N12.3,
+    N12.7.
     """
 
     name = "PciPassthroughFilter"
-    # The claim looks at forced hosts too.
+    # The claim checks forced hosts too.
     skipped_when_forced = False
 
     def needs(self, spec: RequestSpec) -> Collection[str]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Not where it was tried before."""
+"""A compute node without an earlier attempt."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.componen
 
 
 class RetryFilter(HostFilter):
-    """The compute node is not one where this instance was tried already.
+    """The compute node was not tried for this instance before.
 
     Inputs: the request's retry list of (host, node).
     Rule: (host, node) is not in the list. Source: N2.7.

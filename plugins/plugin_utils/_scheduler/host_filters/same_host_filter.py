@@ -12,9 +12,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.componen
 class SameHostFilter(HostFilter):
     """The host holds at least one of the instances that the hint same_host names.
 
-    Inputs: the hint (uuids or names, also of instances placed earlier in the batch); who is where.
-    Rule: no hint, pass; else one named instance is on the host. Names nobody knows count for
-    nothing, so a hint of only such names passes no host. Source: N2.1.
+    Inputs: the hint (uuids or names, also of instances placed earlier in the batch); the hosts of
+    instances.
+    Rule: without a hint, pass; else one named instance is on the host. Unknown names do not count,
+    so a hint of only such names passes no host. Source: N2.1.
     """
 
     name = "SameHostFilter"

@@ -10,12 +10,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.componen
 
 
 class ServerGroupAffinityFilter(HostFilter):
-    """The host already holds the server group, or nobody does yet.
+    """The host already has the server group, or no host has it yet.
 
-    Inputs: the request's server group; on which hosts its members are, those placed earlier in the
-    batch included.
-    Rule: no group, or policy not affinity, or no member anywhere: pass; else the host holds a
-    member. The first member may go anywhere. Source: N2.1.
+    Inputs: the request's server group; the hosts of its members, with the members placed earlier in
+    the batch.
+    Rule: no group, or policy not affinity, or no member anywhere: pass; else the host has a member.
+    The first member may go anywhere. Source: N2.1.
     """
 
     name = "ServerGroupAffinityFilter"

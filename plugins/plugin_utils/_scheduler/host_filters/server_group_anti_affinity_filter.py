@@ -12,12 +12,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.componen
 class ServerGroupAntiAffinityFilter(HostFilter):
     """The host holds fewer members of the server group than max_server_per_host.
 
-    Inputs: the request's server group; how many of its members each host holds, those placed
-    earlier in the batch included; the group's max_server_per_host [1].
+    Inputs: the request's server group; the number of its members on each host, with the members
+    placed earlier in the batch; the group's max_server_per_host [1].
     Rule: no group, or policy not anti-affinity: pass; this very instance is on the host already:
-    pass (a move may keep its source); else members on the host < max_server_per_host.
-    Source: N2.1. Members count per host, not per compute node: nodes of one host fail
-    together.
+    pass (a move may keep its source); else members on the host < max_server_per_host. Source: N2.1.
+    Members count per host, not per compute node: nodes of one host fail together.
     """
 
     name = "ServerGroupAntiAffinityFilter"

@@ -18,8 +18,8 @@ class SimpleCIDRAffinityFilter(HostFilter):
     """The host's address is in the network around an address.
 
     Inputs: hints build_near_host_ip (an address, not a host's name) and cidr [/24]; host_ip.
-    Rule: no hint, pass; else host_ip lies in build_near_host_ip + cidr. A host without an address
-    fails. Source: N2.1.
+    Rule: without a hint, pass; else host_ip is in build_near_host_ip + cidr. A host without an
+    address fails. Source: N2.1.
     """
 
     name = "SimpleCIDRAffinityFilter"

@@ -12,10 +12,10 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.componen
 class TypeAffinityFilter(HostFilter):
     """The host holds no instance of another flavor.
 
-    Inputs: the flavor's name; the flavors of the instances on the host, those placed earlier in the
-    batch included.
-    Rule: no instance of another flavor on the host. Instances of which no flavor is known, and a
-    request without a flavor, count for nothing. Source: N2.7.
+    Inputs: the flavor's name; the flavors of the instances on the host, with the instances placed
+    earlier in the batch.
+    Rule: no instance of another flavor on the host. Instances with an unknown flavor, and a request
+    without a flavor, do not count. Source: N2.7.
     """
 
     name = "TypeAffinityFilter"

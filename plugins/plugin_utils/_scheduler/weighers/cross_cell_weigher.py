@@ -10,11 +10,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.componen
 
 
 class CrossCellWeigher(Weigher):
-    """A move that may leave its cell rather stays.
+    """A move that may leave its cell preferably stays.
 
     Inputs: requested_destination.cell and allow_cross_cell_move; the host's cell.
-    Raw value: no preferred cell, or no leave to go: 0; else 1 inside it and -1 outside.
-    Source: N3.2.
+    Raw value: without a preferred cell or without permission to leave it: 0; else 1 inside it and
+    -1 outside. Source: N3.2.
     """
 
     name = "CrossCellWeigher"

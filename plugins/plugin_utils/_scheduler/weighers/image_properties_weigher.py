@@ -13,14 +13,15 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.host_sta
 
 
 class ImagePropertiesWeigher(Weigher):
-    """Near instances whose images have the same properties; does nothing unless given a multiplier.
+    """Near instances with images of equal properties; it does nothing without a multiplier.
 
-    Inputs: the image's properties; those of the images of the instances on the host, those placed
-    earlier in the batch included; option image_props_weight_setting ({property: factor}).
+    Inputs: the image's properties; the properties of the images of the instances on the host, with
+    the instances placed earlier in the batch; option image_props_weight_setting ({property:
+    factor}).
     Raw value: sum over the request's properties of factor * instances on the host with the same
-    value; factor 1 each when the setting is empty, else 0 for properties that it does not name. A
-    multiplier 0 in the policy skips the work even if an aggregate sets one.
-    Source: N3.2.
+    value. The factor is 1 for each property if the setting is empty, and 0 for properties that a
+    setting does not name. A multiplier 0 in the policy skips the work even if an aggregate sets
+    one. Source: N3.2.
     """
 
     name = "ImagePropertiesWeigher"

@@ -12,8 +12,8 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.componen
 class IoOpsWeigher(Weigher):
     """Fewer builds and moves under way are better.
 
-    Inputs: num_io_ops, those placed earlier in the batch included. Raw value: num_io_ops. The scale
-    starts at 0; the multiplier is negative by default. Source: N3.2.
+    Inputs: num_io_ops, with the instances placed earlier in the batch. Raw value: num_io_ops. The
+    scale starts at 0; the multiplier is negative by default. Source: N3.2.
     """
 
     name = "IoOpsWeigher"

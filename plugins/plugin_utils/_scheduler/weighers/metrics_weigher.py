@@ -19,9 +19,9 @@ class MetricsWeigher(Weigher):
 
     Inputs: the host's metrics; options metrics_weight_setting ({metric: ratio}), metrics_required
     [true], metrics_weight_of_unavailable [-10000.0].
-    Raw value: sum of ratio * metric. A metric that a host does not report refuses the request when
-    metrics_required is true (enable MetricsFilter to leave such hosts out); when false the host's
-    raw value is metrics_weight_of_unavailable, unless the ratio or the multiplier is 0.
+    Raw value: sum of ratio * metric. If metrics_required is true, a metric that a host does not
+    report refuses the request (enable MetricsFilter to leave such hosts out); if it is false, the
+    host's raw value is metrics_weight_of_unavailable, unless the ratio or the multiplier is 0.
     Source: N3.2 ([metrics] weight_setting, required, weight_of_unavailable).
     """
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Hosts by how many instances they hold."""
+"""Hosts by their number of instances."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.componen
 
 
 class NumInstancesWeigher(Weigher):
-    """Hosts by how many instances they hold; does nothing unless given a multiplier.
+    """Hosts by their number of instances; it does nothing without a multiplier.
 
     Inputs: num_instances. Raw value: num_instances. A positive multiplier packs, a negative one
     spreads. Source: N3.2.

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Keep hosts with PCI devices for those who ask for them."""
+"""Hosts with PCI devices are kept for requests for them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.componen
 
 
 class PCIWeigher(Weigher):
-    """Keep hosts with free PCI devices for requests that want them.
+    """Hosts with free PCI devices are kept for requests for them.
 
-    Inputs: free PCI devices of the host: their number for most requests; with their cells where one of the batch may take some.
-    Raw value: 100 - min(free devices, 99). The multiplier may not be negative.
-    Source: N3.2.
+    Inputs: free PCI devices of the host: their number for most requests; with their cells if an
+    instance of the batch may take some.
+    Raw value: 100 - min(free devices, 99). The multiplier may not be negative. Source: N3.2.
     """
 
     name = "PCIWeigher"

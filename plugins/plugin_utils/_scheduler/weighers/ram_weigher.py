@@ -13,8 +13,8 @@ class RAMWeigher(Weigher):
     """More free memory is better.
 
     Inputs: MEMORY_MB total, reserved and used.
-    Raw value: free_ram_mb = total - reserved - used, in MiB (the allocation ratio plays no part).
-    Scale starts at 0. A negative multiplier packs. Source: N3.2, N5.1 for free_ram_mb.
+    Raw value: free_ram_mb = total - reserved - used, in MiB (without the allocation ratio). Scale
+    starts at 0. A negative multiplier packs. Source: N3.2, N5.1 for free_ram_mb.
     """
 
     name = "RAMWeigher"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, The drover.compute authors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Members of a soft-anti-affinity group apart, if it can be."""
+"""Members of a soft-anti-affinity group apart, if possible."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ansible_collections.drover.compute.plugins.plugin_utils._scheduler.componen
 
 
 class ServerGroupSoftAntiAffinityWeigher(Weigher):
-    """Members of a soft-anti-affinity group apart, if it can be.
+    """Members of a soft-anti-affinity group apart, if possible.
 
-    Inputs: the request's server group; how many of its members each host holds, those placed
-    earlier in the batch included.
-    Raw value: policy soft-anti-affinity: minus members on the host, else 0. The multiplier may
-    not be negative. Source: N3.2.
+    Inputs: the request's server group; the number of its members on each host, with the members
+    placed earlier in the batch.
+    Raw value: policy soft-anti-affinity: minus members on the host, else 0. The multiplier may not
+    be negative. Source: N3.2.
     """
 
     name = "ServerGroupSoftAntiAffinityWeigher"
