@@ -276,7 +276,8 @@ class ActionModule(DroverAction):
                 gone = self._forget(uri, stale, task_vars)
                 word = "would remove" if self._task.check_mode else "removed"
                 for uuid in sorted(gone, key=lambda uuid: left[uuid]["name"]):
-                    self.show(f"{host}: {word} the stale definition of {left[uuid]['name']}, which was evacuated; its disks stay")
+                    more = f"; {gone[uuid]}" if gone[uuid] else ""
+                    self.show(f"{host}: {word} the stale definition of {left[uuid]['name']}, which was evacuated; its disks stay{more}")
                 domains = [each for each in domains if each["uuid"] not in gone]
             kept.append({**found, "domains": domains})
         return kept
@@ -320,12 +321,13 @@ class ActionModule(DroverAction):
             )
         return shown
 
-    def _forget(self, uri: str, uuids: list[str], task_vars: Mapping[str, Any]) -> set[str]:
+    def _forget(self, uri: str, uuids: list[str], task_vars: Mapping[str, Any]) -> dict[str, str]:
+        """Return the definitions that are gone, by uuid, each with what went with it, in words."""
         given = {"uri": uri, "forget": uuids}
         answer = starting.order(self.hand(self._store_args, task_vars), self.target(task_vars), "_domain_restart", given)
         if answer.outcome != certainty.DONE:
             raise AnsibleActionFail(answer.message)
-        return {each["uuid"] for each in answer.result["forgotten"] if each["status"] in ("forgotten", "absent")}
+        return {each["uuid"]: each["message"] for each in answer.result["forgotten"] if each["status"] in ("forgotten", "absent")}
 
     def _facts(self, uri: str, args: dict[str, Any], task_vars: Mapping[str, Any]) -> Any:
         given = {

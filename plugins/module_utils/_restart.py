@@ -208,20 +208,35 @@ def forget(conn: Any, records: Records, uuid: str, check_mode: bool) -> dict[str
     answer = {"uuid": uuid, "status": "failed", "message": ""}
     try:
         with _orders.alone(records, uuid, uuid, PATIENCE):
-            answer["status"] = _forget_alone(conn, uuid, check_mode)
+            answer["status"], answer["message"] = _forget_alone(conn, uuid, check_mode)
     except (LibvirtProblem, libvirt.libvirtError, OSError) as exc:
         answer["message"] = _libvirt.text_of(exc) if isinstance(exc, libvirt.libvirtError) else str(exc)
     return answer
 
 
-def _forget_alone(conn: Any, uuid: str, check_mode: bool) -> str:
+def _forget_alone(conn: Any, uuid: str, check_mode: bool) -> tuple[str, str]:
+    """Return the status, and the words for what libvirt alone has of the domain and goes with its definition."""
     domain = _power.find(conn, uuid=uuid)
     if domain is None:
-        return "absent"
+        return "absent", ""
     if domain.isActive():
-        return "running"
+        return "running", ""
+    lost = _lost_with(domain)
     if not check_mode:
         if domain.autostart():
             domain.setAutostart(False)
         _ownership.undefine(domain)
-    return "forgotten"
+    return "forgotten", lost
+
+
+def _lost_with(domain: Any) -> str:
+    parts = []
+    snapshots = sorted(each.getName() for each in domain.listAllSnapshots(0)) if domain.snapshotNum(0) else []
+    if snapshots:
+        parts.append(
+            f"libvirt's records of its snapshots ({', '.join(snapshots)}) go with it, and the snapshots stay in its disks: qemu-img snapshot -l DISK "
+            "lists those inside an image"
+        )
+    if domain.hasManagedSaveImage(0):
+        parts.append("the memory that libvirt had saved of it goes with it")
+    return "; ".join(parts)

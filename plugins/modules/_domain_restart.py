@@ -181,6 +181,7 @@ forgotten:
   description:
     - One entry for each of O(forget), in the same order.
     - C(status) is V(forgotten), V(absent) (it is not on this host), V(running) (it was not changed) or V(failed).
+    - C(message) names what libvirt alone had of it and went with it, such as records of snapshots.
   returned: success
   type: list
   elements: dict

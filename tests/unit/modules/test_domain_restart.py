@@ -126,6 +126,23 @@ def test_forget(run_module, fake_host, order, domain_xml, tmp_path):
     assert not run_module("_domain_restart", uri=uri, forget=[UUID, on])["changed"]
 
 
+def test_f1_forget_names_the_records_of_snapshots_that_go(run_module, fake_host, order):
+    """Internal snapshots are in the images, which the instance has at its new host; libvirt's record of them is here alone."""
+    uri, connection = fake_host()
+    run_module("_domain_restart", uri=uri, instances=[{**order, "running": False}])
+    domain = connection.lookupByUUIDString(UUID)
+    for name in ("before", "after"):
+        domain.snapshotCreateXML(
+            f"<domainsnapshot><name>{name}</name><state>shutoff</state><creationTime>1</creationTime>{domain.XMLDesc(0)}</domainsnapshot>",
+            libvirt.VIR_DOMAIN_SNAPSHOT_CREATE_REDEFINE,
+        )
+    for check in (True, False):
+        (answer,) = run_module("_domain_restart", uri=uri, forget=[UUID], check_mode=check)["forgotten"]
+        assert answer["status"] == "forgotten"
+        assert "after, before" in answer["message"] and "qemu-img snapshot -l" in answer["message"]
+    assert not names(connection)
+
+
 def test_mistakes(run_module, fake_host):
     uri, dummy = fake_host()
     assert "at_once must be at least 1" in run_module("_domain_restart", uri=uri, at_once=0)["msg"]
