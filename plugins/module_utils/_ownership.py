@@ -385,6 +385,8 @@ def why_copy_stays(entry: Mapping[str, Any], there: Mapping[str, Any], users: Se
         return _why_volume_stays(entry, there)
     if entry["made"] == "intent" and there["allocation"] > EMPTY:
         return "it holds data, and nothing proves that a move of this instance has made it"
+    if entry.get("made_at") and there["modified"] and there["modified"] < entry["made_at"] - CLOCKS:
+        return "it is older than the move that is said to have made it"
     if entry.get("left_at") and there["modified"] and there["modified"] > entry["left_at"] + CLOCKS:
         return "it was written to after the move of this instance had ended"
     return None

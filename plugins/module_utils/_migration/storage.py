@@ -547,7 +547,7 @@ class Storage:
             folder, name = self._place_there(entry)
             if entry["made"] == "leftover":
                 self._drop_there(entry)
-            entry["made"], entry["key_there"] = "intent", None
+            entry["made"], entry["made_at"], entry["key_there"] = "intent", time.time(), None
             self.save()
             fill = bool(not live or entry["kind"] != "disk" or entry.get("next_start"))
             plain = self._flat(entry) if fill else None

@@ -541,6 +541,18 @@ def test_a_copy_that_was_left_when_the_source_lost_its_power_is_taken_over(place
     assert place.moved()["storage"] == "copied"
 
 
+def test_b3_a_file_that_is_older_than_the_move_that_left_a_copy_is_not_taken_for_that_copy(place):
+    """Somebody has moved an image of last week to the path of the copy."""
+    path = qemu_img(place.local / "vm.qcow2")
+    place.define(disk(path))
+    break_off(place, path)
+    place.far.write(path, b"last week")
+    last_week = time.time() - 7 * 86400
+    os.utime(place.far.real(path), (last_week, last_week))
+    assert f"a file {path} is on kvm2 already, and it is older than the move that is said to have made it" in place.refused()
+    assert place.far.read(path) == b"last week"
+
+
 def test_what_a_completed_move_has_made_is_no_leftover(place):
     """The instance ran on the file. A person has brought the instance back by hand and kept the
     file."""
